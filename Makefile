@@ -1,0 +1,60 @@
+# `make run` and `make test` set everything up: they need Python 3.11+, pip, git and make.
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+BIN := $(VENV)/bin
+
+.PHONY: run test lint unit test-learning mutants bench results clean help
+
+run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
+	$(BIN)/python examples/run_td3.py $(ARGS)
+
+test: lint unit  ## install, lint, type check, test suite
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+
+test-learning: $(VENV)/.installed-mujoco  ## the longer learning runs (about 40 minutes on 2 cores)
+	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; every one must fail a test
+	$(BIN)/python tests/mutants.py $(ARGS)
+
+bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed beside SBX and SB3, alternating
+	$(BIN)/python benchmarks/compare.py --peers .venv-peers/bin/python $(ARGS)
+
+results: $(VENV)/.installed-mujoco  ## the training runs behind docs/results.md
+	$(BIN)/python tests/learning.py $(ARGS)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-mujoco: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,mujoco]'
+	touch $@ $(VENV)/.installed-dev $(VENV)/.installed
+
+# The CPU build of torch must be there first: anything else pulls gigabytes of CUDA.
+.venv-peers/.installed: benchmarks/requirements-peers.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+clean:
+	rm -rf $(VENV) .venv-peers build dist *.egg-info
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'

@@ -1,0 +1,63 @@
+"""The three functions of TD3 in a loop of one's own: no schedule, no carry, nothing hidden.
+
+    python examples/custom_td3_loop.py
+
+Pendulum-v1, 10 000 steps with one update each, under a minute on one core; the return of the last
+ten episodes is about -150.
+"""
+
+import functools
+import sys
+
+import gymnasium
+import jax
+import numpy as np
+
+import purerl
+from purerl.algos import td3
+from purerl.buffers import replay
+from purerl.types import EnvSpec, Metrics, Transition
+
+
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def learn(
+    state: td3.State, buffer: replay.Replay, row: Transition, key: jax.Array
+) -> tuple[td3.State, replay.Replay, Metrics]:
+    """Store one transition and do one update; donation makes both happen in place."""
+    buffer = replay.add(buffer, row)
+    state, info = td3.update(state, replay.sample(buffer, key, batch_size=64))
+    return state, buffer, info
+
+
+def main(steps: int = 10_000, seed: int = 0) -> float:
+    """Train; return the mean return of the last ten episodes."""
+    env = gymnasium.make("Pendulum-v1")
+    env.action_space.seed(seed)
+    spec = td3.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
+    state = td3.init(jax.random.key(seed), spec)
+    example = spec.env.example()
+    buffer = replay.init(example, capacity=steps)
+    keys = jax.random.split(jax.random.key(seed + 1), (steps, 2))
+    returns, score = [], 0.0
+    obs, _ = env.reset(seed=seed)
+    for step in range(steps):
+        act = (
+            td3.act(state.params, obs, keys[step, 0])
+            if step >= 1_000
+            else env.action_space.sample()
+        )
+        next_obs, rew, terminated, truncated, _ = env.step(np.asarray(act))
+        row = Transition(obs, act, rew, next_obs, terminated, truncated)
+        row = Transition(*(np.asarray(x, r.dtype)[None] for x, r in zip(row, example, strict=True)))
+        state, buffer, info = learn(state, buffer, row, keys[step, 1])
+        obs, score = next_obs, score + float(rew)
+        if terminated or truncated:
+            returns.append(score)
+            print(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
+            obs, score = env.reset()[0], 0.0
+    return float(np.mean(returns[-10:]))
+
+
+if __name__ == "__main__":
+    purerl.setup()
+    print(f"return of the last episodes: {main(*map(int, sys.argv[1:])):.1f}")

@@ -1,0 +1,82 @@
+"""Eight TD3 learners in one jitted update, on ordinary Gymnasium environments.
+
+    python examples/vmap_seeds.py
+
+Every function of an algorithm works under `jax.vmap`: here over eight learners that differ in
+their seed only, each with an environment and a replay memory of its own. Pendulum-v1, 10 000
+steps each, under two minutes on one core; most returns are above -200.
+"""
+
+import functools
+import sys
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import purerl
+from purerl.algos import td3
+from purerl.buffers import replay
+from purerl.types import EnvSpec, Metrics, Transition
+
+SEEDS, START, BURST, BATCH = 8, 1_000, 50, 64
+
+
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def learn(
+    states: td3.State, buffers: replay.Replay, blocks: Transition, key: jax.Array
+) -> tuple[td3.State, replay.Replay, Metrics]:
+    """Store a block of 50 transitions and do 50 updates, for each learner."""
+
+    def burst(
+        state: td3.State, buffer: replay.Replay, block: Transition, key: jax.Array
+    ) -> tuple[td3.State, replay.Replay, Metrics]:
+        buffer = replay.add(buffer, block)
+        batches = jax.vmap(lambda k: replay.sample(buffer, k, BATCH))(jax.random.split(key, BURST))
+        state, info = jax.lax.scan(td3.update, state, batches)
+        return state, buffer, info
+
+    return jax.vmap(burst)(states, buffers, blocks, jax.random.split(key, SEEDS))
+
+
+def main(steps: int = 10_000, seed: int = 0) -> np.ndarray:
+    """Train; return the mean return of each learner's last ten episodes."""
+    envs = gymnasium.make_vec("Pendulum-v1", SEEDS, vectorization_mode="sync")
+    spec = td3.Spec(EnvSpec.of(envs), hidden=(64, 64), gamma=0.95)
+    states = jax.vmap(lambda k: td3.init(k, spec))(jax.random.split(jax.random.key(seed), SEEDS))
+    example = jax.tree.map(lambda x: jnp.zeros((SEEDS, *x.shape), x.dtype), spec.env.example())
+    buffers = jax.vmap(lambda row: replay.init(row, steps))(example)
+    envs.action_space.seed(seed)
+    act = jax.jit(jax.vmap(td3.act))
+    keys = jax.random.split(jax.random.key(seed + 1), steps)
+    returns, score, rows, fresh = [], np.zeros(SEEDS), [], False
+    obs, _ = envs.reset(seed=seed)
+    for step in range(steps):
+        if step < START:
+            actions = envs.action_space.sample()
+        else:
+            actions = np.asarray(act(states.params, obs, jax.random.split(keys[step], SEEDS)))
+        next_obs, rew, terminated, truncated, _ = envs.step(actions)
+        # All episodes of Pendulum end together; the step after the end only starts the next ones.
+        if not fresh:
+            rows.append(
+                Transition(obs, actions, rew.astype(np.float32), next_obs, terminated, truncated)
+            )
+            score = score + rew
+        obs, fresh = next_obs, bool(truncated.any())
+        if fresh:
+            returns.append(score)
+            score = np.zeros(SEEDS)
+        if len(rows) == BURST:
+            blocks = Transition(*(np.stack(field, axis=1) for field in zip(*rows, strict=True)))
+            rows = []
+            states, buffers, info = learn(states, buffers, blocks, keys[step])
+        if (step + 1) % 1_000 == 0:
+            print(f"step {step + 1:>6,}  returns {np.round(returns[-1]).astype(int).tolist()}")
+    return np.mean(returns[-10:], axis=0)
+
+
+if __name__ == "__main__":
+    purerl.setup()
+    print("returns of the last episodes:", np.round(main(*map(int, sys.argv[1:])), 1).tolist())

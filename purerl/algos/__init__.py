@@ -1,0 +1,21 @@
+"""Algorithms: one flat module each, with the functions of docs/design.md."""
+
+import difflib
+import importlib
+from types import ModuleType
+
+NAMES = ("td3",)
+
+
+def load(name: str) -> ModuleType:
+    """Import an algorithm by name.
+
+    Example:
+        >>> load("td3").__name__
+        'purerl.algos.td3'
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ValueError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
+    return importlib.import_module(f"purerl.algos.{name}")

@@ -1,0 +1,1 @@
+"""Immutable buffers: a state over any pytree of arrays, and pure functions on it."""

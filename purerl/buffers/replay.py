@@ -1,0 +1,163 @@
+"""Replay memory: a ring over any pytree, as an immutable state and pure functions.
+
+Capacity and structure come from the example given to `init`. Nothing here is jitted, so that it
+composes inside `jax.lax.scan`; a loop jits `add` with its buffer donated, since without donation
+each insertion copies the whole storage (tens of milliseconds at a million rows).
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from purerl import checks
+from purerl.types import Batch, Transition
+
+
+@struct.dataclass
+class Replay:
+    """State of a ring: rows `[capacity, ...]`, the next row to write, the rows stored."""
+
+    data: Any
+    position: jax.Array  # () int32
+    stored: jax.Array  # () int32
+
+
+def init(example: Any, capacity: int) -> Replay:
+    """Allocate an empty ring for rows like `example`.
+
+    Args:
+        example: one row as a pytree of arrays; dtypes are kept (64-bit ones become 32-bit).
+        capacity: number of rows.
+
+    Raises:
+        ValueError: if the ring would not fit into the memory that is free.
+
+    Example:
+        >>> ring = init({"x": np.zeros(3, np.uint8)}, capacity=4)
+        >>> ring.data["x"].shape, ring.data["x"].dtype.name
+        ((4, 3), 'uint8')
+    """
+    checks.integer("capacity", capacity, 1)
+    if capacity > 2**30:
+        raise ValueError(f"capacity must be at most 2**30 rows, got {capacity}.")
+    leaves, structure = jax.tree.flatten(example)
+    shapes = [((capacity, *np.shape(x)), jnp.result_type(x)) for x in leaves]
+    needed = sum(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize for shape, dtype in shapes)
+    free = _free_memory()
+    if free is not None and needed > free:
+        raise ValueError(
+            f"a replay buffer of {capacity:,} rows needs {needed / 2**30:,.1f} GiB and "
+            f"{free / 2**30:,.1f} GiB are free. Lower replay_size to "
+            f"{capacity * free // (2 * needed):,} or less."
+        )
+    data = jax.tree.unflatten(structure, [jnp.zeros(*s) for s in shapes])
+    return Replay(data, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+
+
+def add(buffer: Replay, block: Any, count: Any = None) -> Replay:
+    """Write the first `count` rows of a block, over the oldest rows once the ring is full.
+
+    Args:
+        buffer: the ring.
+        block: rows `[n, ...]` in the structure and dtypes of the example.
+        count: how many of the n rows are valid, Python integer or traced; None means all. Blocks
+            of one size and different counts share one compilation.
+    """
+    given, capacity = _check_block(buffer, block), _capacity(buffer)
+    if count is None:
+        count = given
+    if isinstance(count, int) and not 0 <= count <= given:
+        raise ValueError(f"count must lie in 0 .. {given}, the rows of the block, got {count}.")
+    row = jnp.arange(given)
+    # Of more rows than fit only the newest are written, so that no row is written twice; the
+    # others are sent beyond the end, each to a place of its own, and dropped.
+    written = (row < count) & (row >= count - capacity)
+    where = jnp.where(written, (buffer.position + row) % capacity, capacity + row)
+
+    def put(rows: jax.Array, new: Any) -> jax.Array:
+        return rows.at[where].set(jnp.asarray(new), mode="drop", unique_indices=True)
+
+    return dataclasses.replace(
+        buffer,
+        data=jax.tree.map(put, buffer.data, block),
+        position=(buffer.position + count) % capacity,
+        stored=jnp.minimum(buffer.stored + count, capacity),
+    )
+
+
+def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
+    """Draw rows uniformly with replacement.
+
+    Args:
+        buffer: the ring, with at least one row.
+        key: split into the key of the indices and `batch.key`.
+        batch_size: number of rows B, static.
+
+    Returns:
+        A `Batch` for stored `Transition`s, any other structure as it was stored.
+    """
+    checks.integer("batch_size", batch_size, 1)
+    if batch_size > _capacity(buffer):
+        raise ValueError(
+            f"batch_size must not exceed the capacity {_capacity(buffer)}, got {batch_size}."
+        )
+    if not isinstance(buffer.stored, jax.core.Tracer) and batch_size > int(buffer.stored):
+        raise ValueError(
+            f"batch_size is {batch_size} but the buffer holds {int(buffer.stored)} rows; add more "
+            f"first, or sample fewer."
+        )
+    key_index, key_batch = jax.random.split(key)
+    index = jax.random.randint(key_index, (batch_size,), 0, buffer.stored)
+    rows = jax.tree.map(lambda x: x[index], buffer.data)
+    return Batch(*rows, key=key_batch) if isinstance(rows, Transition) else rows
+
+
+def size(buffer: Replay) -> jax.Array:
+    """Return the number of rows stored."""
+    return buffer.stored
+
+
+def _capacity(buffer: Replay) -> int:
+    return int(jax.tree.leaves(buffer.data)[0].shape[0])
+
+
+def _check_block(buffer: Replay, block: Any) -> int:
+    """Refuse rows of another structure, shape or dtype than the example's; return their number."""
+    want, got = jax.tree.structure(buffer.data), jax.tree.structure(block)
+    if want != got:
+        raise ValueError(f"block must have the structure of the example, {want}, got {got}.")
+    rows = jax.tree.leaves(block)
+    number = np.shape(rows[0])[0] if np.ndim(rows[0]) else -1
+    for (path, stored), new in zip(jax.tree.leaves_with_path(buffer.data), rows, strict=True):
+        dtype = jnp.result_type(new)
+        if np.shape(new) != (number, *stored.shape[1:]) or dtype != stored.dtype:
+            raise ValueError(
+                f"block{jax.tree_util.keystr(path)} must be {stored.dtype} of shape "
+                f"(n, *{stored.shape[1:]}), got {dtype} of shape {np.shape(new)}."
+            )
+    return number
+
+
+def _free_memory() -> int | None:
+    """Return the bytes that can still be allocated: the device's, the container's or the host's."""
+    stats = jax.local_devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
+    found = []
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                found.append(int(line.split()[1]) * 1024)
+    group = Path("/sys/fs/cgroup")
+    limit = group / "memory.max"
+    if limit.exists() and (text := limit.read_text().strip()) != "max":
+        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        used = int((group / "memory.current").read_text()) - int(stat["inactive_file"])
+        found.append(int(text) - used)  # cached files give way
+    return min(found, default=None)

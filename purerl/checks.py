@@ -1,0 +1,78 @@
+"""Checks of user input, with one shape of message: what, what was expected, what came.
+
+Used by every validated dataclass; nothing here runs inside a compiled program.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any
+
+
+def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> None:
+    """Refuse anything but a finite Python number in [low, high].
+
+    Example:
+        >>> real("gamma", 1.5, 0.0, 1.0)
+        Traceback (most recent call last):
+        ValueError: gamma must be a number in [0.0, 1.0], got 1.5.
+    """
+    ok = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (ok and math.isfinite(value) and low <= value <= high):
+        limits = "" if (low, high) == (-math.inf, math.inf) else f" in [{low}, {high}]"
+        raise ValueError(f"{name} must be a number{limits}, got {value!r}.")
+
+
+def positive(name: str, value: Any) -> None:
+    """Refuse anything but a finite Python number above zero."""
+    ok = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (ok and math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a number above 0, got {value!r}.")
+
+
+def integer(name: str, value: Any, low: int) -> None:
+    """Refuse anything but a Python integer of at least `low`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
+
+
+def integers(name: str, value: Any, low: int) -> None:
+    """Refuse anything but a tuple of Python integers of at least `low`."""
+    if not isinstance(value, tuple):
+        raise ValueError(f"{name} must be a tuple of integers such as (256, 256), got {value!r}.")
+    for i, item in enumerate(value):
+        integer(f"{name}[{i}]", item, low)
+
+
+def member(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Refuse anything but one of `choices`."""
+    choices = sorted(choices)
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
+
+
+def seed(value: Any) -> None:
+    """Refuse seeds outside 0 .. 2**32 - 1, which JAX would map onto others without a word."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
+        raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {value!r}.")
+
+
+def hashable(spec: Any) -> None:
+    """Refuse a dataclass with an unhashable field here rather than in the middle of a trace."""
+    for field in dataclasses.fields(spec):
+        value = getattr(spec, field.name)
+        try:
+            hash(value)
+        except TypeError as error:
+            raise ValueError(
+                f"{field.name} must be hashable, but {error}, in {value!r}. Static settings are "
+                f"compared by value: use tuples, as in nn.Sequential((layer_1, layer_2))."
+            ) from None
+
+
+def shape(name: str, array: Any, expected: tuple[int, ...]) -> None:
+    """Refuse an array of another shape; shapes are static, so this costs nothing under jit."""
+    got = getattr(array, "shape", None)
+    if got != expected:
+        what = f"shape {got}" if got is not None else repr(array)
+        raise ValueError(f"{name} must have shape {expected}, got {what}.")

@@ -1,0 +1,181 @@
+"""Command-line options generated from dataclasses: typed, documented, never evaluated as code.
+
+parser = argparse.ArgumentParser()
+add_fields(parser, td3.Spec, td3.SCHEDULE)
+args = parser.parse_args()
+spec = build(parser, td3.Spec, args, env=env_spec(parser, "Pendulum-v1"))
+schedule = build(parser, td3.SCHEDULE, args)
+"""
+
+import argparse
+import dataclasses
+import inspect
+import io
+import itertools
+import tokenize
+import typing
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Any
+
+from purerl import checks
+from purerl.types import EnvSpec
+
+
+def add_fields(parser: argparse.ArgumentParser, *sources: Any) -> None:
+    """Add one option per field of each dataclass that a word on a command line can express.
+
+    Types come from the annotations, defaults from the fields (or from the instance given), help
+    from `metadata={"help": ...}` or from the comment behind the field. A tuple is one word,
+    `64,64`; None is `none`; a bool is `--x` or `--no-x`. Fields of other types, such as networks,
+    are left out.
+
+    Args:
+        parser: gets one group of options per dataclass.
+        *sources: dataclasses, or instances whose values are the defaults.
+    """
+    for source in sources:
+        cls = source if isinstance(source, type) else type(source)
+        group = parser.add_argument_group(f"{cls.__module__}.{cls.__name__}")
+        hints, comments = typing.get_type_hints(cls), _comments(cls)
+        for field in dataclasses.fields(cls):
+            convert = _converter(hints[field.name])
+            if convert is None:
+                continue
+            default = field.default if source is cls else getattr(source, field.name)
+            text = field.metadata.get("help", comments.get(field.name, ""))
+            group.add_argument(
+                *_flags(field.name),
+                default=argparse.SUPPRESS,
+                help=f"{text} (default: {_show(default)})".replace("%", "%%").strip(),
+                **_options(convert),
+            )
+
+
+def build(
+    parser: argparse.ArgumentParser, source: Any, args: argparse.Namespace, **given: Any
+) -> Any:
+    """Make the dataclass from parsed options; a value it refuses is a usage error (exit code 2).
+
+    Args:
+        parser: reports the error.
+        source: the dataclass or instance that `add_fields` was given.
+        args: parsed options.
+        **given: fields that are not options.
+    """
+    cls = source if isinstance(source, type) else type(source)
+    names = {field.name for field in dataclasses.fields(cls)}
+    values = {k: v for k, v in vars(args).items() if k in names} | given
+    try:
+        return cls(**values) if source is cls else dataclasses.replace(source, **values)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def seed(word: str) -> int:
+    """Read a seed: the `type` of a `--seed` option."""
+    value = _int(word)
+    try:
+        checks.seed(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return value
+
+
+def env_spec(parser: argparse.ArgumentParser, env_id: str) -> EnvSpec:
+    """Read the spaces of a Gymnasium id; an id or a space that will not do is a usage error."""
+    import gymnasium
+
+    try:
+        env = gymnasium.make(env_id)
+        spec = EnvSpec.of(env)
+        env.close()
+    except (gymnasium.error.Error, ValueError) as error:
+        parser.error(f"--env {env_id}: {error}")
+    return spec
+
+
+def _flags(name: str) -> list[str]:
+    """Return `--steps-per-epoch` and Spinning Up's spelling, `--steps_per_epoch`."""
+    return list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
+
+
+def _converter(hint: Any) -> Callable[[str], Any] | None:
+    """Return the function from a word to a value of the annotated type, or None."""
+    if typing.get_origin(hint) in (UnionType, typing.Union):
+        inner = [h for h in typing.get_args(hint) if h is not NoneType]
+        convert = _converter(inner[0]) if len(inner) == 1 else None
+        return convert and _optional(convert)
+    if typing.get_origin(hint) is tuple:
+        item = _converter(typing.get_args(hint)[0])
+        return item and _tuple_of(item)
+    return {int: _int, float: _float, str: str, bool: _bool}.get(hint)
+
+
+def _options(convert: Callable[[str], Any]) -> dict[str, Any]:
+    if convert is _bool:
+        return {"action": argparse.BooleanOptionalAction}
+    return {"type": convert, "metavar": convert.__name__.strip("_").upper()}
+
+
+def _int(word: str) -> int:
+    """Read an integer; `1e6` is one, `1.5` is not."""
+    if word.lstrip("+-").isdigit():
+        return int(word)
+    number = _number("an integer", word)
+    if not number.is_integer():
+        raise argparse.ArgumentTypeError(f"expected an integer, got {word!r}")
+    return int(number)
+
+
+def _float(word: str) -> float:
+    return _number("a number", word)
+
+
+def _number(what: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {what}, got {word!r}") from None
+
+
+def _bool(word: str) -> bool:
+    raise argparse.ArgumentTypeError(f"expected --flag or --no-flag, got {word!r}")
+
+
+def _optional(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(word: str) -> Any:
+        return None if word.lower() == "none" else convert(word)
+
+    read.__name__ = convert.__name__
+    return read
+
+
+def _tuple_of(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(word: str) -> tuple[Any, ...]:
+        inside = word.removeprefix("[").removesuffix("]")
+        return tuple(convert(part) for part in inside.split(",") if part.strip())
+
+    read.__name__ = f"{convert.__name__},..."
+    return read
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value)
+
+
+def _comments(cls: type) -> dict[str, str]:
+    """Read the comment behind each field, `name: type = default  # comment`, from the source."""
+    comments: dict[str, str] = {}
+    name = ""
+    tokens = list(tokenize.generate_tokens(io.StringIO(inspect.getsource(cls)).readline))
+    for first, second in itertools.pairwise(tokens):
+        if first.type == tokenize.NAME and second.string == ":":
+            name = first.string
+        elif second.type == tokenize.COMMENT and name:
+            comments.setdefault(name, second.string.lstrip("# "))
+        elif first.type == tokenize.NEWLINE:
+            name = ""
+    return comments

@@ -1,0 +1,1 @@
+"""Drivers: the only place that steps environments."""

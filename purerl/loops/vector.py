@@ -1,0 +1,223 @@
+"""Environments behind one adapter: N of our own, or a user's vector environment.
+
+Both step all environments at once and hand back true transitions: `next_obs` is always the
+successor that the environment reached, whatever its way of starting the next episode.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from purerl.types import Box, EnvSpec, Transition
+
+
+class EnvFault(RuntimeError):
+    """An environment raised, or returned what no environment may return."""
+
+
+class Step(NamedTuple):
+    """What one call of `step` gives for N environments."""
+
+    rows: Transition  # [N, ...]
+    valid: np.ndarray  # [N] bool, False where the call only started an episode
+    obs: np.ndarray  # [N, ...], to act on next
+
+
+class OwnEnvs:
+    """N single environments, reset here with a derived seed for every episode.
+
+    Args:
+        envs: the environments.
+        spec: of each of them.
+        seed_of: seed of an episode, from the environment's index and the episode's number.
+        max_ep_len: cut episodes at this length, or None.
+    """
+
+    exact_resume = True
+
+    def __init__(
+        self,
+        envs: list[Any],
+        spec: EnvSpec,
+        seed_of: Callable[[int, int], int],
+        max_ep_len: int | None = None,
+    ) -> None:
+        self.envs, self.spec, self.seed_of, self.max_ep_len = envs, spec, seed_of, max_ep_len
+        self.num_envs = len(envs)
+        self.episode = [-1] * len(envs)  # number of the episode in progress
+        self.actions: list[list[Any]] = [[] for _ in envs]  # taken in it: with its seed, its state
+        self._hand_over = _hand_over(spec, envs[0].action_space)
+
+    def reset(self) -> np.ndarray:
+        """Start an episode in every environment."""
+        obs = np.empty((self.num_envs, *self.spec.obs_shape), self.spec.obs_dtype)
+        for i in range(self.num_envs):
+            self._start(i, obs)
+        return obs
+
+    def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
+        """Take one action in every environment; start the next episode where one ended."""
+        number = self.num_envs
+        next_obs = np.empty_like(obs)
+        rew = np.empty(number, np.float32)
+        terminated, truncated = np.empty(number, bool), np.empty(number, bool)
+        handed = self._hand_over(act)
+        for i, env in enumerate(self.envs):
+            try:
+                now, rew[i], terminated[i], truncated[i], _ = env.step(handed[i])
+            except Exception as error:  # whatever it raises, it is the environment's
+                raise _fault(f"environment {i}", "step", error) from error
+            self._store(i, now, next_obs)
+            self.actions[i].append(handed[i])
+            if self.max_ep_len is not None and len(self.actions[i]) >= self.max_ep_len:
+                truncated[i] = True
+        rows = Transition(obs, act, rew, next_obs, terminated, truncated)
+        done = terminated | truncated
+        if done.any():
+            next_obs = next_obs.copy()
+            for i in np.flatnonzero(done):
+                self._start(int(i), next_obs)
+        return Step(rows, np.ones(number, bool), next_obs)
+
+    def close(self) -> None:
+        """Close every environment."""
+        for env in self.envs:
+            env.close()
+
+    def _start(self, i: int, obs: np.ndarray) -> None:
+        self.episode[i] += 1
+        self.actions[i] = []
+        try:
+            first, _ = self.envs[i].reset(seed=self.seed_of(i, self.episode[i]))
+        except Exception as error:  # whatever it raises, it is the environment's
+            raise _fault(f"environment {i}", "reset", error) from error
+        self._store(i, first, obs)
+
+    def _store(self, i: int, now: Any, obs: np.ndarray) -> None:
+        if np.shape(now) != self.spec.obs_shape:
+            raise EnvFault(
+                f"environment {i} must return observations of shape {self.spec.obs_shape}, as its "
+                f"observation_space says, got {np.shape(now)}."
+            )
+        obs[i] = now
+
+
+class VectorEnvs:
+    """A user's Gymnasium vector environment, of any autoreset mode.
+
+    It is seeded once and starts its episodes itself, so a run on it cannot be resumed exactly.
+    """
+
+    exact_resume = False
+
+    def __init__(self, env: Any, spec: EnvSpec, seed: int) -> None:
+        self.env, self.spec, self.seed = env, spec, seed
+        self.num_envs = int(env.num_envs)
+        self.mode = (env.metadata or {}).get("autoreset_mode")
+        if not isinstance(self.mode, AutoresetMode):
+            raise ValueError(
+                f"a vector environment must name its autoreset mode, a gymnasium.vector."
+                f"AutoresetMode, in metadata['autoreset_mode'], got {self.mode!r}."
+            )
+        self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
+        self._hand_over = _hand_over(spec, env.single_action_space)
+
+    def reset(self) -> np.ndarray:
+        """Start an episode in every environment."""
+        return self._call("reset", seed=self.seed)[0]
+
+    def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
+        """Take one action in every environment; the environment starts episodes its own way."""
+        handed = self._hand_over(act)
+        if not isinstance(self.spec.action, Box):
+            handed = np.asarray(handed, self.env.action_space.dtype)
+        now, rew, terminated, truncated, info = self._call("step", handed)
+        next_obs = now.copy()
+        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        done, valid = terminated | truncated, ~self._fresh
+        if self.mode is AutoresetMode.SAME_STEP:
+            for i in np.flatnonzero(done):
+                next_obs[i] = _final_obs(info, int(i))
+        elif self.mode is AutoresetMode.NEXT_STEP:
+            self._fresh = done
+        elif done.any():
+            now = self._call("reset", options={"reset_mask": done})[0]
+        rows = Transition(obs, act, np.array(rew, np.float32), next_obs, terminated, truncated)
+        return Step(rows, valid, now)
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        self.env.close()
+
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        try:
+            obs, *rest = getattr(self.env, method)(*args, **kwargs)
+        except Exception as error:  # whatever it raises, it is the environment's
+            raise _fault("the vector environment", method, error) from error
+        shape = (self.num_envs, *self.spec.obs_shape)
+        if np.shape(obs) != shape:
+            raise EnvFault(
+                f"the vector environment must return observations of shape {shape}, as its "
+                f"observation_space says, got {np.shape(obs)}."
+            )
+        return np.array(obs, self.spec.obs_dtype), *rest  # a copy: it may write there again
+
+
+Envs = OwnEnvs | VectorEnvs
+
+
+def make(
+    env_fn: Callable[[], Any],
+    num_envs: int | None,
+    seed_of: Callable[[int, int], int],
+    max_ep_len: int | None = None,
+) -> Envs:
+    """Build the adapter: `num_envs` environments, or the one vector environment `env_fn` returns.
+
+    Args:
+        env_fn: returns a Gymnasium environment or a Gymnasium vector environment.
+        num_envs: how many environments; None for one, or as many as the vector environment has.
+        seed_of: derived seed, from an environment's index and an episode's number; (0, 0) for a
+            vector environment.
+        max_ep_len: cut episodes at this length, or None for the environment's own limit.
+    """
+    first = env_fn()
+    if not hasattr(first, "single_observation_space"):
+        envs = [first, *(env_fn() for _ in range((num_envs or 1) - 1))]
+        return OwnEnvs(envs, EnvSpec.of(first), seed_of, max_ep_len)
+    if num_envs not in (None, first.num_envs):
+        raise ValueError(
+            f"num_envs is {num_envs} but env_fn returns a vector environment of {first.num_envs}; "
+            f"set num_envs={first.num_envs}."
+        )
+    if max_ep_len is not None:
+        raise ValueError(
+            f"max_ep_len={max_ep_len} cannot be imposed on a vector environment, which starts its "
+            f"episodes itself: give the limit when making it, as gymnasium.make_vec(id, "
+            f"max_episode_steps={max_ep_len}) does, and leave max_ep_len at None."
+        )
+    return VectorEnvs(first, EnvSpec.of(first), seed_of(0, 0))
+
+
+def _hand_over(spec: EnvSpec, space: Any) -> Callable[[np.ndarray], Any]:
+    """Return the function from stored actions `[N, ...]` to what the environments are given."""
+    if not isinstance(spec.action, Box):
+        return lambda act: [int(a) for a in act]
+    low, high, dtype = space.low, space.high, space.dtype
+    return lambda act: np.minimum(np.maximum(act, low), high).astype(dtype, copy=False)
+
+
+def _final_obs(info: dict[str, Any], i: int) -> Any:
+    found = info.get("final_obs")
+    if found is None or found[i] is None:
+        raise EnvFault(
+            f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}], "
+            f"the observation it ended in."
+        )
+    return found[i]
+
+
+def _fault(who: str, call: str, error: Exception) -> EnvFault:
+    return EnvFault(f"{who} raised {type(error).__name__} in {call}: {error}")

@@ -1,0 +1,88 @@
+"""Multilayer perceptrons: the default policy and value networks."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "elu": nn.elu,
+    "gelu": nn.gelu,
+    "leaky_relu": nn.leaky_relu,
+    "relu": nn.relu,
+    "silu": nn.silu,
+    "tanh": nn.tanh,
+}
+
+# Name -> (initialiser of the kernel, half-width of the uniform bias as a function of the fan-in).
+INITIALIZERS: dict[str, tuple[Any, Callable[[int], float]]] = {
+    # PyTorch's Linear, which Spinning Up and most published results used: the default here, so
+    # that published curves and hyper-parameters carry over without a hidden difference.
+    "torch_uniform": (
+        nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform"),
+        lambda fan_in: 1 / math.sqrt(fan_in),
+    ),
+    "glorot_uniform": (nn.initializers.glorot_uniform(), lambda fan_in: 0.0),
+    "he_normal": (nn.initializers.he_normal(), lambda fan_in: 0.0),
+    "lecun_normal": (nn.initializers.lecun_normal(), lambda fan_in: 0.0),
+    "orthogonal": (nn.initializers.orthogonal(math.sqrt(2)), lambda fan_in: 0.0),
+}
+
+
+class MLP(nn.Module):
+    """Dense layers with an activation between them; the last layer is linear."""
+
+    sizes: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Map `[..., I]` to `[..., sizes[-1]]`."""
+        kernel_init, half_width = INITIALIZERS[self.initializer]
+        for i, size in enumerate(self.sizes):
+            width = half_width(x.shape[-1])
+            bias_init = _symmetric(width) if width else nn.initializers.zeros
+            x = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init)(x)
+            if i + 1 < len(self.sizes):
+                x = ACTIVATIONS[self.activation](x)
+        return x
+
+
+class DeterministicActor(nn.Module):
+    """Map observations `[B, O]` to actions `[B, A]` in [-1, 1]."""
+
+    act_dim: int
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+
+    @nn.compact
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        """Return tanh of the last layer."""
+        mlp = MLP((*self.hidden, self.act_dim), self.activation, self.initializer)
+        return jnp.tanh(mlp(obs.astype(jnp.float32)))
+
+
+class QFunction(nn.Module):
+    """Map observations `[B, O]` and actions `[B, A]` in [-1, 1] to values `[B]`."""
+
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+
+    @nn.compact
+    def __call__(self, obs: jax.Array, act: jax.Array) -> jax.Array:
+        """Return the value without a trailing axis, so that it cannot broadcast to [B, B]."""
+        mlp = MLP((*self.hidden, 1), self.activation, self.initializer)
+        return mlp(jnp.concatenate([obs.astype(jnp.float32), act], axis=-1))[..., 0]
+
+
+def _symmetric(width: float) -> Any:
+    def init(key: jax.Array, shape: Any, dtype: Any = jnp.float32) -> jax.Array:
+        return jax.random.uniform(key, shape, dtype, -width, width)
+
+    return init

@@ -1,0 +1,88 @@
+"""Random streams derived from counters: nothing here is ever advanced.
+
+Every key is a function of (seed, rank, name, counters), so a run is a function of its
+configuration, a resumed run needs counters and no generator states, and two ranks never share a
+stream by accident. Streams in use: `init` (the same on every rank), `act` (call of the acting
+function), `start` (call with random actions), `sample` (updates done before the burst), `env`
+(environment index, episode), `eval` (epoch, environment index, episode).
+"""
+
+import zlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl import checks
+from purerl.types import Batch
+
+
+def words(counter: int) -> np.ndarray:
+    """Split a counter into two 32-bit words, high then low: the form to pass into a jit.
+
+    Example:
+        >>> words(2**32 + 7).tolist()
+        [1, 7]
+    """
+    if not isinstance(counter, int) or not 0 <= counter < 2**64:
+        raise ValueError(f"counter must be an integer in 0 .. 2**64 - 1, got {counter!r}.")
+    return np.array([counter >> 32, counter & 0xFFFFFFFF], np.uint32)
+
+
+def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
+    """Derive a typed JAX key.
+
+    Args:
+        seed: Python integer in 0 .. 2**32 - 1, or a traced uint32.
+        rank: rank of the process; ignored by the stream `init`.
+        name: name of the stream.
+        *counters: Python integers, or traced `words` (uint32 [2]).
+
+    Example:
+        >>> a, b = stream(0, 0, "act", 3), stream(0, 0, "act", words(3))
+        >>> bool(a == b)
+        True
+    """
+    if not isinstance(seed, jax.Array):
+        checks.seed(seed)
+    key = jax.random.key(jnp.asarray(seed, jnp.uint32))
+    key = jax.random.fold_in(key, _code(name))
+    key = jax.random.fold_in(key, jnp.uint32(0 if name == "init" else rank))
+    for counter in counters:
+        high, low = words(counter) if isinstance(counter, int) else counter
+        key = jax.random.fold_in(jax.random.fold_in(key, high), low)
+    return key
+
+
+def host_seed(seed: int, rank: int, name: str, *counters: int) -> int:
+    """Derive a Python integer in 0 .. 2**32 - 1, for what does not take JAX keys.
+
+    Example:
+        >>> host_seed(0, 0, "env", 0, 1) != host_seed(0, 0, "env", 0, 2)
+        True
+    """
+    checks.seed(seed)
+    spawn = [_code(name), 0 if name == "init" else rank]
+    for counter in counters:
+        spawn += words(counter).tolist()
+    return int(np.random.SeedSequence(seed, spawn_key=spawn).generate_state(1)[0])
+
+
+def noise(batch: Batch, draws: int, dim: int) -> jax.Array:
+    """Return the standard normals `[B, draws, dim]` of a batch: its own, or drawn from its key."""
+    shape = (batch.rew.shape[0], draws, dim)
+    if batch.noise is not None:
+        checks.shape("batch.noise", batch.noise, shape)
+        return jnp.asarray(batch.noise)
+    if batch.key is None:
+        raise ValueError(
+            "this loss draws noise and needs batch.key or batch.noise, got None for both. "
+            "replay.sample sets the key; by hand: batch._replace(key=jax.random.key(0))."
+        )
+    return jax.random.normal(batch.key, shape)
+
+
+def _code(name: str) -> int:
+    """Hash a name the same way in every process and version (Python's `hash` does not)."""
+    return zlib.crc32(name.encode())

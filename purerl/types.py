@@ -1,0 +1,331 @@
+"""Data that travels between modules: environments' shapes, transitions, batches, schedules.
+
+Axis letters, the same everywhere: B batch, T time, N environments, O observation, A action,
+E ensemble. Imports NumPy alone, so that command lines can read schedules without starting JAX.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from purerl import checks
+
+if TYPE_CHECKING:
+    import jax
+
+Metrics = dict[str, "jax.Array"]
+"""Flat scalar metrics; `x_count` beside `x` says whether `x` was computed (1) or not (0)."""
+
+
+class Transition(NamedTuple):
+    """One step of an environment, or a block of them along leading axes.
+
+    `terminated` alone stops bootstrapping; either flag ends an episode. `next_obs` is the true
+    successor of `obs`, never the first observation of the next episode.
+    """
+
+    obs: Any
+    act: Any  # in the environment's units
+    rew: Any
+    next_obs: Any
+    terminated: Any
+    truncated: Any
+
+
+class Batch(NamedTuple):
+    """A minibatch for an off-policy loss: every field `[B, ...]`.
+
+    The losses take their standard normals from `noise` `[B, K, A]` when it is there, else they
+    draw the same shape from `key`.
+    """
+
+    obs: Any
+    act: Any  # in the environment's units
+    rew: Any
+    next_obs: Any
+    terminated: Any
+    truncated: Any
+    key: Any = None
+    noise: Any = None
+
+
+class Rollout(NamedTuple):
+    """What an on-policy loop collects between two updates: every field `[T, N, ...]`."""
+
+    obs: Any
+    act: Any  # in the environment's units, as sampled (not clipped)
+    rew: Any
+    next_obs: Any
+    terminated: Any
+    truncated: Any
+
+
+class PolicyBatch(NamedTuple):
+    """What on-policy losses read: every leading field `[T*N, ...]`."""
+
+    obs: Any
+    act: Any
+    adv: Any
+    ret: Any
+    logp: Any
+    val: Any
+    weight: Any
+    key: Any = None
+    rollout: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """Continuous actions with finite bounds, one pair per dimension, in row-major order."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    shape: tuple[int, ...] | None = None  # None: one axis, (len(low),)
+
+    def __post_init__(self) -> None:
+        """Check the bounds and fill in the shape."""
+        low, high = (tuple(float(x) for x in bound) for bound in (self.low, self.high))
+        shape = (len(low),) if self.shape is None else tuple(int(n) for n in self.shape)
+        for name, value in (("low", low), ("high", high), ("shape", shape)):
+            object.__setattr__(self, name, value)
+        if len(low) != len(high) or len(low) != math.prod(shape) or not low:
+            raise ValueError(
+                f"Box needs one low and one high per action dimension and at least one dimension, "
+                f"got {len(low)} low and {len(high)} high for shape {shape}."
+            )
+        widest = float(np.finfo(np.float32).max)
+        for i, (a, b) in enumerate(zip(low, high, strict=True)):
+            if not (math.isfinite(a) and math.isfinite(b) and a < b and b - a <= widest):
+                raise ValueError(
+                    f"action dimension {i} must have finite bounds with low < high, got "
+                    f"[{a}, {b}]. A bounded space helps: gymnasium.wrappers.TransformAction("
+                    f"env, lambda act: act, gymnasium.spaces.Box(-1, 1, {shape})), say."
+                )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of stored actions; the loop hands the environment its own dtype."""
+        return np.dtype(np.float32)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """`low` and `high` as float32 arrays in the shape of an action."""
+        low, high = (np.asarray(b, np.float32).reshape(self.shape) for b in (self.low, self.high))
+        return low, high
+
+
+@dataclasses.dataclass(frozen=True)
+class Discrete:
+    """Actions `start, ..., start + n - 1`."""
+
+    n: int
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        """Check that all actions fit into 32 bits."""
+        checks.integer("Discrete.n", self.n, 1)
+        checks.integer("Discrete.start", self.start, -(2**31))
+        if self.start + self.n > 2**31:
+            raise ValueError(f"actions must fit into int32, got start={self.start}, n={self.n}.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return ()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of stored actions."""
+        return np.dtype(np.int32)
+
+
+_NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSpec:
+    """What an algorithm must know of an environment: hashable and compared by value.
+
+    Example:
+        >>> env = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0,), high=(2.0,)))
+        >>> env.act_dim
+        1
+        >>> float(env.denormalise(np.float32([0.5]))[0])
+        1.0
+    """
+
+    obs_shape: tuple[int, ...]
+    action: Box | Discrete
+    obs_dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        """Check the fields; 64-bit dtypes become 32-bit."""
+        checks.integers("obs_shape", self.obs_shape, 1)
+        if not isinstance(self.action, Box | Discrete):
+            raise ValueError(f"action must be a Box or a Discrete, got {self.action!r}.")
+        name = np.dtype(self.obs_dtype).name
+        object.__setattr__(self, "obs_dtype", _NARROW.get(name, name))
+
+    @classmethod
+    def of(cls, env: Any) -> EnvSpec:
+        """Read the spaces of a Gymnasium environment, single or vector.
+
+        Raises:
+            ValueError: for spaces that no algorithm here handles, with the wrapper that helps.
+        """
+        from gymnasium import spaces
+
+        vector = hasattr(env, "single_observation_space")
+        obs = env.single_observation_space if vector else env.observation_space
+        act = env.single_action_space if vector else env.action_space
+        if not isinstance(obs, spaces.Box) or 0 in obs.shape or not obs.shape:
+            raise ValueError(
+                f"observations must be a Box with at least one axis and no empty one, got {obs}. "
+                f"gymnasium.wrappers.FlattenObservation(env) turns Discrete, MultiBinary, "
+                f"MultiDiscrete, Dict and Tuple spaces of these into one."
+            )
+        if isinstance(act, spaces.Discrete):
+            action: Box | Discrete = Discrete(int(act.n), int(act.start))
+        elif isinstance(act, spaces.Box) and np.issubdtype(act.dtype, np.floating):
+            action = Box(tuple(act.low.ravel()), tuple(act.high.ravel()), act.shape)
+        else:
+            raise ValueError(
+                f"actions must be Discrete or a Box of floats, got {act}. "
+                f"gymnasium.wrappers.TransformAction(env, func, space) maps one of these onto the "
+                f"environment's own space."
+            )
+        return cls(tuple(int(n) for n in obs.shape), action, str(obs.dtype))
+
+    @property
+    def act_dim(self) -> int:
+        """Number of dimensions of a Box action (A), or of actions of a Discrete one."""
+        return self.action.n if isinstance(self.action, Discrete) else len(self.action.low)
+
+    def example(self) -> Transition:
+        """A transition of zeros, the example a replay buffer is made from."""
+        obs = np.zeros(self.obs_shape, self.obs_dtype)
+        act = np.zeros(self.action.shape or (), self.action.dtype)
+        return Transition(obs, act, np.float32(0), obs.copy(), np.bool_(False), np.bool_(False))
+
+    def normalise(self, act: Any) -> Any:
+        """Map Box actions from the environment's units to [-1, 1] per dimension."""
+        middle, half = self._affine()
+        return (act - middle) / half
+
+    def denormalise(self, act: Any) -> Any:
+        """Map Box actions from [-1, 1] per dimension to the environment's units; does not clip."""
+        middle, half = self._affine()
+        return middle + half * act
+
+    def _affine(self) -> tuple[np.ndarray, np.ndarray]:
+        if not isinstance(self.action, Box):
+            raise ValueError(f"only Box actions have units to normalise, got {self.action}.")
+        low, high = (np.asarray(b, np.float64) for b in (self.action.low, self.action.high))
+        middle, half = (low + high) / 2, (high - low) / 2
+        shape = self.action.shape or ()
+        return middle.astype(np.float32).reshape(shape), half.astype(np.float32).reshape(shape)
+
+    def check_obs(self, obs: Any) -> None:
+        """Refuse observations whose last axes are not those of one observation."""
+        got = np.shape(obs)
+        if got[max(0, len(got) - len(self.obs_shape)) :] != self.obs_shape:
+            raise ValueError(f"obs must have shape [..., *{self.obs_shape}], got {got}.")
+
+    def check_batch(self, batch: Batch) -> None:
+        """Refuse a batch with a field of the wrong shape; static, so free under jit.
+
+        `[B, 1]` against `[B]` would broadcast to `[B, B]` without an error.
+        """
+        leading = np.shape(batch.rew)[:1]
+        for name, row in self.example()._asdict().items():
+            checks.shape(f"batch.{name}", getattr(batch, name), leading + row.shape)
+
+
+def _check_divides(schedule: Any, names: tuple[str, ...], unit: int, what: str) -> None:
+    for name in names:
+        value = getattr(schedule, name)
+        if value is not None and value % unit:
+            near = max(1, round(value / unit)) * unit
+            raise ValueError(
+                f"{name} counts transitions of all environments and must divide by {what} = "
+                f"{unit}, got {value}. The nearest that fits is {near}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class OffPolicySchedule:
+    """When an off-policy loop acts, learns and reports; names and numbers of Spinning Up.
+
+    All counts are environment transitions over all environments and ranks.
+    """
+
+    steps: int = 400_000  # environment transitions of the whole run
+    steps_per_epoch: int = 4_000  # transitions between two records
+    start_steps: int = 10_000  # first transitions taken with uniformly random actions
+    update_after: int = 1_000  # transitions stored before the first update
+    update_every: int | None = None  # transitions between two bursts; none: 50, rounded up
+    updates_per_burst: int | None = None  # updates in a burst; none: as many as update_every
+    batch_size: int = 100  # rows of a batch, on each rank
+    replay_size: int = 1_000_000  # transitions kept
+    num_envs: int = 1  # environments stepped side by side
+    max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
+    num_test_episodes: int = 10  # episodes of the deterministic policy after each epoch
+
+    def __post_init__(self) -> None:
+        """Check every field and how they fit together."""
+        for name in ("steps", "steps_per_epoch", "update_after", "batch_size", "replay_size"):
+            checks.integer(name, getattr(self, name), 1)
+        for name, low in (("start_steps", 0), ("num_envs", 1), ("num_test_episodes", 0)):
+            checks.integer(name, getattr(self, name), low)
+        for name in ("update_every", "updates_per_burst", "max_ep_len"):
+            if getattr(self, name) is not None:
+                checks.integer(name, getattr(self, name), 1)
+        if self.batch_size > self.replay_size:
+            raise ValueError(
+                f"batch_size must not exceed replay_size, got {self.batch_size} > "
+                f"{self.replay_size}."
+            )
+        if self.update_after < self.batch_size:
+            raise ValueError(
+                f"update_after must be at least batch_size, so that the first batch is larger "
+                f"than nothing: got {self.update_after} < {self.batch_size}."
+            )
+        _check_divides(self, self._COUNTS, self.num_envs, "num_envs")
+
+    _COUNTS: ClassVar = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
+
+    def resolve(self, ranks: int) -> OffPolicySchedule:
+        """Fill in what is None, and check that every count divides over ranks and environments."""
+        unit = ranks * self.num_envs
+        _check_divides(self, self._COUNTS, unit, "num_envs times ranks")
+        _check_divides(self, ("replay_size",), ranks, "ranks")
+        every = self.update_every or math.ceil(50 / unit) * unit
+        updates = self.updates_per_burst or every
+        return dataclasses.replace(self, update_every=every, updates_per_burst=updates)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnPolicySchedule:
+    """When an on-policy loop reports; names and numbers of Spinning Up.
+
+    All counts are environment transitions over all environments and ranks. One epoch is one
+    rollout and one update.
+    """
+
+    steps: int = 200_000  # environment transitions of the whole run
+    steps_per_epoch: int = 4_000  # transitions of one rollout
+    num_envs: int = 1  # environments stepped side by side
+    max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
+    num_test_episodes: int = 0  # episodes of the deterministic policy after each epoch
+
+    def __post_init__(self) -> None:
+        """Check every field and how they fit together."""
+        for name in ("steps", "steps_per_epoch", "num_envs"):
+            checks.integer(name, getattr(self, name), 1)
+        checks.integer("num_test_episodes", self.num_test_episodes, 0)
+        if self.max_ep_len is not None:
+            checks.integer("max_ep_len", self.max_ep_len, 1)
+        _check_divides(self, ("steps", "steps_per_epoch"), self.num_envs, "num_envs")

@@ -1,0 +1,121 @@
+"""The training runs behind the learning gates and docs/results.md: settings chosen once.
+
+    python tests/learning.py                      # all of them, about an hour on one core
+    python tests/learning.py halfcheetah --seed 1
+
+Writes docs/results/NAME.csv with every evaluation of every seed. An evaluation plays the
+deterministic policy in environments with seeds of their own; Pendulum gets 20 episodes, since its
+start states alone spread the return by 90.
+"""
+
+import argparse
+import csv
+import dataclasses
+import statistics
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import gymnasium
+
+import purerl
+from purerl.algos import td3
+from purerl.loops import gym as loop
+from purerl.types import EnvSpec
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+
+
+class Preset(NamedTuple):
+    algo: ModuleType
+    env: str
+    seeds: tuple[int, ...]
+    bar: float  # of the score
+    spec: dict[str, Any]
+    schedule: dict[str, Any]
+
+
+PRESETS = {
+    "pendulum": Preset(
+        td3,
+        "Pendulum-v1",
+        (0, 1, 2, 3, 4),
+        -200.0,
+        {},
+        {"steps": 15_000, "steps_per_epoch": 1_000, "start_steps": 1_000, "num_test_episodes": 20},
+    ),
+    "inverted_pendulum": Preset(
+        td3,
+        "InvertedPendulum-v5",
+        (0, 1, 2),
+        950.0,
+        {"pi_lr": 3e-4, "q_lr": 3e-4},
+        {"steps": 40_000, "steps_per_epoch": 5_000, "start_steps": 1_000},
+    ),
+    "halfcheetah": Preset(  # Spinning Up's settings
+        td3,
+        "HalfCheetah-v5",
+        (0, 1, 2),
+        5200.0,
+        {},
+        {"steps": 100_000, "steps_per_epoch": 5_000},
+    ),
+}
+
+
+def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
+    """Train one seed; return a row per evaluation."""
+
+    def env_fn() -> Any:
+        return gymnasium.make(preset.env)
+
+    spec = preset.algo.Spec(EnvSpec.of(env_fn()), **preset.spec)
+    schedule = dataclasses.replace(preset.algo.SCHEDULE, **preset.schedule)
+    rows, began = [], time.monotonic()
+    for record in loop.run(preset.algo, spec, env_fn, schedule, seed):
+        rows.append(
+            {
+                "seed": seed,
+                "step": record["steps"],
+                "test_return": round(statistics.fmean(record["test_returns"]), 3),
+                "q1": round(record["q1"], 3) if "q1" in record else "",
+                "seconds": round(time.monotonic() - began, 1),
+            }
+        )
+    return rows
+
+
+def score(rows: list[dict[str, Any]]) -> float:
+    """Return the score of a seed: the mean of its last two evaluations, never the best one."""
+    return statistics.fmean(row["test_return"] for row in rows[-2:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PRESETS))
+    parser.add_argument("--seed", type=int, nargs="*", help="instead of the preset's seeds")
+    args = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    for name in args.names or PRESETS:
+        preset, scores = PRESETS[name], []
+        rows: list[dict[str, Any]] = []
+        for seed in args.seed or preset.seeds:
+            rows += train(preset, seed)
+            scores.append(score([row for row in rows if row["seed"] == seed]))
+            print(f"{name} seed {seed}: {scores[-1]:.1f} in {rows[-1]['seconds']} s", flush=True)
+        spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
+        print(
+            f"{name}: {statistics.fmean(scores):.1f} ± {spread:.1f}, bar {preset.bar}", flush=True
+        )
+        with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    purerl.setup()
+    main()
