@@ -71,7 +71,7 @@ def main(steps: int = 10_000, seed: int = 0) -> np.ndarray:
         if len(rows) == BURST:
             blocks = Transition(*(np.stack(field, axis=1) for field in zip(*rows, strict=True)))
             rows = []
-            states, buffers, info = learn(states, buffers, blocks, keys[step])
+            states, buffers, _ = learn(states, buffers, blocks, keys[step])
         if (step + 1) % 1_000 == 0:
             print(f"step {step + 1:>6,}  returns {np.round(returns[-1]).astype(int).tolist()}")
     return np.mean(returns[-10:], axis=0)

@@ -65,8 +65,8 @@ def hashable(spec: Any) -> None:
             hash(value)
         except TypeError as error:
             raise ValueError(
-                f"{field.name} must be hashable, but {error}, in {value!r}. Static settings are "
-                f"compared by value: use tuples, as in nn.Sequential((layer_1, layer_2))."
+                f"{field.name} must be hashable, but its {type(value).__name__} is not ({error}). "
+                f"Settings are compared by value: use tuples, as in nn.Sequential((one, two))."
             ) from None
 
 

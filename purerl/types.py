@@ -111,11 +111,6 @@ class Box:
         """Of stored actions; the loop hands the environment its own dtype."""
         return np.dtype(np.float32)
 
-    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """`low` and `high` as float32 arrays in the shape of an action."""
-        low, high = (np.asarray(b, np.float32).reshape(self.shape) for b in (self.low, self.high))
-        return low, high
-
 
 @dataclasses.dataclass(frozen=True)
 class Discrete:
@@ -211,22 +206,30 @@ class EnvSpec:
         return Transition(obs, act, np.float32(0), obs.copy(), np.bool_(False), np.bool_(False))
 
     def normalise(self, act: Any) -> Any:
-        """Map Box actions from the environment's units to [-1, 1] per dimension."""
-        middle, half = self._affine()
-        return (act - middle) / half
+        """Map Box actions `[..., *shape]` from the environment's units to [-1, 1]."""
+        low, high = self._bounds(act)
+        middle, half = (low + high) / 2, (high - low) / 2
+        return (act - middle.astype(np.float32)) / half.astype(np.float32)
 
     def denormalise(self, act: Any) -> Any:
-        """Map Box actions from [-1, 1] per dimension to the environment's units; does not clip."""
-        middle, half = self._affine()
-        return middle + half * act
-
-    def _affine(self) -> tuple[np.ndarray, np.ndarray]:
-        if not isinstance(self.action, Box):
-            raise ValueError(f"only Box actions have units to normalise, got {self.action}.")
-        low, high = (np.asarray(b, np.float64) for b in (self.action.low, self.action.high))
+        """Map Box actions `[..., *shape]` from [-1, 1] to the environment's units; no clipping."""
+        low, high = self._bounds(act)
         middle, half = (low + high) / 2, (high - low) / 2
+        return middle.astype(np.float32) + half.astype(np.float32) * act
+
+    def clip(self, act: Any) -> Any:
+        """Clip Box actions `[..., *shape]` in the environment's units to its bounds."""
+        low, high = (bound.astype(np.float32) for bound in self._bounds(act))
+        return act.clip(low, high)
+
+    def _bounds(self, act: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bounds in float64, with as many axes as `act`."""
+        if not isinstance(self.action, Box):
+            raise ValueError(f"only Box actions have units and bounds, got {self.action}.")
         shape = self.action.shape or ()
-        return middle.astype(np.float32).reshape(shape), half.astype(np.float32).reshape(shape)
+        shape = (1,) * (np.ndim(act) - len(shape)) + shape
+        low, high = (np.array(b).reshape(shape) for b in (self.action.low, self.action.high))
+        return low, high
 
     def check_obs(self, obs: Any) -> None:
         """Refuse observations whose last axes are not those of one observation."""

@@ -51,7 +51,7 @@ PRESETS = {
         (0, 1, 2),
         950.0,
         {"pi_lr": 3e-4, "q_lr": 3e-4},
-        {"steps": 40_000, "steps_per_epoch": 5_000, "start_steps": 1_000},
+        {"steps": 40_000, "steps_per_epoch": 5_000, "start_steps": 1_000, "batch_size": 256},
     ),
     "halfcheetah": Preset(  # Spinning Up's settings
         td3,

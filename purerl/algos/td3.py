@@ -142,13 +142,13 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     """
     pi = _policy(params, obs)
     noise = params.spec.act_noise * jax.random.normal(key, pi.shape)
-    return _to_env(params.spec, pi + noise)
+    return _to_env(params.spec.env, pi + noise)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
-    """Return the deterministic actions for `obs` `[..., *obs_shape]`, in the environment's units."""
-    return _to_env(params.spec, _policy(params, obs))
+    """Return the deterministic actions for `obs` `[..., *obs_shape]`, in environment units."""
+    return _to_env(params.spec.env, _policy(params, obs))
 
 
 def _policy(params: Params, obs: Any) -> jax.Array:
@@ -157,10 +157,8 @@ def _policy(params: Params, obs: Any) -> jax.Array:
     return nets.apply_rows(_networks(spec)[0], params.actor, obs, spec.env.obs_shape)
 
 
-def _to_env(spec: Spec, pi: jax.Array) -> jax.Array:
-    assert isinstance(spec.env.action, Box)
-    low, high = spec.env.action.bounds()
-    return jnp.clip(spec.env.denormalise(jnp.clip(pi, -1.0, 1.0)), low, high)
+def _to_env(env: EnvSpec, pi: jax.Array) -> jax.Array:
+    return env.clip(env.denormalise(pi.clip(-1.0, 1.0)))
 
 
 def target_action(params: Params, batch: Batch) -> jax.Array:

@@ -387,13 +387,18 @@ def _count(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) -> l
 
 def _check_finite(stage: Transition, who: np.ndarray, count: int, steps: int) -> None:
     """Refuse numbers that are not finite before they enter the replay memory."""
-    for name, rows in stage._asdict().items():
-        if rows.dtype.kind == "f" and not np.isfinite(rows[:count]).all():
-            row = int(np.flatnonzero(~np.isfinite(rows[:count]).reshape(count, -1).all(axis=1))[0])
-            raise NonFiniteError(
-                f"{name} of environment {who[row]} is not finite at environment step "
-                f"{steps + row + 1}: {rows[row]}. Nothing of it was stored."
-            )
+    bad = {
+        name: int((~np.isfinite(rows[:count])).reshape(count, -1).any(axis=1).argmax())
+        for name, rows in stage._asdict().items()
+        if rows.dtype.kind == "f" and not np.isfinite(rows[:count]).all()
+    }
+    if bad:
+        name = min(bad, key=bad.__getitem__)
+        row = bad[name]
+        raise NonFiniteError(
+            f"{name} of environment {who[row]} is not finite at environment step "
+            f"{steps + row + 1}: {getattr(stage, name)[row]}. Nothing of this block was stored."
+        )
 
 
 def _record(carry: Carry) -> tuple[Carry, Record]:

@@ -1,0 +1,244 @@
+"""TD3 against numbers worked out by hand, with and without jit."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from purerl.algos import td3
+from purerl.types import Batch, Box, EnvSpec
+
+ONE = EnvSpec(obs_shape=(1,), action=Box((-2.0,), (2.0,)))  # one action dimension, bound 2
+
+
+class Line(nn.Module):
+    """actor(obs) = w * obs; critic(obs, act) = w * act + b: all numbers by hand."""
+
+    critic: bool = False
+
+    @nn.compact
+    def __call__(self, obs, act=None):
+        w = self.param("w", lambda key: jnp.zeros(()))
+        b = self.param("b", lambda key: jnp.zeros(()))
+        return w * act[:, 0] + b if self.critic else w * obs + b
+
+
+def line(w, b=0.0):
+    return {"params": {"w": jnp.float32(w), "b": jnp.float32(b)}}
+
+
+def learner(actor, first, second, target_actor=None, target_first=None, target_second=None, **spec):
+    """A state whose networks are the lines given; targets default to the online ones."""
+    state = td3.init(jax.random.key(0), td3.Spec(ONE, Line(), Line(critic=True), **spec))
+    params = dataclasses.replace(
+        state.params,
+        actor=actor,
+        critic=(first, second),
+        target_actor=target_actor or jax.tree.map(jnp.copy, actor),
+        target_critic=jax.tree.map(jnp.copy, (target_first or first, target_second or second)),
+    )
+    return dataclasses.replace(state, params=params)
+
+
+def batch(act=0.0, rew=0.0, next_obs=0.0, terminated=False, noise=0.0, obs=0.0, rows=1):
+    column = lambda x: jnp.full((rows, 1), x, jnp.float32)  # noqa: E731
+    return Batch(
+        column(obs),
+        column(act),
+        column(rew)[:, 0],
+        column(next_obs),
+        jnp.full(rows, terminated),
+        jnp.full(rows, False),
+        noise=column(noise)[:, None],
+    )
+
+
+both = pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+
+
+@both
+@pytest.mark.parametrize(
+    ("mu", "xi", "expected"),  # in units of an environment with bound 2
+    [
+        (1.2, 3.0, 2.0),  # std 0.2 * 2, clipped at 0.5 * 2, then at the bound; unscaled: 1.7
+        (-0.4, 1.0, 0.0),  # unscaled: -0.2
+        (0.0, 9.0, 1.0),  # noise clip alone
+        (0.0, -9.0, -1.0),
+        (-1.2, -3.0, -2.0),
+    ],
+)
+def test_smoothing_noise_is_scaled_clipped_and_clipped_again(wrap, mu, xi, expected):
+    params = learner(line(0.0), line(0.0), line(0.0), target_actor=line(1.0)).params
+    act = wrap(td3.target_action)(params, batch(next_obs=mu / 2, noise=xi))
+    np.testing.assert_allclose(ONE.denormalise(act), [[expected]], atol=1e-6)
+
+
+def test_smoothing_uses_its_settings():
+    params = learner(line(1.0), line(0.0), line(0.0), target_noise=0.1, noise_clip=0.25).params
+    for xi, expected in ((1.0, 0.1), (9.0, 0.25)):
+        assert td3.target_action(params, batch(noise=xi))[0, 0] == pytest.approx(expected)
+
+
+def test_smoothing_without_noise_in_the_batch_is_clipped_standard_normal():
+    params = learner(line(1.0), line(0.0), line(0.0)).params
+    drawn = batch(rows=20_000)._replace(noise=None, key=jax.random.key(0))
+    noise = np.asarray(td3.target_action(params, drawn))[:, 0]
+    # A normal of std 0.2 clipped at 2.5 std: variance 0.04 * 0.97889, by numerical integration.
+    assert noise.std() == pytest.approx(0.2 * np.sqrt(0.97889), rel=0.02)
+    assert noise.max() == pytest.approx(0.5)
+    assert (noise == noise.max()).mean() == pytest.approx(0.00621, abs=0.002)
+
+
+@both
+def test_target_is_reward_plus_discounted_minimum_of_the_target_critics(wrap):
+    # Online critics are far away on purpose: only targets may enter the target.
+    first, second = line(0.0, 100.0), line(0.0, -100.0)
+    params = learner(
+        line(50.0), first, second, line(0.0, 0.5), line(2.0, 10.0), line(1.0, 9.5)
+    ).params
+    # target action 0.5; target critics 2*.5+10 = 11 and 1*.5+9.5 = 10; y = 1 + .99*10 = 10.9
+    value, info = wrap(td3.critic_loss)(params, batch(rew=1.0))
+    assert info["target"] == pytest.approx(10.9)
+    assert value == pytest.approx((100 - 10.9) ** 2 + (-100 - 10.9) ** 2, rel=1e-6)
+    assert info["loss_q"] == value
+    assert (info["q1"], info["q2"]) == (100.0, -100.0)
+
+
+@both
+def test_target_is_the_reward_when_terminated_and_bootstraps_otherwise(wrap):
+    params = learner(line(0.0), line(0.0, 3.0), line(0.0, 3.0)).params
+    ends = batch(rew=1.0, rows=2)._replace(terminated=jnp.array([True, False]))
+    ends = ends._replace(truncated=jnp.array([True, True]))  # a time limit changes nothing
+    value, info = wrap(td3.critic_loss)(params, ends)
+    assert info["target"] == pytest.approx((1.0 + 1.0 + 0.99 * 3.0) / 2)
+    assert value == pytest.approx(2 * ((3 - 1) ** 2 + (3 - 3.97) ** 2) / 2, rel=1e-5)
+
+
+@both
+def test_critic_sees_normalised_actions(wrap):
+    params = learner(line(0.0), line(1.0), line(3.0)).params
+    value, info = wrap(td3.critic_loss)(params, batch(act=1.0))  # 1 of bound 2 is 0.5
+    assert (info["q1"], info["q2"]) == (0.5, 1.5)
+    assert value == pytest.approx(0.5**2 + 1.5**2)
+
+
+def test_critic_gradient_flows_through_the_prediction_only():
+    params = learner(line(0.0), line(0.0, 2.0), line(0.0, 5.0)).params
+    grads, _ = jax.grad(td3.critic_loss, has_aux=True)(params, batch(rew=1.0))
+    target = 1.0 + 0.99 * 2.0
+    for grad, q in zip(grads.critic, (2.0, 5.0), strict=True):
+        assert grad["params"]["b"] == pytest.approx(2 * (q - target), rel=1e-6)
+    assert all(bool((x == 0).all()) for x in jax.tree.leaves((grads.target_critic, grads.actor)))
+
+
+def test_loss_is_a_mean_over_rows_and_does_not_broadcast():
+    params = learner(line(0.0), line(0.0), line(0.0), gamma=0.0).params
+    rows = batch(rows=3)._replace(rew=jnp.array([1.0, 2.0, 3.0]))
+    assert td3.critic_loss(params, rows)[0] == pytest.approx(2 * (1 + 4 + 9) / 3)
+
+
+@both
+def test_actor_loss_is_minus_the_first_critic_at_the_policy(wrap):
+    params = learner(line(1.0), line(3.0, 1.0), line(-7.0, 5.0)).params
+    value, info = wrap(td3.actor_loss)(params, batch(obs=0.25, act=2.0))
+    assert value == pytest.approx(-(3.0 * 0.25 + 1.0))
+    assert info["loss_pi"] == value
+
+
+def test_actor_gradient_goes_through_the_action_and_leaves_the_critic():
+    params = learner(line(1.0), line(3.0), line(-7.0)).params
+    grads, _ = jax.grad(td3.actor_loss, has_aux=True)(params, batch(obs=0.25))
+    assert grads.actor["params"]["w"] == pytest.approx(-3.0 * 0.25)
+    assert all(bool((x == 0).all()) for x in jax.tree.leaves(grads.critic))
+
+
+def test_ten_updates_move_the_actor_five_times():
+    state = learner(line(0.1), line(1.0), line(1.0))
+    moved = []
+    for _ in range(10):
+        before = state
+        state, info = td3.update(state, batch(obs=1.0, rew=1.0))
+        changed = state.params.actor["params"]["w"] != before.params.actor["params"]["w"]
+        targets = jax.tree.leaves((before.params.target_critic, before.params.target_actor))
+        new = jax.tree.leaves((state.params.target_critic, state.params.target_actor))
+        assert bool(changed) == any(bool(a != b) for a, b in zip(targets, new, strict=True))
+        assert bool(changed) == bool(info["loss_pi_count"])
+        moved.append(bool(changed))
+    assert moved == [True, False] * 5
+
+
+def test_the_delay_counts_updates_across_bursts_of_one():
+    """Spinning Up restarted the count with each burst, which voided the delay at one update each."""
+    state = learner(line(0.1), line(1.0), line(1.0), policy_delay=3)
+    one = jax.jit(lambda s, b: jax.lax.scan(td3.update, s, jax.tree.map(lambda x: x[None], b)))
+    counts = []
+    for _ in range(7):
+        state, info = one(state, batch(obs=1.0))
+        counts.append(float(info["loss_pi_count"][0]))
+    assert counts == [1, 0, 0, 1, 0, 0, 1]
+
+
+def test_first_update_is_adam_in_the_papers_order():
+    # q = 0.05 a, reward -1 at a = +1: the critic's weight must fall below zero first (Adam's first
+    # step is lr * sign), and only then does the actor follow it downwards.
+    state = learner(line(0.0), line(0.05), line(0.05), gamma=0.0, q_lr=0.1, pi_lr=0.01)
+    new, info = td3.update(state, batch(act=2.0, rew=-1.0, obs=1.0))
+    for q in new.params.critic:
+        assert q["params"]["w"] == pytest.approx(0.05 - 0.1, abs=1e-5)
+        assert q["params"]["b"] == pytest.approx(-0.1, abs=1e-5)
+    assert new.params.actor["params"]["w"] == pytest.approx(-0.01, abs=1e-5)
+    # loss_pi is -Q of the updated critic at the old policy's action 0.
+    assert info["loss_pi"] == pytest.approx(0.1, abs=1e-5)
+    # Targets move last, half a per cent of the way.
+    assert new.params.target_critic[0]["params"]["w"] == pytest.approx(0.05 - 0.005 * 0.1, abs=1e-6)
+    assert new.params.target_actor["params"]["w"] == pytest.approx(-0.005 * 0.01, abs=1e-7)
+
+
+def test_second_adam_step_uses_its_moments():
+    state = learner(line(0.0), line(0.0), line(0.0), gamma=0.0, q_lr=0.1)
+    for rew in (1.0, 3.0):
+        state, _ = td3.update(state, batch(rew=rew))
+    # Gradients of b: -2 * 1 = -2, then 2 * (0.1 - 3) = -5.8.
+    m, v = 0.9 * 0.1 * -2 + 0.1 * -5.8, 0.999 * 0.001 * 4 + 0.001 * 5.8**2
+    step = 0.1 * (m / (1 - 0.9**2)) / (np.sqrt(v / (1 - 0.999**2)) + 1e-8)
+    assert state.params.critic[0]["params"]["b"] == pytest.approx(0.1 - step, rel=1e-5)
+
+
+@pytest.mark.parametrize(("updates", "expected"), [(1, 0.005), (100, 0.394230), (1000, 0.993346)])
+def test_targets_keep_polyak_of_the_old(updates, expected):
+    still = {"pi_lr": 1e-30, "q_lr": 1e-30, "policy_delay": 1}
+    zero, one = line(0.0, 0.0), line(1.0, 1.0)
+    state = learner(one, one, one, zero, zero, zero, **still)
+    run = jax.jit(lambda s: jax.lax.scan(lambda s, _: td3.update(s, batch()), s, length=updates)[0])
+    params = run(state).params
+    for tree in (params.target_actor, *params.target_critic):
+        assert tree["params"]["w"] == pytest.approx(expected, abs=2e-5)
+
+
+def test_policy_is_the_actor_in_the_units_of_the_environment():
+    params = learner(line(1.0), line(0.0), line(0.0), act_noise=0.0).params
+    for obs, expected in ((0.3, 0.6), (-0.5, -1.0), (7.0, 2.0)):
+        assert td3.policy(params, np.float32([obs]))[0] == pytest.approx(expected)
+        assert td3.act(params, np.float32([obs]), jax.random.key(0))[0] == pytest.approx(expected)
+
+
+def test_exploration_noise_is_in_units_of_the_action_range():
+    params = learner(line(1.0), line(0.0), line(0.0), act_noise=0.1).params
+    act = np.asarray(td3.act(params, np.zeros((20_000, 1), np.float32), jax.random.key(0)))
+    assert act.mean() == pytest.approx(0.0, abs=0.01)
+    assert act.std() == pytest.approx(0.1 * 2.0, rel=0.02)
+
+
+def test_defaults_are_spinning_ups():
+    spec = td3.Spec(ONE)
+    assert (spec.hidden, spec.activation, spec.initializer) == ((256, 256), "relu", "torch_uniform")
+    assert (spec.gamma, spec.polyak, spec.pi_lr, spec.q_lr) == (0.99, 0.995, 1e-3, 1e-3)
+    assert (spec.act_noise, spec.target_noise, spec.noise_clip, spec.policy_delay) == (0.1, 0.2, 0.5, 2)
+    schedule = td3.SCHEDULE
+    assert (schedule.steps, schedule.steps_per_epoch, schedule.replay_size) == (400_000, 4_000, 10**6)
+    assert (schedule.batch_size, schedule.start_steps, schedule.update_after) == (100, 10_000, 1_000)
+    assert schedule.resolve(1).update_every == schedule.resolve(1).updates_per_burst == 50
+    assert schedule.num_test_episodes == 10

@@ -1,0 +1,28 @@
+"""Strict JAX for all tests: one thread, the CPU, no silent rank promotion."""
+
+import os
+from pathlib import Path
+
+CACHE = Path(__file__).parents[1] / ".pytest_cache" / "xdg"
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XDG_CACHE_HOME"] = str(CACHE)  # compiled programs, shared with scripts the tests run
+
+import jax
+import pytest
+
+import purerl
+from purerl.types import Box, EnvSpec
+
+purerl.setup(threads=1)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def key():
+    return jax.random.key(0)
+
+
+@pytest.fixture
+def env():
+    """Two asymmetric action dimensions, so that a scale applied wrongly shows."""
+    return EnvSpec(obs_shape=(3,), action=Box(low=(-2.0, 0.0), high=(2.0, 1.0)))

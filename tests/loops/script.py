@@ -1,0 +1,85 @@
+"""A scripted environment that counts its steps: every number it returns is known beforehand."""
+
+import itertools
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+ENDS = ("terminated", "truncated", "both")
+
+
+class Script(gymnasium.Env):
+    """Environment `who`: obs = (who, episode, step), lengths and ways to end in fixed orders."""
+
+    def __init__(self, who: int = 0, lengths: tuple[int, ...] = (3, 1, 4)) -> None:
+        self.observation_space = spaces.Box(-1e6, 1e6, (3,), np.float64)
+        self.action_space = spaces.Box(np.float32([-2.0, 0.0]), np.float32([2.0, 1.0]))
+        self.who, self.lengths, self.episode = who, lengths, -1
+        self.steps, self.seeds, self.actions = 0, [], []
+        self.careless = True  # return one array again and again
+        self.state = np.zeros(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.seeds.append(seed)
+        self.episode, self.time = self.episode + 1, 0
+        return self.obs(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action), action
+        self.actions.append(np.array(action))
+        self.time, self.steps = self.time + 1, self.steps + 1
+        obs = self.obs()
+        end = ENDS[self.episode % 3] if self.time == self.length else ""
+        reward = 100.0 * self.episode + self.time
+        return obs, reward, end in ("terminated", "both"), end in ("truncated", "both"), {}
+
+    def obs(self) -> np.ndarray:
+        self.state[:] = self.who, self.episode, self.time
+        return self.state if self.careless else self.state.copy()
+
+    @property
+    def length(self) -> int:
+        return self.lengths[(self.episode + self.who) % len(self.lengths)]
+
+
+def expected(who: int, number: int, lengths: tuple[int, ...] = (3, 1, 4)) -> list[tuple[Any, ...]]:
+    """The first `number` transitions of one environment: obs, rew, next_obs and both flags."""
+    rows: list[tuple[Any, ...]] = []
+    for episode in itertools.count():
+        length, end = lengths[(episode + who) % len(lengths)], ENDS[episode % 3]
+        for time in range(length):
+            last = time + 1 == length
+            flags = (last and end != "truncated", last and end != "terminated")
+            obs, after = (who, episode, time), (who, episode, time + 1)
+            rows.append((obs, 100.0 * episode + time + 1, after, *flags))
+            if len(rows) == number:
+                return rows
+
+
+def own(number: int, **kwargs: Any) -> Any:
+    """An `env_fn` for `number` single environments, and the list they land in."""
+    made: list[Script] = []
+
+    def env_fn() -> Script:
+        made.append(Script(len(made) % number, **kwargs))
+        return made[-1]
+
+    return env_fn, made
+
+
+def vector(number: int, mode: AutoresetMode, **kwargs: Any) -> Any:
+    """An `env_fn` for one vector environment, and the list its environments land in."""
+    made: list[Script] = []
+
+    def env_fn() -> SyncVectorEnv:
+        made.clear()
+        made.extend(Script(i, **kwargs) for i in range(number))
+        for env in made:  # SyncVectorEnv keeps the final observation without copying it
+            env.careless = False
+        return SyncVectorEnv([lambda e=e: e for e in made], autoreset_mode=mode)
+
+    return env_fn, made

@@ -1,0 +1,101 @@
+"""Tiny environments with known values: each isolates one thing that can be wrong.
+
+All have one-row observations and actions in Box(-1, 1) or Discrete(2); `good` maps an action to
+a number in [-1, 1], so that one definition serves both kinds of action space.
+"""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Probe(gymnasium.Env):
+    """Base of the probes: a random observation of ±1 and an action read as a number."""
+
+    length = 1
+
+    def __init__(self, discrete: bool = False) -> None:
+        self.observation_space = spaces.Box(-2.0, 2.0, (2,), np.float32)
+        self.action_space = spaces.Discrete(2) if discrete else spaces.Box(-1.0, 1.0, (1,))
+        self.discrete = discrete
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.sign = float(self.np_random.choice([-1.0, 1.0]))
+        self.time = 0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Any:
+        number = 2.0 * int(action) - 1.0 if self.discrete else float(np.asarray(action)[0])
+        reward = self.reward(number)
+        self.time += 1
+        return self._obs(), reward, self.time >= self.length, False, {}
+
+    def _obs(self) -> np.ndarray:
+        return np.array([self.sign, self.time], np.float32)
+
+    def reward(self, number: float) -> float:
+        raise NotImplementedError
+
+
+class Constant(Probe):
+    """Reward 1, one step: Q = 1. Fails when the value loss does."""
+
+    def reward(self, number: float) -> float:
+        return 1.0
+
+
+class Observation(Probe):
+    """Reward is the observed sign: Q = ±1. Fails when observations do not reach the critic."""
+
+    def reward(self, number: float) -> float:
+        return self.sign
+
+
+class Delayed(Probe):
+    """Reward 1 at the second of two steps: Q = gamma, then 1. Fails when discounting does."""
+
+    length = 2
+
+    def reward(self, number: float) -> float:
+        return float(self.time == 1)
+
+
+class Action(Probe):
+    """Reward peaks at +0.5 (or at action 1). Fails when the policy step does."""
+
+    def reward(self, number: float) -> float:
+        return number if self.discrete else 1.0 - (number - 0.5) ** 2
+
+
+class Both(Probe):
+    """Reward peaks at half the observed sign (or at the action of that sign)."""
+
+    def reward(self, number: float) -> float:
+        return self.sign * number if self.discrete else 1.0 - (number - 0.5 * self.sign) ** 2
+
+
+class Ring(gymnasium.Env):
+    """Four states in a ring, reward 1, a time limit of 8 steps.
+
+    With gamma 0.98 every value is 50 when time limits bootstrap, as they should; treated as
+    terminal, the start state's fixed point is 7.20.
+    """
+
+    def __init__(self, discrete: bool = False) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (4,), np.float32)
+        self.action_space = spaces.Discrete(2) if discrete else spaces.Box(-1.0, 1.0, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.time = 0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Any:
+        self.time += 1
+        return self._obs(), 1.0, False, self.time >= 8, {}
+
+    def _obs(self) -> np.ndarray:
+        return np.eye(4, dtype=np.float32)[self.time % 4]

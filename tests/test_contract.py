@@ -1,0 +1,462 @@
+"""What DESIGN promises of every algorithm, asked of each of them."""
+
+import ast
+import dataclasses
+import inspect
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from purerl import algos, mpi, rng
+from purerl.buffers import replay
+from purerl.types import Batch, Box, EnvSpec, OffPolicySchedule, OnPolicySchedule
+from tests.cases import CASES, Case
+
+pytestmark = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def equal(a: Any, b: Any) -> None:
+    """Assert equal structure, dtypes and bits."""
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            x, y = jax.random.key_data(x), jax.random.key_data(y)
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+
+
+def close(a: Any, b: Any, **tolerance: float) -> None:
+    """Assert equal structure and nearly equal values."""
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    options = {"rtol": 1e-5, "atol": 1e-6} | tolerance
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, **options), a, b)
+
+
+def host(tree: Any) -> Any:
+    """Copy to NumPy what a later call might change."""
+    return jax.tree.map(lambda x: np.array(x, copy=True), tree)
+
+
+def learner(case: Case, seed: int = 0, **changes: Any) -> Any:
+    return case.algo.init(jax.random.key(seed), case.spec(**changes))
+
+
+# --- names and signatures -----------------------------------------------------------------------
+
+
+def test_names_come_in_the_order_of_the_contract(case):
+    order = ["Spec", "SCHEDULE", "NOISE_DRAWS", "Params", "State", "init", "act", "policy"]
+    order += ["prepare"] if hasattr(case.algo, "prepare") else []
+    order += [*case.parts, "loss", "update"]
+    tree = ast.parse(inspect.getsource(case.algo))
+    found = [
+        node.targets[0].id if isinstance(node, ast.Assign) else node.name
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.ClassDef | ast.FunctionDef)
+    ]
+    assert [name for name in found if name in order] == order
+    assert case.algo.__name__.removeprefix("purerl.algos.") in algos.NAMES
+    assert isinstance(case.algo.SCHEDULE, OffPolicySchedule | OnPolicySchedule)
+
+
+def test_arguments_are_those_of_the_contract(case):
+    wanted = {"init": ["key", "spec"], "act": ["params", "obs", "key"]}
+    wanted |= {"policy": ["params", "obs"], "update": ["state", "batch"]}
+    wanted |= {name: ["params", "batch"] for name in (*case.parts, "loss")}
+    for name, arguments in wanted.items():
+        assert list(inspect.signature(getattr(case.algo, name)).parameters) == arguments, name
+
+
+def test_the_file_is_flat_and_of_readable_length(case):
+    source = inspect.getsource(case.algo)
+    assert len(source.splitlines()) <= 330
+    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]
+    for node in functions:
+        body = node.body[1:] if ast.get_docstring(node) else node.body
+        assert node.end_lineno - body[0].lineno <= 40, node.name
+
+
+# --- Spec ---------------------------------------------------------------------------------------
+
+
+def test_spec_is_frozen_hashable_and_equal_by_value(case):
+    assert case.spec() == case.spec()
+    assert hash(case.spec()) == hash(case.spec())
+    assert case.spec() != case.spec(gamma=0.5)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        case.spec().gamma = 0.5
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "1", None, True, np.float32(0.5)])
+def test_spec_refuses_bad_numbers_by_name(case, value):
+    numbers = [f.name for f in dataclasses.fields(case.algo.Spec) if f.type in (int, float)]
+    assert "gamma" in numbers
+    for name in numbers:
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            case.spec(**{name: value})
+
+
+def test_spec_refuses_other_bad_fields_by_name(case):
+    for name, value in {"hidden": [8, 8], "activation": "rleu", "initializer": "zeros"}.items():
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            case.spec(**{name: value})
+    with pytest.raises(ValueError, match=r"^hidden\[1\] must be an integer of at least 1, got 0"):
+        case.spec(hidden=(8, 0))
+    with pytest.raises(ValueError, match="^env must be an EnvSpec"):
+        case.algo.Spec(env="Pendulum-v1")
+
+
+def test_spec_refuses_the_wrong_action_space(case):
+    if case.wrong_env is None:
+        pytest.skip("takes both kinds of action space")
+    name = case.algo.__name__.rpartition(".")[2]
+    with pytest.raises(ValueError, match=rf"^{name} needs a \w+ action space"):
+        case.algo.Spec(case.wrong_env)
+
+
+def test_spec_asks_for_flat_observations_and_names_the_wrapper(case):
+    images = dataclasses.replace(case.env, obs_shape=(8, 8, 3), obs_dtype="uint8")
+    with pytest.raises(ValueError, match=r"flat observations.*FlattenObservation"):
+        case.algo.Spec(images)
+
+
+def test_equal_specs_share_one_trace_of_update(case):
+    before = case.algo.update._cache_size()
+    for seed in range(3):
+        state = learner(case, seed, gamma=0.777)  # a new, equal spec each time
+        for step in range(3):
+            state, _ = case.algo.update(state, case.batch(seed=step))
+    assert case.algo.update._cache_size() - before == 1
+
+
+# --- networks of one's own ----------------------------------------------------------------------
+
+
+class Own(nn.Module):
+    """A network for any of the fields: dense on all inputs, or broken on purpose."""
+
+    out: int | None
+    broken: str = ""
+
+    @nn.compact
+    def __call__(self, obs, *act):
+        flat = obs.reshape(obs.shape[0], -1).astype(jnp.float32) / 255.0
+        if self.broken == "batch statistics":
+            flat = nn.BatchNorm(use_running_average=True)(flat)
+        if self.broken == "integer parameter":
+            flat = flat + self.param("n", lambda key: jnp.zeros((), jnp.int32))
+        x = nn.Dense(self.out or 1)(jnp.concatenate([flat, *act], axis=-1))
+        return x[:, 0] if self.out is None and self.broken != "trailing axis" else jnp.tanh(x)
+
+
+def own(case: Case, broken: str = "") -> dict[str, nn.Module]:
+    return {name: Own(None if name == "critic" else case.env.act_dim, broken) for name in case.networks}
+
+
+def test_own_networks_see_images_and_learn(case):
+    env = dataclasses.replace(case.env, obs_shape=(4, 4, 2), obs_dtype="uint8")
+    image = case._replace(env=env)
+    state = learner(image, **own(image))
+    batch = image.batch()
+    batch = batch._replace(obs=batch.obs.astype(np.uint8), next_obs=batch.next_obs.astype(np.uint8))
+    new, info = case.algo.update(state, batch)
+    assert np.isfinite(info["loss_q"])
+    assert case.algo.act(new.params, batch.obs, jax.random.key(0)).shape == batch.act.shape
+    assert image.spec(**own(image)) == image.spec(**own(image))
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("batch statistics", "must use the collection 'params' only.*batch_stats"),
+        ("integer parameter", "must have float parameters only, got int32"),
+    ],
+)
+def test_own_networks_must_be_pure_and_float(case, broken, message):
+    for name, module in own(case, broken).items():
+        with pytest.raises(ValueError, match=f"^{name} {message}"):
+            learner(case, **{name: module})
+
+
+def test_own_networks_must_have_the_documented_output(case):
+    for name in case.networks:
+        module = Own(None, "trailing axis") if name == "critic" else Own(case.env.act_dim + 1)
+        with pytest.raises(ValueError, match=rf"^{name} must return \[B.*\], got \(3, \d\) for B = 3"):
+            learner(case, **{name: module})
+
+
+def test_own_networks_must_be_hashable_modules(case):
+    for name in case.networks:
+        with pytest.raises(ValueError, match=f"^{name} must be hashable.*use tuples"):
+            case.spec(**{name: nn.Sequential([nn.Dense(2), nn.tanh])})
+        with pytest.raises(ValueError, match=f"^{name} must be an instance of a flax.linen module"):
+            case.spec(**{name: lambda obs: obs})
+
+
+# --- init ---------------------------------------------------------------------------------------
+
+
+def test_init_is_pure_and_makes_float_parameters(case):
+    equal(learner(case), learner(case))
+    for leaf in jax.tree.leaves(learner(case).params):
+        assert leaf.dtype == jnp.float32
+    a, b = learner(case, 0).params, learner(case, 1).params
+    kernels = [x for x in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True) if x[0].ndim == 2]
+    assert all(bool((x != y).any()) for x, y in kernels)
+
+
+def test_no_two_networks_start_equal_and_targets_are_copies(case):
+    params = learner(case).params
+    fields = {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
+    for name, tree in fields.items():
+        if name.startswith("target_"):
+            equal(tree, fields[name.removeprefix("target_")])
+    if isinstance(fields.get("critic"), tuple):
+        first, second = (jax.tree.leaves(tree)[-1] for tree in fields["critic"])
+        assert bool((first != second).any())
+    buffers = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(params)]
+    assert len(set(buffers)) == len(buffers)
+
+
+# --- act and policy -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("leading", [(), (4,), (2, 3)])
+def test_act_takes_any_leading_axes_numpy_or_jax(case, leading, key):
+    params = learner(case).params
+    obs = np.random.default_rng(0).normal(size=(*leading, *case.env.obs_shape)).astype(np.float32)
+    for fn in (case.algo.policy, lambda p, o: case.algo.act(p, o, key)):
+        out = fn(params, obs)
+        assert out.shape == (*leading, *case.env.action.shape)
+        assert out.dtype == case.env.action.dtype
+        equal(out, fn(params, jnp.asarray(obs)))
+    rows = obs.reshape(-1, *case.env.obs_shape)
+    one_by_one = np.stack([case.algo.policy(params, row) for row in rows])
+    np.testing.assert_allclose(
+        one_by_one, np.reshape(case.algo.policy(params, obs), one_by_one.shape), atol=1e-6
+    )
+
+
+def test_act_explores_by_its_key_and_stays_inside_the_box(case):
+    params = learner(case, act_noise=3.0).params
+    obs = np.zeros((500, *case.env.obs_shape), np.float32)
+    first, again, other = (case.algo.act(params, obs, jax.random.key(k)) for k in (0, 0, 1))
+    equal(first, again)
+    assert bool((first != other).any())
+    low, high = np.float32(case.env.action.low), np.float32(case.env.action.high)
+    assert (np.asarray(first) >= low).all()
+    assert (np.asarray(first) <= high).all()
+    for i in range(case.env.act_dim):  # the whole box is reached, both ends of each dimension
+        assert np.ptp(np.asarray(first)[:, i]) == pytest.approx(high[i] - low[i])
+
+
+def test_act_refuses_observations_of_the_wrong_shape(case, key):
+    params = learner(case).params
+    wrong = np.zeros((5, case.env.obs_shape[0] + 1), np.float32)
+    for fn in (case.algo.policy, lambda p, o: case.algo.act(p, o, key)):
+        with pytest.raises(ValueError, match=r"^obs must have shape \[\.\.\., \*\(3,\)\], got \(5, 4\)"):
+            fn(params, wrong)
+
+
+# --- losses -------------------------------------------------------------------------------------
+
+
+def test_loss_is_a_finite_scalar_with_flat_scalar_metrics(case):
+    value, info = case.algo.loss(learner(case).params, case.batch())
+    assert value.shape == ()
+    assert np.isfinite(value)
+    assert info
+    for name, metric in info.items():
+        assert jnp.shape(metric) == (), name
+        assert np.isfinite(metric), name
+
+
+def test_loss_and_gradient_are_the_sums_of_the_named_losses(case):
+    params, batch = learner(case).params, case.batch()
+    parts = [getattr(case.algo, name) for name in case.parts]
+    whole = jax.grad(lambda p: case.algo.loss(p, batch)[0])(params)
+    grads = [jax.grad(lambda p, f=f: f(p, batch)[0])(params) for f in parts]
+    close(case.algo.loss(params, batch)[0], sum(f(params, batch)[0] for f in parts))
+    close(whole, jax.tree.map(lambda *g: sum(g), *grads))
+
+
+def test_each_loss_moves_its_own_parameters_and_nothing_else(case):
+    params, batch = learner(case).params, case.batch()
+    for part in case.parts:
+        grads = jax.grad(lambda p, part=part: getattr(case.algo, part)(p, batch)[0])(params)
+        for field in dataclasses.fields(params):
+            if field.name == "spec":
+                continue
+            leaves = jax.tree.leaves(getattr(grads, field.name))
+            moved = any(bool((leaf != 0).any()) for leaf in leaves)
+            assert moved == (field.name in case.owns[part]), (part, field.name)
+
+
+def test_loss_is_the_same_under_jit(case):
+    params, batch = learner(case).params, case.batch()
+    close(case.algo.loss(params, batch), jax.jit(case.algo.loss)(params, batch))
+
+
+def test_noise_in_the_batch_replaces_the_draw_from_its_key(case):
+    if not case.algo.NOISE_DRAWS:
+        pytest.skip("draws no noise")
+    params, batch = learner(case).params, case.batch()
+    noise = rng.noise(batch, case.algo.NOISE_DRAWS, case.env.act_dim)
+    close(case.algo.loss(params, batch), case.algo.loss(params, batch._replace(key=None, noise=noise)))
+    other = case.algo.loss(params, batch._replace(noise=noise + 1.0))[0]
+    assert other != case.algo.loss(params, batch)[0]
+
+
+def test_halves_of_a_batch_with_noise_average_to_the_whole(case):
+    params, batch = learner(case).params, case.batch(key=None)
+    noise = np.random.default_rng(1).normal(size=(6, case.algo.NOISE_DRAWS, case.env.act_dim))
+    batch = batch._replace(noise=noise.astype(np.float32))
+    grad = jax.grad(case.algo.loss, has_aux=True)
+    halves = [grad(params, jax.tree.map(lambda x, s=s: x[s], batch))[0] for s in np.s_[:3, 3:]]
+    close(grad(params, batch)[0], jax.tree.map(lambda a, b: (a + b) / 2, *halves))
+
+
+def test_loss_ignores_truncation(case):
+    params, batch = learner(case).params, case.batch()
+    flipped = batch._replace(truncated=~batch.truncated)
+    equal(case.algo.loss(params, batch), case.algo.loss(params, flipped))
+
+
+def test_loss_without_key_and_noise_says_what_to_do(case):
+    if not case.algo.NOISE_DRAWS:
+        pytest.skip("draws no noise")
+    with pytest.raises(ValueError, match=r"needs batch\.key or batch\.noise.*batch\._replace"):
+        case.algo.loss(learner(case).params, case.batch(key=None))
+    batch = case.batch()._replace(noise=np.zeros((6, 9, 9), np.float32))
+    with pytest.raises(ValueError, match=r"batch\.noise must have shape \(6, \d, 2\), got shape \(6, 9"):
+        case.algo.loss(learner(case).params, batch)
+
+
+@pytest.mark.parametrize("field", ["obs", "act", "rew", "next_obs", "terminated", "truncated"])
+def test_loss_and_update_refuse_wrong_shapes_by_name(case, field):
+    state, batch = learner(case), case.batch()
+    for wrong in (getattr(batch, field)[..., None], getattr(batch, field)[:, None], None):
+        broken = batch._replace(**{field: wrong})
+        for part in (*case.parts, "loss"):
+            with pytest.raises(ValueError, match=r"^batch\.\w+ must have shape"):
+                getattr(case.algo, part)(state.params, broken)
+        with pytest.raises(ValueError, match=r"^batch\.\w+ must have shape"):
+            case.algo.update(state, broken)
+
+
+# --- update -------------------------------------------------------------------------------------
+
+
+def test_update_changes_neither_its_inputs_nor_its_answer(case):
+    state, batch = learner(case), case.batch()
+    before = host((state, batch._replace(key=None)))
+    first = case.algo.update(state, batch)
+    second = case.algo.update(state, batch)
+    equal(first, second)
+    equal(before, host((state, batch._replace(key=None))))
+    with jax.disable_jit():
+        close(first[0], case.algo.update(state, batch)[0], rtol=1e-3, atol=1e-5)
+
+
+def test_update_keeps_structure_and_dtypes_and_counts(case):
+    state = learner(case)
+    new, info = case.algo.update(state, case.batch())
+    assert jax.tree.structure(new) == jax.tree.structure(state)
+    for a, b in zip(jax.tree.leaves(new), jax.tree.leaves(state), strict=True):
+        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
+    assert int(new.step) == int(state.step) + 1
+    for name, metric in info.items():
+        assert jnp.shape(metric) == (), name
+        if name.endswith("_count"):
+            assert float(metric) in (0.0, 1.0)
+            assert name.removesuffix("_count") in info
+
+
+def test_metrics_not_computed_are_zero_and_not_counted(case):
+    state, seen = learner(case), set()
+    for seed in range(4):
+        state, info = case.algo.update(state, case.batch(seed=seed))
+        for name in [n.removesuffix("_count") for n in info if n.endswith("_count")]:
+            seen.add((name, float(info[f"{name}_count"])))
+            if info[f"{name}_count"] == 0:
+                assert info[name] == 0
+    assert all((name, 1.0) in seen for name, _ in seen)
+
+
+def test_update_works_under_scan_as_in_a_loop(case):
+    batches = [case.batch(seed=s, key=None)._replace(key=jax.random.key(s)) for s in range(4)]
+    state = scanned = learner(case)
+    for batch in batches:
+        state, _ = case.algo.update(state, batch)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *batches)
+    scanned, _ = jax.lax.scan(case.algo.update, scanned, stacked)
+    close(state, scanned, rtol=1e-4)
+
+
+def test_update_works_under_vmap_over_seeds(case):
+    batches = [case.batch(seed=s) for s in range(3)]
+    keys = jax.random.split(jax.random.key(7), 3)
+    states = jax.vmap(lambda k: case.algo.init(k, case.spec()))(keys)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *batches)
+    many = states
+    for _ in range(3):
+        many, _ = jax.vmap(case.algo.update)(many, stacked)
+    for i, batch in enumerate(batches):
+        one = jax.tree.map(lambda x, i=i: x[i], states)
+        for _ in range(3):
+            one, _ = case.algo.update(one, batch)
+        close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-3, atol=1e-5)
+
+
+def test_a_caller_may_donate_the_state(case):
+    state, batch = learner(case), case.batch()
+    expected, _ = case.algo.update(state, batch)
+    donating = jax.jit(lambda s, b: case.algo.update(s, b), donate_argnums=0)
+    new, _ = donating(state, batch)
+    close(new, expected)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state))
+
+
+def test_devices_with_parts_of_a_batch_agree_on_the_whole_update(case):
+    state, batch = learner(case), case.batch(key=None)
+    noise = np.random.default_rng(1).normal(size=(6, case.algo.NOISE_DRAWS, case.env.act_dim))
+    batch = batch._replace(noise=noise.astype(np.float32))
+    parts = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), batch)
+    split = jax.vmap(case.algo.update, in_axes=(None, 0), axis_name=mpi.AXIS)
+    many, _ = split(state, parts)
+    one, _ = case.algo.update(state, batch)
+    for i in range(2):
+        close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-4)
+
+
+def test_update_on_one_process_holds_no_collective_and_no_callback(case):
+    text = str(jax.make_jaxpr(case.algo.update)(learner(case), case.batch()))
+    assert "callback" not in text
+    assert "psum" not in text
+
+
+def test_update_takes_what_replay_samples(case, key):
+    buffer = replay.init(case.env.example(), 16)
+    rows = case.batch(size=8)
+    buffer = replay.add(buffer, type(case.env.example())(*rows[:6]))
+    batch = replay.sample(buffer, key, 4)
+    assert isinstance(batch, Batch)
+    case.algo.update(learner(case), batch)
+
+
+def test_results_do_not_depend_on_how_a_box_is_scaled(case):
+    if not isinstance(case.env.action, Box):
+        pytest.skip("no box")
+    unit = EnvSpec(case.env.obs_shape, Box((-1.0, -1.0), (1.0, 1.0)))
+    batch = case.batch()
+    scaled, plain = learner(case), learner(case._replace(env=unit))
+    same = batch._replace(act=case.env.normalise(batch.act))
+    for _ in range(3):
+        scaled, _ = case.algo.update(scaled, batch)
+        plain, _ = case.algo.update(plain, same)
+    strip = lambda s: dataclasses.replace(s.params, spec=None)  # noqa: E731
+    close(strip(scaled), strip(plain), rtol=1e-3, atol=1e-5)

@@ -1,0 +1,100 @@
+"""purerl.setup and what importing the package does not do."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import purerl
+
+
+def python(code: str, **env: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | env
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_setup_sets_threads_dispatch_cache_and_devices(tmp_path):
+    code = """
+import os, purerl
+purerl.setup(threads=1, cache=True, devices=2)
+import jax
+print(os.environ["NPROC"], len(jax.devices()), jax.config.jax_cpu_enable_async_dispatch,
+      jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compilation_cache_dir)
+jax.jit(lambda x: x * 2 + 1)(3.0)
+"""
+    words = python(code, XDG_CACHE_HOME=str(tmp_path)).split()
+    assert words == ["1", "2", "False", "0.0", str(tmp_path / "purerl" / "jax")]
+    assert any((tmp_path / "purerl" / "jax").iterdir())
+
+
+def test_setup_can_leave_threads_and_cache_alone():
+    code = """
+import os, purerl
+os.environ.pop("NPROC", None)
+purerl.setup(threads=None, cache=False)
+import jax
+print(os.environ.get("NPROC"), jax.config.jax_compilation_cache_dir)
+"""
+    assert python(code).split() == ["None", "None"]
+
+
+def test_a_late_setup_is_an_error():
+    with pytest.raises(RuntimeError, match="must come before the first JAX computation"):
+        import jax
+
+        jax.devices()
+        purerl.setup(devices=3)
+    with pytest.raises(ValueError, match="^threads must be an integer of at least 1"):
+        purerl.setup(threads=0)
+    with pytest.raises(ValueError, match="^devices must be an integer of at least 1"):
+        purerl.setup(devices=0)
+
+
+HEAVY = ("jax", "flax", "optax", "gymnasium", "mpi4py", "matplotlib", "mujoco", "chex")
+
+
+@pytest.mark.parametrize(
+    ("imports", "allowed"),
+    [
+        ("purerl", ()),
+        ("purerl.types", ()),
+        ("purerl.cli", ()),
+        ("purerl.algos", ()),
+        ("purerl.algos.td3", ("jax", "flax", "optax", "chex")),
+        ("purerl.loops.gym", ("jax", "flax", "optax", "chex", "gymnasium")),
+    ],
+)
+def test_imports_are_light(imports, allowed):
+    code = f"import sys, {imports}; print([m for m in {HEAVY!r} if m in sys.modules])"
+    assert set(eval(python(code))) <= set(allowed)
+
+
+def test_importing_changes_no_setting_of_jax_and_starts_no_backend():
+    code = """
+import os, jax
+before, environ = dict(jax.config.values), dict(os.environ)
+import purerl.loops.gym, purerl.algos.td3, purerl.cli
+print(before == dict(jax.config.values), environ == dict(os.environ))
+jax.config.update("jax_num_cpu_devices", 2)  # raises once a backend exists
+"""
+    assert python(code).split() == ["True", "True"]
+
+
+def test_the_package_works_without_mpi_library_mujoco_and_matplotlib():
+    code = """
+import sys
+for name in ("mpi4py", "mujoco", "matplotlib", "Box2D"):
+    sys.modules[name] = None
+import gymnasium, purerl
+from purerl.algos import td3
+from purerl.loops import gym as loop
+from purerl.types import EnvSpec, OffPolicySchedule
+env_fn = lambda: gymnasium.make("Pendulum-v1")
+schedule = OffPolicySchedule(steps=100, steps_per_epoch=100, num_test_episodes=0)
+print(next(loop.run(td3, td3.Spec(EnvSpec.of(env_fn())), env_fn, schedule, 0))["steps"])
+"""
+    assert python(code).split() == ["100"]
