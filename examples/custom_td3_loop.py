@@ -2,8 +2,8 @@
 
     python examples/custom_td3_loop.py
 
-Pendulum-v1, 10 000 steps with one update each, under a minute on one core; the return of the last
-ten episodes is about -150.
+Pendulum-v1, 10 000 steps with one update each, under a minute on one core. The last ten episodes,
+exploration noise included, return between -140 and -240 with seeds 0 to 2.
 """
 
 import functools
@@ -35,20 +35,17 @@ def main(steps: int = 10_000, seed: int = 0) -> float:
     env.action_space.seed(seed)
     spec = td3.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
     state = td3.init(jax.random.key(seed), spec)
-    example = spec.env.example()
-    buffer = replay.init(example, capacity=steps)
+    buffer = replay.init(spec.env.example(), capacity=steps)
     keys = jax.random.split(jax.random.key(seed + 1), (steps, 2))
     returns, score = [], 0.0
     obs, _ = env.reset(seed=seed)
     for step in range(steps):
-        act = (
-            td3.act(state.params, obs, keys[step, 0])
-            if step >= 1_000
-            else env.action_space.sample()
-        )
-        next_obs, rew, terminated, truncated, _ = env.step(np.asarray(act))
+        act = env.action_space.sample()
+        if step >= 1_000:
+            act = np.asarray(td3.act(state.params, obs, keys[step, 0]))
+        next_obs, rew, terminated, truncated, _ = env.step(act)
         row = Transition(obs, act, rew, next_obs, terminated, truncated)
-        row = Transition(*(np.asarray(x, r.dtype)[None] for x, r in zip(row, example, strict=True)))
+        row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # a block of one row
         state, buffer, info = learn(state, buffer, row, keys[step, 1])
         obs, score = next_obs, score + float(rew)
         if terminated or truncated:

@@ -105,11 +105,12 @@ def _converter(hint: Any) -> Callable[[str], Any] | None:
     if typing.get_origin(hint) in (UnionType, typing.Union):
         inner = [h for h in typing.get_args(hint) if h is not NoneType]
         convert = _converter(inner[0]) if len(inner) == 1 else None
-        return convert and _optional(convert)
+        return _optional(convert) if convert else None
     if typing.get_origin(hint) is tuple:
         item = _converter(typing.get_args(hint)[0])
-        return item and _tuple_of(item)
-    return {int: _int, float: _float, str: str, bool: _bool}.get(hint)
+        return _tuple_of(item) if item else None
+    readers: dict[Any, Callable[[str], Any]] = {int: _int, float: _float, str: str, bool: _bool}
+    return readers.get(hint)
 
 
 def _options(convert: Callable[[str], Any]) -> dict[str, Any]:

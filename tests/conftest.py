@@ -1,4 +1,5 @@
 """Strict JAX for all tests: one thread, the CPU, no silent rank promotion."""
+# ruff: noqa: E402 - the environment must be set before JAX is imported
 
 import os
 from pathlib import Path

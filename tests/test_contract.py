@@ -91,7 +91,9 @@ def test_spec_is_frozen_hashable_and_equal_by_value(case):
         case.spec().gamma = 0.5
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "1", None, True, np.float32(0.5)])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), -1, "1", None, True, np.float32(0.5)]
+)
 def test_spec_refuses_bad_numbers_by_name(case, value):
     numbers = [f.name for f in dataclasses.fields(case.algo.Spec) if f.type in (int, float)]
     assert "gamma" in numbers
@@ -154,7 +156,9 @@ class Own(nn.Module):
 
 
 def own(case: Case, broken: str = "") -> dict[str, nn.Module]:
-    return {name: Own(None if name == "critic" else case.env.act_dim, broken) for name in case.networks}
+    return {
+        name: Own(None if name == "critic" else case.env.act_dim, broken) for name in case.networks
+    }
 
 
 def test_own_networks_see_images_and_learn(case):
@@ -185,7 +189,9 @@ def test_own_networks_must_be_pure_and_float(case, broken, message):
 def test_own_networks_must_have_the_documented_output(case):
     for name in case.networks:
         module = Own(None, "trailing axis") if name == "critic" else Own(case.env.act_dim + 1)
-        with pytest.raises(ValueError, match=rf"^{name} must return \[B.*\], got \(3, \d\) for B = 3"):
+        with pytest.raises(
+            ValueError, match=rf"^{name} must return \[B.*\], got \(3, \d\) for B = 3"
+        ):
             learner(case, **{name: module})
 
 
@@ -205,7 +211,9 @@ def test_init_is_pure_and_makes_float_parameters(case):
     for leaf in jax.tree.leaves(learner(case).params):
         assert leaf.dtype == jnp.float32
     a, b = learner(case, 0).params, learner(case, 1).params
-    kernels = [x for x in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True) if x[0].ndim == 2]
+    kernels = [
+        x for x in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True) if x[0].ndim == 2
+    ]
     assert all(bool((x != y).any()) for x, y in kernels)
 
 
@@ -258,7 +266,9 @@ def test_act_refuses_observations_of_the_wrong_shape(case, key):
     params = learner(case).params
     wrong = np.zeros((5, case.env.obs_shape[0] + 1), np.float32)
     for fn in (case.algo.policy, lambda p, o: case.algo.act(p, o, key)):
-        with pytest.raises(ValueError, match=r"^obs must have shape \[\.\.\., \*\(3,\)\], got \(5, 4\)"):
+        with pytest.raises(
+            ValueError, match=r"^obs must have shape \[\.\.\., \*\(3,\)\], got \(5, 4\)"
+        ):
             fn(params, wrong)
 
 
@@ -306,7 +316,9 @@ def test_noise_in_the_batch_replaces_the_draw_from_its_key(case):
         pytest.skip("draws no noise")
     params, batch = learner(case).params, case.batch()
     noise = rng.noise(batch, case.algo.NOISE_DRAWS, case.env.act_dim)
-    close(case.algo.loss(params, batch), case.algo.loss(params, batch._replace(key=None, noise=noise)))
+    close(
+        case.algo.loss(params, batch), case.algo.loss(params, batch._replace(key=None, noise=noise))
+    )
     other = case.algo.loss(params, batch._replace(noise=noise + 1.0))[0]
     assert other != case.algo.loss(params, batch)[0]
 
@@ -332,7 +344,9 @@ def test_loss_without_key_and_noise_says_what_to_do(case):
     with pytest.raises(ValueError, match=r"needs batch\.key or batch\.noise.*batch\._replace"):
         case.algo.loss(learner(case).params, case.batch(key=None))
     batch = case.batch()._replace(noise=np.zeros((6, 9, 9), np.float32))
-    with pytest.raises(ValueError, match=r"batch\.noise must have shape \(6, \d, 2\), got shape \(6, 9"):
+    with pytest.raises(
+        ValueError, match=r"batch\.noise must have shape \(6, \d, 2\), got shape \(6, 9"
+    ):
         case.algo.loss(learner(case).params, batch)
 
 

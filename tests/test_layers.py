@@ -69,7 +69,11 @@ def test_foreign_packages_stay_in_their_layers(path):
     for package, layers in only.items():
         for name in names:
             linen = name in ("flax.linen", "flax.linen.nn") or name.startswith("flax.linen.")
-            if name == package or name.startswith(f"{package}.") or (package == "flax.linen" and linen):
+            if (
+                name == package
+                or name.startswith(f"{package}.")
+                or (package == "flax.linen" and linen)
+            ):
                 assert mine in layers, f"{path} imports {name}"
     text = path.read_text()
     assert mine == "rng" or "np.random" not in text

@@ -31,14 +31,22 @@ def test_over_a_bound_axis_each_dtype_travels_as_one_vector(name, reduce):
     fn = jax.vmap(getattr(mpi, name), axis_name=mpi.AXIS)
     out = fn(tree)
     jax.tree.map(
-        lambda x, y: np.testing.assert_allclose(y, np.broadcast_to(reduce(x, axis=0), y.shape), rtol=1e-5),
+        lambda x, y: np.testing.assert_allclose(
+            y, np.broadcast_to(reduce(x, axis=0), y.shape), rtol=1e-5
+        ),
         tree,
         out,
     )
     inner = jax.make_jaxpr(getattr(mpi, name), axis_env=[(mpi.AXIS, 4)])(
-        {"a": np.zeros(3, np.float32), "b": np.zeros((2, 2), np.float32), "i": np.zeros(2, np.int32)}
+        {
+            "a": np.zeros(3, np.float32),
+            "b": np.zeros((2, 2), np.float32),
+            "i": np.zeros(2, np.int32),
+        }
     )
-    collectives = [e for e in inner.eqns if e.primitive.name in ("psum", "pmin", "pmax", "psum_invariant")]
+    collectives = [
+        e for e in inner.eqns if e.primitive.name in ("psum", "pmin", "pmax", "psum_invariant")
+    ]
     assert len(collectives) == 2  # one of floats, one of integers
 
 
@@ -66,7 +74,9 @@ def test_pmean_grads_averages_before_what_follows_in_the_chain():
 def test_one_of_several_launched_processes_is_refused(monkeypatch, variable):
     monkeypatch.setenv(variable, "2")
     for call in (mpi.num_procs, mpi.proc_id, lambda: mpi.pmean(TREE)):
-        with pytest.raises(RuntimeError, match=f"one of 2 that MPI launched .{variable}.*one rank only"):
+        with pytest.raises(
+            RuntimeError, match=f"one of 2 that MPI launched .{variable}.*one rank only"
+        ):
             call()
     monkeypatch.setenv(variable, "1")
     assert mpi.num_procs() == 1

@@ -81,7 +81,9 @@ def test_streams_are_the_same_in_another_process():
 @pytest.mark.parametrize("seed", [-1, 2**32, 2**63, 1.0, "0", None, True, np.int64(1)])
 def test_seeds_that_would_alias_are_refused(seed):
     for derive in (rng.stream, rng.host_seed):
-        with pytest.raises(ValueError, match=r"^seed must be an integer in 0 \.\. 2\*\*32 - 1, got"):
+        with pytest.raises(
+            ValueError, match=r"^seed must be an integer in 0 \.\. 2\*\*32 - 1, got"
+        ):
             derive(seed, 0, "act", 0)
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import jax
 import pytest
 
 import purerl
@@ -22,7 +23,7 @@ def test_setup_sets_threads_dispatch_cache_and_devices(tmp_path):
 import os, purerl
 purerl.setup(threads=1, cache=True, devices=2)
 import jax
-print(os.environ["NPROC"], len(jax.devices()), jax.config.jax_cpu_enable_async_dispatch,
+print(os.environ["NPROC"], len(jax.devices()), jax.config.values["jax_cpu_enable_async_dispatch"],
       jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compilation_cache_dir)
 jax.jit(lambda x: x * 2 + 1)(3.0)
 """
@@ -43,10 +44,8 @@ print(os.environ.get("NPROC"), jax.config.jax_compilation_cache_dir)
 
 
 def test_a_late_setup_is_an_error():
+    jax.devices()
     with pytest.raises(RuntimeError, match="must come before the first JAX computation"):
-        import jax
-
-        jax.devices()
         purerl.setup(devices=3)
     with pytest.raises(ValueError, match="^threads must be an integer of at least 1"):
         purerl.setup(threads=0)

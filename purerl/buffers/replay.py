@@ -128,7 +128,8 @@ def _capacity(buffer: Replay) -> int:
 
 def _check_block(buffer: Replay, block: Any) -> int:
     """Refuse rows of another structure, shape or dtype than the example's; return their number."""
-    want, got = jax.tree.structure(buffer.data), jax.tree.structure(block)
+    want: Any = jax.tree.structure(buffer.data)
+    got: Any = jax.tree.structure(block)
     if want != got:
         raise ValueError(f"block must have the structure of the example, {want}, got {got}.")
     rows = jax.tree.leaves(block)

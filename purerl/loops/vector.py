@@ -77,8 +77,8 @@ class OwnEnvs:
         done = terminated | truncated
         if done.any():
             next_obs = next_obs.copy()
-            for i in np.flatnonzero(done):
-                self._start(int(i), next_obs)
+            for k in np.flatnonzero(done).tolist():
+                self._start(k, next_obs)
         return Step(rows, np.ones(number, bool), next_obs)
 
     def close(self) -> None:

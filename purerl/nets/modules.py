@@ -75,7 +75,7 @@ def apply_rows(
     """Apply a module to observations with any leading axes: it always sees exactly one, `[B]`."""
     obs = jnp.asarray(obs)
     leading = obs.shape[: obs.ndim - len(obs_shape)]
-    out = module.apply(variables, obs.reshape(-1, *obs_shape))
+    out: Any = module.apply(variables, obs.reshape(-1, *obs_shape))
     return out.reshape(*leading, *out.shape[1:])
 
 
@@ -84,4 +84,5 @@ def q_values(critic: nn.Module, params: Any, obs: Any, act: Any) -> jax.Array:
 
     Separate parameter trees run 2-3 % faster on a CPU than one batched ensemble.
     """
-    return jnp.stack([critic.apply(variables, obs, act) for variables in params])
+    values: list[Any] = [critic.apply(variables, obs, act) for variables in params]
+    return jnp.stack(values)

@@ -171,7 +171,7 @@ def test_ten_updates_move_the_actor_five_times():
 
 
 def test_the_delay_counts_updates_across_bursts_of_one():
-    """Spinning Up restarted the count with each burst, which voided the delay at one update each."""
+    """Spinning Up restarted the count in each burst: no delay at all at one update each."""
     state = learner(line(0.1), line(1.0), line(1.0), policy_delay=3)
     one = jax.jit(lambda s, b: jax.lax.scan(td3.update, s, jax.tree.map(lambda x: x[None], b)))
     counts = []
@@ -236,9 +236,22 @@ def test_defaults_are_spinning_ups():
     spec = td3.Spec(ONE)
     assert (spec.hidden, spec.activation, spec.initializer) == ((256, 256), "relu", "torch_uniform")
     assert (spec.gamma, spec.polyak, spec.pi_lr, spec.q_lr) == (0.99, 0.995, 1e-3, 1e-3)
-    assert (spec.act_noise, spec.target_noise, spec.noise_clip, spec.policy_delay) == (0.1, 0.2, 0.5, 2)
+    assert (spec.act_noise, spec.target_noise, spec.noise_clip, spec.policy_delay) == (
+        0.1,
+        0.2,
+        0.5,
+        2,
+    )
     schedule = td3.SCHEDULE
-    assert (schedule.steps, schedule.steps_per_epoch, schedule.replay_size) == (400_000, 4_000, 10**6)
-    assert (schedule.batch_size, schedule.start_steps, schedule.update_after) == (100, 10_000, 1_000)
+    assert (schedule.steps, schedule.steps_per_epoch, schedule.replay_size) == (
+        400_000,
+        4_000,
+        10**6,
+    )
+    assert (schedule.batch_size, schedule.start_steps, schedule.update_after) == (
+        100,
+        10_000,
+        1_000,
+    )
     assert schedule.resolve(1).update_every == schedule.resolve(1).updates_per_burst == 50
     assert schedule.num_test_episodes == 10

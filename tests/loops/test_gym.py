@@ -167,7 +167,9 @@ def test_exactly_start_steps_actions_are_uniform_and_the_rest_the_policys():
     params = jax.tree.map(jnp.copy, carry.learner.params)
     carry, _ = finish(carry)
     rows = [np.float32(r[0]) for r in stored(carry)[0]]
-    same = [np.allclose(a, td3.policy(params, o)) for a, o in zip(envs[0].actions, rows, strict=True)]
+    same = [
+        np.allclose(a, td3.policy(params, o)) for a, o in zip(envs[0].actions, rows, strict=True)
+    ]
     assert same[:12] == [False] * 12
     assert same[12:58] == [True] * 46
 
@@ -259,7 +261,9 @@ def test_a_record_holds_means_over_the_updates_that_computed_a_metric():
         updates = carry.updates
         carry, record = loop.advance(carry)
         if carry.updates > updates:
-            buffer = replay.add(buffer, jax.tree.map(lambda x: x[carry.steps - 6 : carry.steps], carry.buffer.data))
+            block = slice(carry.steps - 6, carry.steps)
+            new = Transition(*(leaf[block] for leaf in carry.buffer.data))
+            buffer = replay.add(buffer, new)
             (key,) = jax.random.split(rng.stream(0, 0, "sample", updates), 1)
             _, info = td3.update(learner, replay.sample(buffer, key, 4))
             infos.append(info)
@@ -291,7 +295,7 @@ def test_updates_longer_than_an_epoch_away_and_no_episode_do_not_break_a_record(
 
 
 def test_run_yields_a_record_per_epoch_and_returns_the_carry():
-    env_fn, envs = script.own(1)
+    env_fn, _ = script.own(1)
     spec = td3.Spec(EnvSpec.of(script.Script()), **SMALL)
     closed = []
     made = []
@@ -336,9 +340,7 @@ def test_evaluation_is_deterministic_seeded_apart_and_does_not_favour_short_epis
     assert not training & set(seeds)
     if number == 1:
         assert len(set(seeds)) == len(seeds)
-        np.testing.assert_allclose(
-            actions[0], td3.policy(params, np.float32([0, 0, 0])), rtol=1e-6
-        )
+        np.testing.assert_allclose(actions[0], td3.policy(params, np.float32([0, 0, 0])), rtol=1e-6)
 
 
 def test_evaluation_cuts_episodes_at_max_ep_len():
@@ -418,8 +420,16 @@ class Broken(script.Script):
         ("old", EnvFault, r"^environment 0 raised ValueError in step: not enough values to unpack"),
         ("text", EnvFault, r"^environment 0 raised ValueError in step: could not convert"),
         ("shape", EnvFault, r"^environment 0 must return observations of shape \(3,\).*got \(1,\)"),
-        ("obs", loop.NonFiniteError, r"^next_obs of environment 0 is not finite at environment step 8"),
-        ("rew", loop.NonFiniteError, r"^rew of environment 0 is not finite at environment step 8: inf"),
+        (
+            "obs",
+            loop.NonFiniteError,
+            r"^next_obs of environment 0 is not finite at environment step 8",
+        ),
+        (
+            "rew",
+            loop.NonFiniteError,
+            r"^rew of environment 0 is not finite at environment step 8: inf",
+        ),
     ],
 )
 def test_faults_of_an_environment_are_named(fault, error, message):

@@ -1,0 +1,1 @@
+"""Speed beside peers; never part of the test suite."""

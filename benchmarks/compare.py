@@ -1,0 +1,150 @@
+"""Speed of purerl beside SBX and SB3, in one run, alternating, pinned to one core.
+
+    make bench                                   # everything, about ten minutes
+    make bench ARGS="updates-256 --repeats 9"
+
+Each contender is a process of its own that waits for its turn; a round gives every one of them one
+window, so drift of the machine hits all alike. Reported are the best and the median window, and
+the ratio of purerl to each peer (best to best, median to median). Torch runs with one thread, as
+everything here has one core. `start` measures fresh processes from their spawn to the first
+completed update after 100 environment steps, with an empty and with a filled compilation cache
+(peers fill none by themselves).
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+TASKS = ("updates-100", "updates-256", "halfcheetah", "pendulum")
+PEERS = ("sbx", "sb3")
+
+
+def environment(cache: str | None = None) -> dict[str, str]:
+    """Return the workers' environment: one thread everywhere, this checkout first."""
+    env = dict(os.environ)
+    env |= {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(HERE.parent)}
+    if cache is not None:
+        env["XDG_CACHE_HOME"] = cache
+    return env
+
+
+class Contender:
+    """A worker process that runs one window of a task whenever it is asked to."""
+
+    def __init__(self, name: str, python: str, task: str, core: int) -> None:
+        script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
+        self.name, self.windows = name, list[float]()
+        self.process = subprocess.Popen(
+            [python, str(script), task, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment(),
+            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        )
+        self.read("ready")
+
+    def read(self, word: str) -> str:
+        """Return the rest of the next line that starts with `word`."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if line.startswith(word):
+                return line.removeprefix(word).strip()
+        raise RuntimeError(f"{self.name} ended with code {self.process.wait()}; run it by hand")
+
+    def window(self) -> None:
+        """Run one window and keep its rate."""
+        assert self.process.stdin
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        self.windows.append(float(self.read("rate")))
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def compare(task: str, pythons: dict[str, str], repeats: int, core: int) -> None:
+    """Run all contenders of one task in turns, and print their rates."""
+    contenders = [Contender(name, python, task, core) for name, python in pythons.items()]
+    for _ in range(repeats):
+        for contender in contenders:
+            contender.window()
+    for contender in contenders:
+        contender.close()
+    ours = contenders[0].windows
+    for contender in contenders:
+        best, middle = max(contender.windows), statistics.median(contender.windows)
+        ratio = f"{max(ours) / best:5.2f} best  {statistics.median(ours) / middle:5.2f} median"
+        print(f"{task:<12} {contender.name:<7} {best:9.1f} best  {middle:9.1f} median   {ratio}")
+    sys.stdout.flush()
+
+
+def start_seconds(name: str, python: str, cache: str, core: int) -> float:
+    """Spawn a process and wait until it has done its first update."""
+    script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [python, str(script), "start", name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(cache),
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+    )
+    assert process.stdout
+    lines: Any = process.stdout
+    if not any(line.startswith("updated") for line in lines):
+        raise RuntimeError(f"{name} ended with code {process.wait()}; run it by hand")
+    seconds = time.perf_counter() - began
+    process.wait()
+    return seconds
+
+
+def compare_start(pythons: dict[str, str], repeats: int, core: int) -> None:
+    """Print seconds from process start to the first update, cold and warm, in turns."""
+    found: dict[str, list[float]] = {}
+    for _ in range(repeats):
+        for name, python in pythons.items():
+            with tempfile.TemporaryDirectory() as cache:
+                for state in ("cold", "warm")[: 2 if name == "purerl" else 1]:
+                    seconds = start_seconds(name, python, cache, core)
+                    found.setdefault(f"{name} {state}", []).append(seconds)
+    for label, seconds_ in found.items():
+        best, middle = min(seconds_), statistics.median(seconds_)
+        print(f"{'start':<12} {label:<12} {best:6.2f} s best  {middle:6.2f} s median", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tasks", nargs="*", help=f"of {', '.join([*TASKS, 'start', 'limit'])}")
+    parser.add_argument("--peers", default=".venv-peers/bin/python", help="their interpreter")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
+    args = parser.parse_args()
+    pythons = {"purerl": sys.executable} | dict.fromkeys(PEERS, args.peers)
+    for task in args.tasks or (*TASKS, "start", "limit"):
+        if task == "start":
+            compare_start(pythons, max(3, args.repeats // 2), args.core)
+        elif task == "limit":
+            compare("limit", {"purerl": sys.executable}, args.repeats, args.core)
+        elif task in TASKS:
+            compare(task, pythons, args.repeats, args.core)
+        else:
+            parser.error(f"unknown task {task!r}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""One contender of `compare.py`: purerl. Prints a rate for every line it reads."""
+
+import sys
+import time
+from collections.abc import Callable
+
+import gymnasium
+import jax
+import numpy as np
+
+import purerl
+from purerl.algos import td3
+from purerl.loops import gym as loop
+from purerl.types import Box, EnvSpec, OffPolicySchedule, Transition
+
+HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
+
+
+def updates(batch_size: int) -> Callable[[], float]:
+    """Return the function that does 200 updates in bursts of 50 from 1e6 rows: updates per second.
+
+    The whole `burst` of the loop is timed, with a block of 50 new rows each time.
+    """
+    rng = np.random.default_rng(0)
+    rows, size = 1_000_000, 50
+
+    def block(number: int) -> Transition:
+        floats = rng.standard_normal((number, 41), np.float32)
+        obs, act, next_obs = floats[:, :17], np.tanh(floats[:, 17:23]), floats[:, 23:40]
+        flags = np.zeros(number, bool)
+        return Transition(obs, act, floats[:, 40], next_obs, flags, flags)
+
+    words = np.array([0, 0, 0, 0], np.uint32)
+    learner, buffer = loop._init(td3, td3.Spec(HALFCHEETAH), rows, words)
+    sums = loop._zeros(len(loop._metric_names(td3, learner, buffer, batch_size)))
+    filled, number = 0, 50_000
+    while filled < rows:
+        learner, buffer, sums, _ = loop.burst(
+            td3, 0, batch_size, learner, buffer, sums, block(number), np.int32(number), words
+        )
+        filled += number
+    fresh, state, done = block(size), (learner, buffer, sums), [0]
+
+    def window() -> float:
+        nonlocal state
+        began = time.perf_counter()
+        for _ in range(4):
+            words[3] = done[0]
+            *rest, finite = loop.burst(td3, size, batch_size, *state, fresh, np.int32(size), words)
+            state = tuple(rest)
+            assert finite
+            done[0] += size
+        return 4 * size / (time.perf_counter() - began)
+
+    return window
+
+
+def end_to_end(env_id: str) -> Callable[[], float]:
+    """Return the function that runs 1000 environment steps: batch 100, 50 updates every 50."""
+
+    def env_fn() -> object:
+        return gymnasium.make(env_id)
+
+    spec = td3.Spec(EnvSpec.of(env_fn()))
+    schedule = OffPolicySchedule(
+        steps=10**9, steps_per_epoch=1_000, start_steps=100, update_after=100, num_test_episodes=0
+    )
+    state = [loop.start(td3, spec, env_fn, schedule, 0)]
+
+    def window() -> float:
+        began, first = time.perf_counter(), state[0].steps
+        while state[0].steps < first + 1_000:
+            state[0], _ = loop.advance(state[0])
+        return 1_000 / (time.perf_counter() - began)
+
+    return window
+
+
+def limit() -> Callable[[], float]:
+    """Return the function that measures GFLOP/s of a 1024 x 1024 matrix product."""
+    product = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda _, y: (y @ x) * 1e-2, x))
+    x = jax.random.normal(jax.random.key(0), (1024, 1024))
+
+    def window() -> float:
+        began = time.perf_counter()
+        product(x).block_until_ready()
+        return 20 * 2 * 1024**3 / (time.perf_counter() - began) / 1e9
+
+    return window
+
+
+def first_update() -> None:
+    """Run Pendulum-v1 until the first update after 100 steps is done."""
+
+    def env_fn() -> object:
+        return gymnasium.make("Pendulum-v1")
+
+    schedule = OffPolicySchedule(start_steps=100, update_after=100)
+    carry = loop.start(td3, td3.Spec(EnvSpec.of(env_fn())), env_fn, schedule, 0)
+    while carry.updates == 0:
+        carry, _ = loop.advance(carry)
+    print("updated", flush=True)
+
+
+def main() -> None:
+    task = sys.argv[1]
+    purerl.setup(threads=1)
+    if task == "start":
+        return first_update()
+    names = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1"}
+    if task.startswith("updates-"):
+        window = updates(int(task.removeprefix("updates-")))
+    else:
+        window = limit() if task == "limit" else end_to_end(names[task])
+    window()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print("rate", window(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

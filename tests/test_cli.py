@@ -1,0 +1,154 @@
+"""Options generated from dataclasses: typed, documented, refused with the name."""
+
+import argparse
+import dataclasses
+from typing import Any
+
+import pytest
+
+from purerl import cli
+from purerl.algos import td3
+from purerl.types import Box, EnvSpec, OffPolicySchedule, OnPolicySchedule
+
+ENV = EnvSpec((3,), Box((-1.0,), (1.0,)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixed:
+    """Every type that a word can express, and one that none can."""
+
+    required: int
+    network: Any = None
+    count: int = 3  # how many
+    rate: float = 0.5  # per cent: 50 %
+    name: str = "x"
+    flag: bool = True  # on or off
+    sizes: tuple[int, ...] = (64, 64)  # units, of each layer
+    weights: tuple[float, ...] = ()
+    limit: int | None = None  # none: no limit
+    noted: float = dataclasses.field(default=1.0, metadata={"help": "from metadata"})  # not this
+
+
+def parse(words: str, *sources: Any) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    parser = argparse.ArgumentParser(prog="prog")
+    cli.add_fields(parser, *sources)
+    return parser, parser.parse_args(words.split())
+
+
+def mixed(words: str) -> Mixed:
+    parser, args = parse(words, Mixed)
+    return cli.build(parser, Mixed, args)
+
+
+def test_every_type_is_read():
+    words = "--required 1e6 --count -2 --rate 3e-4 --name y --no-flag --sizes [32,16] --limit 7"
+    made = mixed(words + " --weights .5,1")
+    assert made == Mixed(10**6, None, -2, 3e-4, "y", False, (32, 16), (0.5, 1.0), 7)
+    assert type(made.required) is int
+    assert mixed("--required 123456789012345678901").required == 123456789012345678901
+    assert mixed("--required 1 --sizes 64 --limit none") == Mixed(1, sizes=(64,))
+    assert mixed("--required 1 --sizes []").sizes == ()
+    assert mixed("--required 1 --flag").flag is True
+
+
+def test_what_is_not_typed_keeps_its_default():
+    assert mixed("--required 1") == Mixed(1)
+
+
+def test_defaults_come_from_an_instance():
+    parser, args = parse("--steps 120", OffPolicySchedule(steps_per_epoch=40))
+    schedule = cli.build(parser, OffPolicySchedule(steps_per_epoch=40), args)
+    assert schedule == OffPolicySchedule(steps=120, steps_per_epoch=40)
+    assert "(default: 40)" in parser.format_help()
+
+
+def test_spinning_ups_underscores_and_dashes_both_work():
+    for words in ("--pi-lr 0.1", "--pi_lr 0.1"):
+        parser, args = parse(words, td3.Spec)
+        assert cli.build(parser, td3.Spec, args, env=ENV).pi_lr == 0.1
+
+
+def test_help_shows_comments_metadata_and_defaults():
+    text = " ".join(parse("--required 1", Mixed)[0].format_help().split())
+    assert "--count INT how many (default: 3)" in text
+    assert "per cent: 50 % (default: 0.5)" in text
+    assert "--sizes INT,... units, of each layer (default: 64,64)" in text
+    assert "none: no limit (default: none)" in text
+    assert "--flag, --no-flag on or off (default: True)" in text
+    assert "from metadata (default: 1.0)" in text
+    assert "not this" not in text
+    assert "--network" not in text
+
+
+@pytest.mark.parametrize("source", [td3.Spec, OffPolicySchedule, OnPolicySchedule])
+def test_every_field_of_the_library_has_help(source):
+    parser, _ = parse("", source)
+    options = [a for group in parser._action_groups[2:] for a in group._group_actions]
+    words = {f.name for f in dataclasses.fields(source)} - {"env", "actor", "critic"}
+    assert {a.dest for a in options} == words
+    for option in options:
+        assert len(option.help.split("(default")[0]) > 5, option.dest
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--required 1.5", "argument --required: expected an integer, got '1.5'"),
+        ("--required abc", "argument --required: expected an integer, got 'abc'"),
+        ("--required nan", "expected an integer, got 'nan'"),
+        ("--required __import__('os')", "expected an integer"),
+        ("--required 1 --rate fast", "argument --rate: expected a number, got 'fast'"),
+        ("--required 1 --sizes 64;64", "argument --sizes: expected an integer, got '64;64'"),
+        ("--required 1 --sizes 64 64", "unrecognized arguments: 64"),
+        ("--required 1 --flag yes", "unrecognized arguments: yes"),
+        ("--required 1 --cuont 3", "unrecognized arguments: --cuont"),
+    ],
+)
+def test_bad_words_are_usage_errors(words, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        mixed(words)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--gamma 1.5", "gamma must be a number in [0.0, 1.0], got 1.5"),
+        ("--pi-lr nan", "pi_lr must be a number above 0, got nan"),
+        ("--activation rleu", "activation must be one of elu, gelu, leaky_relu, relu, silu, tanh"),
+        ("--hidden 64,0", "hidden[1] must be an integer of at least 1, got 0"),
+    ],
+)
+def test_values_that_a_spec_refuses_are_usage_errors(words, message, capsys):
+    parser, args = parse(words, td3.Spec)
+    with pytest.raises(SystemExit) as stop:
+        cli.build(parser, td3.Spec, args, env=ENV)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_seeds_are_read_and_refused(capsys):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=cli.seed)
+    assert parser.parse_args(["--seed", str(2**32 - 1)]).seed == 2**32 - 1
+    for word in (str(2**32), "-1", "1.5", "x"):
+        with pytest.raises(SystemExit):
+            parser.parse_args([f"--seed={word}"])
+        assert "argument --seed: " in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date")
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ("Pendulum-v0", "--env Pendulum-v0: "),
+        ("Pendullum-v1", "Did you mean: `Pendulum`"),
+        ("FrozenLake-v1", "observations must be a Box"),
+    ],
+)
+def test_environments_that_will_not_do_are_usage_errors(env_id, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.env_spec(argparse.ArgumentParser(), env_id)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,89 @@
+"""Every example runs as typed, says what it does, and fails politely."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(*words: str, code: int = 0) -> str:
+    """Run a script; return what it printed, on the error stream if it was to fail."""
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, env=dict(os.environ)
+    )
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+SHORT = (
+    "--steps",
+    "600",
+    "--steps-per-epoch",
+    "300",
+    "--start-steps",
+    "100",
+    "--update-after",
+    "100",
+)
+
+
+def test_run_td3_prints_progress_and_the_return_reached():
+    out = run("examples/run_td3.py", *SHORT, "--num-test-episodes", "2", "--hidden", "32,32")
+    assert out.startswith("td3 on Pendulum-v1, seed 0: 600 steps\n")
+    lines = out.splitlines()
+    assert len(lines) == 4
+    assert re.match(
+        r"step +600 .*steps/s  return +-\d+\.\d  test return +-\d+\.\d  loss_q", lines[2]
+    )
+    assert re.match(r"test return -\d+\.\d after \d+ s", lines[3])
+
+
+def test_run_td3_takes_other_environments_and_every_field():
+    out = run(
+        "examples/run_td3.py", *SHORT, "--env", "MountainCarContinuous-v0", "--seed", "3",
+        "--num-envs", "2", "--max-ep-len", "50", "--num-test-episodes", "0", "--gamma", "0.9",
+    )  # fmt: skip
+    assert "td3 on MountainCarContinuous-v0, seed 3" in out
+    helped = run("examples/run_td3.py", "--help")
+    for flag in ("--policy-delay", "--replay-size", "--act-noise", "--env", "--seed", "--steps"):
+        assert flag in helped
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--env", "CartPole-v1"), "td3 needs a Box action space"),
+        (("--env", "Nothing-v0"), "Environment `Nothing` doesn't exist"),
+        (("--seed", "-1"), "seed must be an integer in 0 .. 2**32 - 1, got -1"),
+        (("--gamma", "2"), "gamma must be a number in [0.0, 1.0], got 2.0"),
+        (("--batch-size", "5000"), "update_after must be at least batch_size"),
+        (("--num-envs", "7"), "must divide by num_envs = 7"),
+        (("--polyack", "0.9"), "unrecognized arguments: --polyack 0.9"),
+    ],
+)
+def test_run_td3_refuses_nonsense_in_one_line(words, message):
+    error = run("examples/run_td3.py", *words, code=2)
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_custom_loop_runs_and_is_short():
+    assert "return of the last episodes: -" in run("examples/custom_td3_loop.py", "1200")
+    assert len((ROOT / "examples" / "custom_td3_loop.py").read_text().splitlines()) <= 60
+
+
+def test_eight_seeds_learn_in_one_update():
+    out = run("examples/vmap_seeds.py", "1300")
+    assert len(re.findall(r"-\d+\.?\d*", out.splitlines()[-1])) == 8
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
+def test_docstrings_give_the_command(path):
+    text = path.read_text()
+    assert f"examples/{path.name}" in text.split('"""')[1]

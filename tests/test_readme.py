@@ -1,0 +1,75 @@
+"""Every command and every snippet of the README runs as printed."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text()
+COMMANDS = [
+    line.split("#")[0].strip()
+    for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    for line in block.splitlines()
+    if line.split("#")[0].strip()
+]
+# Commands that train are run whole, but for their number of steps.
+SHORT = {
+    "examples/run_td3.py": ["--steps", "1200"],
+    "examples/custom_td3_loop.py": ["1200"],
+    "examples/vmap_seeds.py": ["1200"],
+}
+
+
+def test_there_is_something_to_run():
+    assert len(COMMANDS) >= 7
+    assert TEXT.count("```python") >= 4
+
+
+def test_the_snippets_run_in_one_program(tmp_path):
+    snippets = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    script = tmp_path / "readme.py"
+    script.write_text("\n".join(snippets))
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.splitlines()) == 3  # the records of the second snippet
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("python")])
+def test_commands_run(command):
+    words = shlex.split(command)[1:]
+    run = subprocess.run(
+        [sys.executable, *words, *SHORT.get(words[0], [])], capture_output=True, text=True, cwd=ROOT
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip()
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])
+def test_make_targets_do_what_the_readme_says(command):
+    """Under `make test` the environment exists, and `make run` is run for real."""
+    target = command.split()[1]
+    plan = subprocess.run(["make", "-n", target], capture_output=True, text=True, cwd=ROOT)
+    assert plan.returncode == 0, plan.stderr
+    wanted = {"run": ["examples/run_td3.py"], "test": ["ruff check", "mypy", "-m pytest"]}
+    assert all(words in plan.stdout for words in wanted[target])
+    if target == "run" and "MAKELEVEL" in os.environ:
+        short = "ARGS=--steps 1200"
+        run = subprocess.run(["make", target, short], capture_output=True, text=True, cwd=ROOT)
+        assert run.returncode == 0, run.stderr
+        assert "test return" in run.stdout
+
+
+def test_paths_and_make_targets_named_in_the_text_exist():
+    for path in re.findall(r"\]\(([\w./]+)\)", TEXT):
+        assert (ROOT / path).exists(), path
+    for path in re.findall(r"`((?:examples|purerl|tests|docs)/[\w./]+)`", TEXT):
+        assert (ROOT / path).exists(), path
+    makefile = (ROOT / "Makefile").read_text()
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"make ([a-z]+(?:-[a-z]+)*)`", page.read_text()):
+            assert f"\n{target}:" in makefile, f"{page.name}: make {target}"
