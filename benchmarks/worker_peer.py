@@ -2,7 +2,6 @@
 
 Both burst (`gradient_steps=50`), with networks of 2x256 and a policy delay of 2, as purerl does.
 """
-# mypy: ignore-errors - the peers are not installed where types are checked
 
 import sys
 import time
@@ -18,9 +17,11 @@ class Shapes(gymnasium.Env):
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (6,), np.float32)
 
     def reset(self, *, seed=None, options=None):
+        """Return zeros."""
         return np.zeros(17, np.float32), {}
 
     def step(self, action):
+        """Return zeros."""
         return np.zeros(17, np.float32), 0.0, False, False, {}
 
 

@@ -63,10 +63,11 @@ def hashable(spec: Any) -> None:
         value = getattr(spec, field.name)
         try:
             hash(value)
-        except TypeError as error:
+        except TypeError:
             raise ValueError(
-                f"{field.name} must be hashable, but its {type(value).__name__} is not ({error}). "
-                f"Settings are compared by value: use tuples, as in nn.Sequential((one, two))."
+                f"{field.name} must be hashable, but its {type(value).__name__} holds something "
+                f"that is not, a list perhaps. Settings are compared by value: use tuples, as in "
+                f"nn.Sequential((one, two))."
             ) from None
 
 
