@@ -4,9 +4,10 @@
 import os
 from pathlib import Path
 
+# Compiled programs, shared with the scripts that the tests run (and by the mutants).
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "xdg"
+os.environ["XDG_CACHE_HOME"] = os.environ.get("PURERL_TEST_CACHE", str(CACHE))
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XDG_CACHE_HOME"] = str(CACHE)  # compiled programs, shared with scripts the tests run
 
 import jax
 import pytest

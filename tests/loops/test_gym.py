@@ -225,7 +225,7 @@ def test_updates_start_and_follow_as_the_schedule_says():
 
 def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     sizes = {"steps": 47, "steps_per_epoch": 20, "update_every": 6, "updates_per_burst": 2}
-    before = loop.burst._cache_size()
+    before = loop._compiled_burst()._cache_size()
     spec = td3.Spec(EnvSpec.of(script.Script()), hidden=(9,))
     carry, seen = start(script.own(1)[0], spec=spec, **sizes), []
     while carry.steps < 47:
@@ -234,7 +234,7 @@ def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     assert [s for s, _, _ in seen] == [6, 12, 18, 20, 24, 30, 36, 40, 42, 47]
     assert [u for _, u, _ in seen] == [0, 0, 2, 2, 4, 6, 8, 8, 10, 10]
     assert [s for s, _, r in seen if r] == [20, 40, 47]
-    assert loop.burst._cache_size() - before == 2  # with and without updates
+    assert loop._compiled_burst()._cache_size() - before == 2  # with and without updates
 
 
 def test_a_burst_is_add_then_sample_and_update_in_a_loop():
@@ -533,3 +533,14 @@ def test_discrete_actions_are_whole_numbers_of_the_space():
     many = gymnasium.vector.SyncVectorEnv([Buttons] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     envs = vector.make(lambda: many, 2, lambda i, n: 0)
     envs.step(envs.reset(), act[:2])
+
+
+def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
+    asked = []
+    jit = jax.jit
+    monkeypatch.setattr(loop, "_FASTER", {"xla_no_such_option": 1} | loop._FASTER)
+    monkeypatch.setattr(jax, "jit", lambda *a, **kw: asked.append(kw) or jit(*a, **kw))
+    loop._compiled_burst.cache_clear()
+    loop._compiled_burst()
+    assert "xla_no_such_option" not in asked[-1]["compiler_options"]
+    loop._compiled_burst.cache_clear()
