@@ -127,7 +127,7 @@ MUTANTS = [
     # Replay.
     Mutant(REPLAY, "(buffer.position + row) % capacity", "buffer.position + row", T_REPLAY),
     Mutant(REPLAY, "(row < count) & (row >= count - capacity)", "row >= count - capacity", T_REPLAY),
-    Mutant(REPLAY, "(row < count) & (row >= count - capacity)", "row < count", T_REPLAY),
+    Mutant(REPLAY, "(row < count) & (row >= count - capacity)", "(row < count) & (row < capacity)", T_REPLAY),
     Mutant(REPLAY, "position=(buffer.position + count) % capacity", "position=(buffer.position + given) % capacity", T_REPLAY),
     Mutant(REPLAY, "jnp.minimum(buffer.stored + count, capacity)", "buffer.stored + count", T_REPLAY),
     Mutant(REPLAY, "jnp.minimum(buffer.stored + count, capacity)", "capacity + 0 * buffer.stored", T_REPLAY),

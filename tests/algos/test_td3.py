@@ -10,6 +10,7 @@ from flax import linen as nn
 
 from purerl.algos import td3
 from purerl.types import Batch, Box, EnvSpec
+from tests.cases import CASES
 
 ONE = EnvSpec(obs_shape=(1,), action=Box((-2.0,), (2.0,)))  # one action dimension, bound 2
 
@@ -255,3 +256,39 @@ def test_defaults_are_spinning_ups():
     )
     assert schedule.resolve(1).update_every == schedule.resolve(1).updates_per_burst == 50
     assert schedule.num_test_episodes == 10
+
+
+def mlp(tree, *inputs):
+    """A default network as a NumPy loop in float64."""
+    x = np.concatenate([np.asarray(i, np.float64) for i in inputs], axis=-1)
+    layers = tree["params"]["MLP_0"]
+    for i in range(len(layers)):
+        layer = layers[f"Dense_{i}"]
+        x = x @ np.asarray(layer["kernel"], np.float64) + np.asarray(layer["bias"], np.float64)
+        x = np.maximum(x, 0) if i + 1 < len(layers) else x
+    return x
+
+
+@both
+def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
+    """All terms at once, every network and every field of the batch different from the others."""
+    case = CASES["td3"]
+    learners = [td3.init(jax.random.key(k), case.spec()).params for k in (0, 1)]
+    params = dataclasses.replace(
+        learners[0], target_actor=learners[1].actor, target_critic=learners[1].critic
+    )
+    b = case.batch(key=None)
+    b = b._replace(noise=4 * np.random.default_rng(5).normal(size=(6, 1, 2)).astype(np.float32))
+    middle, half = np.array([0.0, 0.5]), np.array([2.0, 0.5])
+    smoothing = np.clip(0.2 * b.noise[:, 0], -0.5, 0.5)
+    next_act = np.clip(np.tanh(mlp(params.target_actor, b.next_obs)) + smoothing, -1, 1)
+    next_q = [mlp(tree, b.next_obs, next_act)[:, 0] for tree in params.target_critic]
+    y = b.rew + 0.99 * np.where(b.terminated, 0.0, np.minimum(*next_q))
+    q = [mlp(tree, b.obs, (b.act - middle) / half)[:, 0] for tree in params.critic]
+    loss_q = sum(np.mean((one - y) ** 2) for one in q)
+    loss_pi = -np.mean(mlp(params.critic[0], b.obs, np.tanh(mlp(params.actor, b.obs))))
+    value, info = wrap(td3.loss)(params, b)
+    assert value == pytest.approx(loss_q + loss_pi, rel=1e-4)
+    expected = {"loss_q": loss_q, "loss_pi": loss_pi, "target": y.mean()}
+    expected |= {"q1": q[0].mean(), "q2": q[1].mean()}
+    assert {k: float(v) for k, v in info.items()} == pytest.approx(expected, rel=1e-4)
