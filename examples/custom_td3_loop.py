@@ -34,11 +34,11 @@ def main(steps: int = 10_000, seed: int = 0) -> float:
     env = gymnasium.make("Pendulum-v1")
     env.action_space.seed(seed)
     spec = td3.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
-    state = td3.init(jax.random.key(seed), spec)
+    key_init, key_loop = jax.random.split(jax.random.key(seed))
+    state = td3.init(key_init, spec)
     buffer = replay.init(spec.env.example(), capacity=steps)
-    keys = jax.random.split(jax.random.key(seed + 1), (steps, 2))
-    returns, score = [], 0.0
-    obs, _ = env.reset(seed=seed)
+    keys = jax.random.split(key_loop, (steps, 2))
+    returns, score, (obs, _) = [], 0.0, env.reset(seed=seed)
     for step in range(steps):
         act = env.action_space.sample()
         if step >= 1_000:

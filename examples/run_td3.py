@@ -48,14 +48,15 @@ def main(argv: Sequence[str] | None = None) -> float:
         rate = record["steps"] / (time.monotonic() - began)
         line = f"step {record['steps']:>9,}  {rate:>7,.0f} steps/s"
         if record["ep_returns"]:
-            line += f"  return {statistics.fmean(record['ep_returns']):>9.1f}"
+            score = statistics.fmean(record["ep_returns"])
+            line += f"  return {score:>9.1f}"
         if "test_returns" in record:
             score = statistics.fmean(record["test_returns"])
             line += f"  test return {score:>9.1f}"
         if "loss_q" in record:
             line += f"  loss_q {record['loss_q']:>9.3f}  q1 {record['q1']:>8.2f}"
         print(line, flush=True)
-    print(f"test return {score:.1f} after {time.monotonic() - began:.0f} s")
+    print(f"return {score:.1f} after {time.monotonic() - began:.0f} s")
     return score
 
 

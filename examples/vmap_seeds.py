@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import purerl
+from purerl import rng
 from purerl.algos import td3
 from purerl.buffers import replay
 from purerl.types import EnvSpec, Metrics, Transition
@@ -44,19 +45,21 @@ def main(steps: int = 10_000, seed: int = 0) -> np.ndarray:
     """Train; return the mean return of each learner's last ten episodes."""
     envs = gymnasium.make_vec("Pendulum-v1", SEEDS, vectorization_mode="sync")
     spec = td3.Spec(EnvSpec.of(envs), hidden=(64, 64), gamma=0.95)
-    states = jax.vmap(lambda k: td3.init(k, spec))(jax.random.split(jax.random.key(seed), SEEDS))
+    states = jax.vmap(lambda k: td3.init(k, spec))(
+        jax.random.split(rng.stream(seed, 0, "init"), SEEDS)
+    )
     example = jax.tree.map(lambda x: jnp.zeros((SEEDS, *x.shape), x.dtype), spec.env.example())
     buffers = jax.vmap(lambda row: replay.init(row, steps))(example)
     envs.action_space.seed(seed)
     act = jax.jit(jax.vmap(td3.act))
-    keys = jax.random.split(jax.random.key(seed + 1), steps)
     returns, score, rows, fresh = [], np.zeros(SEEDS), [], False
     obs, _ = envs.reset(seed=seed)
     for step in range(steps):
         if step < START:
             actions = envs.action_space.sample()
         else:
-            actions = np.asarray(act(states.params, obs, jax.random.split(keys[step], SEEDS)))
+            keys = jax.random.split(rng.stream(seed, 0, "act", step), SEEDS)
+            actions = np.asarray(act(states.params, obs, keys))
         next_obs, rew, terminated, truncated, _ = envs.step(actions)
         # All episodes of Pendulum end together; the step after the end only starts the next ones.
         if not fresh:
@@ -71,7 +74,7 @@ def main(steps: int = 10_000, seed: int = 0) -> np.ndarray:
         if len(rows) == BURST:
             blocks = Transition(*(np.stack(field, axis=1) for field in zip(*rows, strict=True)))
             rows = []
-            states, buffers, _ = learn(states, buffers, blocks, keys[step])
+            states, buffers, _ = learn(states, buffers, blocks, rng.stream(seed, 0, "sample", step))
         if (step + 1) % 1_000 == 0:
             print(f"step {step + 1:>6,}  returns {np.round(returns[-1]).astype(int).tolist()}")
     return np.mean(returns[-10:], axis=0)

@@ -17,17 +17,20 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) 
         Traceback (most recent call last):
         ValueError: gamma must be a number in [0.0, 1.0], got 1.5.
     """
-    ok = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (ok and math.isfinite(value) and low <= value <= high):
+    if not (_finite(value) and low <= value <= high):
         limits = "" if (low, high) == (-math.inf, math.inf) else f" in [{low}, {high}]"
         raise ValueError(f"{name} must be a number{limits}, got {value!r}.")
 
 
 def positive(name: str, value: Any) -> None:
     """Refuse anything but a finite Python number above zero."""
-    ok = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (ok and math.isfinite(value) and value > 0):
+    if not (_finite(value) and value > 0):
         raise ValueError(f"{name} must be a number above 0, got {value!r}.")
+
+
+def _finite(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and -1e300 < value < 1e300
 
 
 def integer(name: str, value: Any, low: int) -> None:
@@ -57,6 +60,12 @@ def seed(value: Any) -> None:
         raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {value!r}.")
 
 
+def key(name: str, value: Any) -> None:
+    """Refuse anything but one typed JAX key; the dtype of a traced one is known as well."""
+    if not str(getattr(value, "dtype", "")).startswith("key<") or value.shape != ():
+        raise ValueError(f"{name} must be one typed key such as jax.random.key(0), got {value!r}.")
+
+
 def hashable(spec: Any) -> None:
     """Refuse a dataclass with an unhashable field here rather than in the middle of a trace."""
     for field in dataclasses.fields(spec):
@@ -77,3 +86,9 @@ def shape(name: str, array: Any, expected: tuple[int, ...]) -> None:
     if got != expected:
         what = f"shape {got}" if got is not None else repr(array)
         raise ValueError(f"{name} must have shape {expected}, got {what}.")
+
+
+def boolean(name: str, value: Any) -> None:
+    """Refuse anything but True and False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")

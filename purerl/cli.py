@@ -12,6 +12,7 @@ import dataclasses
 import inspect
 import io
 import itertools
+import re
 import tokenize
 import typing
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def add_fields(parser: argparse.ArgumentParser, *sources: Any) -> None:
             group.add_argument(
                 *_flags(field.name),
                 default=argparse.SUPPRESS,
-                help=f"{text} (default: {_show(default)})".replace("%", "%%").strip(),
+                help=f"{text} ({_show(default)})".replace("%", "%%").strip(),
                 **_options(convert),
             )
 
@@ -90,7 +91,7 @@ def env_spec(parser: argparse.ArgumentParser, env_id: str) -> EnvSpec:
         env = gymnasium.make(env_id)
         spec = EnvSpec.of(env)
         env.close()
-    except (gymnasium.error.Error, ValueError) as error:
+    except (gymnasium.error.Error, ImportError, ValueError) as error:
         parser.error(f"--env {env_id}: {error}")
     return spec
 
@@ -104,6 +105,8 @@ def _converter(hint: Any) -> Callable[[str], Any] | None:
     """Return the function from a word to a value of the annotated type, or None."""
     if typing.get_origin(hint) in (UnionType, typing.Union):
         inner = [h for h in typing.get_args(hint) if h is not NoneType]
+        if inner == [float, str]:
+            return _float_or_word
         convert = _converter(inner[0]) if len(inner) == 1 else None
         return _optional(convert) if convert else None
     if typing.get_origin(hint) is tuple:
@@ -121,9 +124,9 @@ def _options(convert: Callable[[str], Any]) -> dict[str, Any]:
 
 def _int(word: str) -> int:
     """Read an integer; `1e6` is one, `1.5` is not."""
-    if word.lstrip("+-").isdigit():
-        return int(word)
     number = _number("an integer", word)
+    if re.fullmatch(r"[+-]?[0-9]+", word):
+        return int(word)  # exact where a float is not
     if not number.is_integer():
         raise argparse.ArgumentTypeError(f"expected an integer, got {word!r}")
     return int(number)
@@ -131,6 +134,13 @@ def _int(word: str) -> int:
 
 def _float(word: str) -> float:
     return _number("a number", word)
+
+
+def _float_or_word(word: str) -> float | str:
+    try:
+        return float(word)
+    except ValueError:
+        return word
 
 
 def _number(what: str, word: str) -> float:
@@ -154,17 +164,19 @@ def _optional(convert: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _tuple_of(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     def read(word: str) -> tuple[Any, ...]:
-        inside = word.removeprefix("[").removesuffix("]")
-        return tuple(convert(part) for part in inside.split(",") if part.strip())
+        inside = word[1:-1] if word[:1] == "[" and word[-1:] == "]" else word
+        return tuple(convert(part.strip()) for part in inside.split(",")) if inside else ()
 
     read.__name__ = f"{convert.__name__},..."
     return read
 
 
 def _show(value: Any) -> str:
+    if value is dataclasses.MISSING:
+        return "required"
     if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return "none" if value is None else str(value)
+        value = ",".join(map(str, value))
+    return f"default: {'none' if value is None else value}"
 
 
 def _comments(cls: type) -> dict[str, str]:

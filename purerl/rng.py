@@ -46,11 +46,13 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
     """
     if not isinstance(seed, jax.Array):
         checks.seed(seed)
+        checks.integer("rank", rank, 0)
     key = jax.random.key(jnp.asarray(seed, jnp.uint32))
     key = jax.random.fold_in(key, _code(name))
     key = jax.random.fold_in(key, jnp.uint32(0 if name == "init" else rank))
     for counter in counters:
-        high, low = words(counter) if isinstance(counter, int) else counter
+        traced = getattr(counter, "shape", ()) == (2,)
+        high, low = counter if traced else words(counter)
         key = jax.random.fold_in(jax.random.fold_in(key, high), low)
     return key
 
@@ -63,6 +65,7 @@ def host_seed(seed: int, rank: int, name: str, *counters: int) -> int:
         True
     """
     checks.seed(seed)
+    checks.integer("rank", rank, 0)
     spawn = [_code(name), 0 if name == "init" else rank]
     for counter in counters:
         spawn += words(counter).tolist()
@@ -80,6 +83,7 @@ def noise(batch: Batch, draws: int, dim: int) -> jax.Array:
             "this loss draws noise and needs batch.key or batch.noise, got None for both. "
             "replay.sample sets the key; by hand: batch._replace(key=jax.random.key(0))."
         )
+    checks.key("batch.key", batch.key)
     return jax.random.normal(batch.key, shape)
 
 

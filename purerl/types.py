@@ -88,8 +88,13 @@ class Box:
 
     def __post_init__(self) -> None:
         """Check the bounds and fill in the shape."""
-        low, high = (tuple(float(x) for x in bound) for bound in (self.low, self.high))
-        shape = (len(low),) if self.shape is None else tuple(int(n) for n in self.shape)
+        try:
+            low, high = (tuple(float(x) for x in bound) for bound in (self.low, self.high))
+            shape = (len(low),) if self.shape is None else tuple(int(n) for n in self.shape)
+        except TypeError:
+            raise ValueError(
+                f"low, high and shape of a Box must be tuples, got {self!r}."
+            ) from None
         for name, value in (("low", low), ("high", high), ("shape", shape)):
             object.__setattr__(self, name, value)
         if len(low) != len(high) or len(low) != math.prod(shape) or not low:
@@ -97,13 +102,14 @@ class Box:
                 f"Box needs one low and one high per action dimension and at least one dimension, "
                 f"got {len(low)} low and {len(high)} high for shape {shape}."
             )
-        widest = float(np.finfo(np.float32).max)
         for i, (a, b) in enumerate(zip(low, high, strict=True)):
-            if not (math.isfinite(a) and math.isfinite(b) and a < b and b - a <= widest):
+            # Wider, narrower or further away, float32 could not map actions to [-1, 1] and back.
+            if not (1e-30 < b - a < 1e30 and b - a > 1e-5 * max(abs(a), abs(b))):
                 raise ValueError(
-                    f"action dimension {i} must have finite bounds with low < high, got "
-                    f"[{a}, {b}]. A bounded space helps: gymnasium.wrappers.TransformAction("
-                    f"env, lambda act: act, gymnasium.spaces.Box(-1, 1, {shape})), say."
+                    f"action dimension {i} must have finite bounds with low < high that float32 "
+                    f"can tell apart, and no wider than 1e30, got [{a}, {b}]. A bounded space "
+                    f"helps: gymnasium.wrappers.TransformAction(env, lambda act: act, "
+                    f"gymnasium.spaces.Box(-1, 1, {shape})), say."
                 )
 
     @property
@@ -123,7 +129,7 @@ class Discrete:
         """Check that all actions fit into 32 bits."""
         checks.integer("Discrete.n", self.n, 1)
         checks.integer("Discrete.start", self.start, -(2**31))
-        if self.start + self.n > 2**31:
+        if self.start + self.n >= 2**31:
             raise ValueError(f"actions must fit into int32, got start={self.start}, n={self.n}.")
 
     @property
@@ -161,8 +167,13 @@ class EnvSpec:
         checks.integers("obs_shape", self.obs_shape, 1)
         if not isinstance(self.action, Box | Discrete):
             raise ValueError(f"action must be a Box or a Discrete, got {self.action!r}.")
-        name = np.dtype(self.obs_dtype).name
-        object.__setattr__(self, "obs_dtype", _NARROW.get(name, name))
+        try:
+            dtype = np.dtype(self.obs_dtype)
+        except TypeError:
+            dtype = np.dtype(object)
+        if dtype.kind not in "fiub" or dtype.itemsize > 8:
+            raise ValueError(f"obs_dtype must name a number's dtype, got {self.obs_dtype!r}.")
+        object.__setattr__(self, "obs_dtype", _NARROW.get(dtype.name, dtype.name))
 
     @classmethod
     def of(cls, env: Any) -> EnvSpec:
@@ -173,6 +184,8 @@ class EnvSpec:
         """
         from gymnasium import spaces
 
+        if not hasattr(env, "observation_space") or not hasattr(env, "action_space"):
+            raise ValueError(f"env must be a Gymnasium environment, got {env!r}.")
         vector = hasattr(env, "single_observation_space")
         obs = env.single_observation_space if vector else env.observation_space
         act = env.single_action_space if vector else env.action_space
@@ -217,6 +230,10 @@ class EnvSpec:
         middle, half = (low + high) / 2, (high - low) / 2
         return middle.astype(np.float32) + half.astype(np.float32) * act
 
+    def from_unit(self, act: Any) -> Any:
+        """Clip actions to [-1, 1] and map them to the environment's units, exactly inside."""
+        return self.clip(self.denormalise(act.clip(-1.0, 1.0)))
+
     def clip(self, act: Any) -> Any:
         """Clip Box actions `[..., *shape]` in the environment's units to its bounds."""
         low, high = (bound.astype(np.float32) for bound in self._bounds(act))
@@ -226,14 +243,18 @@ class EnvSpec:
         """Return the bounds in float64, with as many axes as `act`."""
         if not isinstance(self.action, Box):
             raise ValueError(f"only Box actions have units and bounds, got {self.action}.")
-        shape = self.action.shape or ()
-        shape = (1,) * (np.ndim(act) - len(shape)) + shape
+        shape, got = self.action.shape or (), np.shape(act)
+        if got[max(0, len(got) - len(shape)) :] != shape:
+            raise ValueError(f"act must have shape [..., *{shape}], got {got}.")
+        shape = (1,) * (len(got) - len(shape)) + shape
         low, high = (np.array(b).reshape(shape) for b in (self.action.low, self.action.high))
         return low, high
 
     def check_obs(self, obs: Any) -> None:
         """Refuse observations whose last axes are not those of one observation."""
-        got = np.shape(obs)
+        got = getattr(obs, "shape", None)
+        if got is None:
+            raise ValueError(f"obs must be an array [..., *{self.obs_shape}], got {type(obs)}.")
         if got[max(0, len(got) - len(self.obs_shape)) :] != self.obs_shape:
             raise ValueError(f"obs must have shape [..., *{self.obs_shape}], got {got}.")
 
@@ -242,9 +263,39 @@ class EnvSpec:
 
         `[B, 1]` against `[B]` would broadcast to `[B, B]` without an error.
         """
-        leading = np.shape(batch.rew)[:1]
+        if not isinstance(batch, Batch):
+            raise ValueError(f"batch must be a purerl.types.Batch, got {type(batch)}.")
+        leading = getattr(batch.rew, "shape", ())
+        if len(leading) != 1:
+            raise ValueError(f"batch.rew must have shape [B], got {leading or batch.rew!r}.")
         for name, row in self.example()._asdict().items():
             checks.shape(f"batch.{name}", getattr(batch, name), leading + row.shape)
+
+
+def require_box(algo: str, env: Any) -> None:
+    """Refuse an environment whose actions are not a Box of one axis."""
+    _require_spec(env)
+    if not isinstance(env.action, Box) or len(env.action.shape or ()) != 1:
+        raise ValueError(
+            f"{algo} needs a Box action space of one axis, got {env.action}. Discrete spaces need "
+            f"an algorithm for discrete actions, such as dqn; a Box of more axes can be flattened "
+            f"by gymnasium.wrappers.TransformAction."
+        )
+
+
+def require_discrete(algo: str, env: Any) -> None:
+    """Refuse an environment whose actions are not Discrete."""
+    _require_spec(env)
+    if not isinstance(env.action, Discrete):
+        raise ValueError(
+            f"{algo} needs a Discrete action space, got {env.action}. Box spaces need an algorithm "
+            f"for continuous actions, such as td3 or sac."
+        )
+
+
+def _require_spec(env: Any) -> None:
+    if not isinstance(env, EnvSpec):
+        raise ValueError(f"env must be an EnvSpec, as EnvSpec.of(env) gives, got {env!r}.")
 
 
 def _check_divides(schedule: Any, names: tuple[str, ...], unit: int, what: str) -> None:
@@ -286,6 +337,8 @@ class OffPolicySchedule:
         for name in ("update_every", "updates_per_burst", "max_ep_len"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1)
+        if self.replay_size > 2**30:
+            raise ValueError(f"replay_size must be at most 2**30, got {self.replay_size}.")
         if self.batch_size > self.replay_size:
             raise ValueError(
                 f"batch_size must not exceed replay_size, got {self.batch_size} > "

@@ -78,6 +78,7 @@ def test_help_shows_comments_metadata_and_defaults():
     assert "from metadata (default: 1.0)" in text
     assert "not this" not in text
     assert "--network" not in text
+    assert "--required INT (required)" in text
 
 
 @pytest.mark.parametrize("source", [td3.Spec, OffPolicySchedule, OnPolicySchedule])
@@ -99,6 +100,9 @@ def test_every_field_of_the_library_has_help(source):
         ("--required __import__('os')", "expected an integer"),
         ("--required 1 --rate fast", "argument --rate: expected a number, got 'fast'"),
         ("--required 1 --sizes 64;64", "argument --sizes: expected an integer, got '64;64'"),
+        ("--required 1 --sizes 64,,64", "argument --sizes: expected an integer, got ''"),
+        ("--required 1 --sizes [64", "argument --sizes: expected an integer, got '[64'"),
+        ("--required ²", "argument --required: expected an integer, got '²'"),
         ("--required 1 --sizes 64 64", "unrecognized arguments: 64"),
         ("--required 1 --flag yes", "unrecognized arguments: yes"),
         ("--required 1 --cuont 3", "unrecognized arguments: --cuont"),
@@ -145,6 +149,7 @@ def test_seeds_are_read_and_refused(capsys):
         ("Pendulum-v0", "--env Pendulum-v0: "),
         ("Pendullum-v1", "Did you mean: `Pendulum`"),
         ("FrozenLake-v1", "observations must be a Box"),
+        ("nosuch:Env-v0", "No module named 'nosuch'"),
     ],
 )
 def test_environments_that_will_not_do_are_usage_errors(env_id, message, capsys):

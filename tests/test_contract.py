@@ -332,6 +332,56 @@ def test_halves_of_a_batch_with_noise_average_to_the_whole(case):
     close(grad(params, batch)[0], jax.tree.map(lambda a, b: (a + b) / 2, *halves))
 
 
+@pytest.mark.parametrize("key", [0, None, np.zeros(2, np.uint32), jnp.zeros(2, jnp.uint32)])
+def test_what_is_no_key_is_refused(case, key):
+    params, obs = learner(case).params, np.zeros(case.env.obs_shape, np.float32)
+    with pytest.raises(
+        ValueError, match=r"^key must be one typed key such as jax\.random\.key\(0\)"
+    ):
+        case.algo.init(key, case.spec())
+    with pytest.raises(ValueError, match="^key must be one typed key"):
+        case.algo.act(params, obs, key)
+    if case.algo.NOISE_DRAWS and key is not None:
+        with pytest.raises(ValueError, match=r"^batch\.key must be one typed key"):
+            case.algo.loss(params, case.batch()._replace(key=key))
+
+
+def test_a_batch_must_be_one_and_observations_arrays(case, key):
+    params, batch = learner(case).params, case.batch()
+    with pytest.raises(ValueError, match="^batch must be a purerl.types.Batch, got"):
+        case.algo.loss(params, tuple(batch))
+    with pytest.raises(ValueError, match=r"^batch\.rew must have shape \[B\]"):
+        case.algo.loss(params, batch._replace(rew=np.float32(0)))
+    with pytest.raises(ValueError, match=r"^obs must be an array \[\.\.\., \*\(3,\)\]"):
+        case.algo.act(params, [0.0, 0.0, 0.0], key)
+
+
+def test_networks_of_low_precision_give_losses_of_full_precision(case):
+    class Low(nn.Module):
+        out: int | None
+
+        @nn.compact
+        def __call__(self, obs, *act):
+            x = jnp.concatenate([obs, *act], axis=-1)
+            x = nn.Dense(self.out or 1, dtype=jnp.bfloat16)(x)
+            return x[:, 0] if self.out is None else jnp.tanh(x)
+
+    networks = {n: Low(None if n == "critic" else case.env.act_dim) for n in case.networks}
+    state, info = case.algo.update(learner(case, **networks), case.batch())
+    assert {jnp.result_type(x).name for x in jax.tree.leaves((state.params, info))} == {"float32"}
+
+
+def test_own_networks_that_raise_are_named_with_their_inputs(case):
+    class Picky(nn.Module):
+        @nn.compact
+        def __call__(self, *inputs):
+            raise KeyError("no such layer")
+
+    for name in case.networks:
+        with pytest.raises(ValueError, match=rf"^{name} must accept .* \(3, 3\).*KeyError"):
+            learner(case, **{name: Picky()})
+
+
 def test_loss_ignores_truncation(case):
     params, batch = learner(case).params, case.batch()
     flipped = batch._replace(truncated=~batch.truncated)

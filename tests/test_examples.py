@@ -41,7 +41,7 @@ def test_run_td3_prints_progress_and_the_return_reached():
     assert re.match(
         r"step +600 .*steps/s  return +-\d+\.\d  test return +-\d+\.\d  loss_q", lines[2]
     )
-    assert re.match(r"test return -\d+\.\d after \d+ s", lines[3])
+    assert re.match(r"return -\d+\.\d after \d+ s", lines[3])
 
 
 def test_run_td3_takes_other_environments_and_every_field():

@@ -87,7 +87,14 @@ def test_seeds_that_would_alias_are_refused(seed):
             derive(seed, 0, "act", 0)
 
 
-@pytest.mark.parametrize("counter", [-1, 2**64])
+def test_ranks_are_checked():
+    for rank in (-1, 0.5, "0"):
+        for derive in (rng.stream, rng.host_seed):
+            with pytest.raises(ValueError, match="^rank must be an integer of at least 0"):
+                derive(0, rank, "act", 0)
+
+
+@pytest.mark.parametrize("counter", [-1, 2**64, 1.0, np.int64(3)])
 def test_counters_out_of_range_are_refused(counter):
     with pytest.raises(ValueError, match=r"^counter must be an integer in 0 \.\. 2\*\*64 - 1"):
         rng.stream(0, 0, "act", counter)

@@ -4,7 +4,7 @@ import difflib
 import importlib
 from types import ModuleType
 
-NAMES = ("td3",)
+NAMES = ("ddpg", "dqn", "sac", "td3")
 
 
 def load(name: str) -> ModuleType:

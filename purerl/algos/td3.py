@@ -13,8 +13,9 @@ Reference: Fujimoto, van Hoof, Meger, 2018, https://arxiv.org/abs/1802.09477, al
 
 Where this differs from the paper: Spinning Up's numbers are the default (learning rates 1e-3,
 batch 100, 10 000 random steps); all noise is in units of the action range, normalised to [-1, 1]
-per dimension; `d` is `terminated` alone, so a time limit never stops bootstrapping; the delay
-counts all updates ever done, so it also holds for one update per environment step.
+per dimension; `d` is `terminated` alone, so a time limit never stops bootstrapping; exploring and
+smoothed actions are clipped to the range, as in the authors' code; the delay counts all updates
+ever done, of which the first has a policy step.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets, rng
-from purerl.types import Batch, Box, EnvSpec, Metrics, OffPolicySchedule
+from purerl.types import Batch, EnvSpec, Metrics, OffPolicySchedule, require_box
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,17 +56,8 @@ class Spec:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        if not isinstance(self.env, EnvSpec):
-            raise ValueError(f"env must be an EnvSpec, as EnvSpec.of(env) gives, got {self.env!r}.")
-        if not isinstance(self.env.action, Box) or len(self.env.action.shape or ()) != 1:
-            raise ValueError(
-                f"td3 needs a Box action space of one axis, got {self.env.action}. Discrete spaces "
-                f"need an algorithm for discrete actions; a Box of more axes can be flattened by "
-                f"gymnasium.wrappers.TransformAction."
-            )
-        checks.integers("hidden", self.hidden, 1)
-        checks.member("activation", self.activation, nets.ACTIVATIONS)
-        checks.member("initializer", self.initializer, nets.INITIALIZERS)
+        require_box("td3", self.env)
+        nets.check_style(self)
         for name in ("gamma", "polyak"):
             checks.real(name, getattr(self, name), 0.0, 1.0)
         for name in ("pi_lr", "q_lr"):
@@ -120,6 +112,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         key: typed key of all initial parameters.
         spec: static settings.
     """
+    checks.key("key", key)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = _networks(spec)
     row = spec.env.example()
@@ -140,25 +133,22 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         obs: `[..., *obs_shape]`.
         key: of the Gaussian exploration noise.
     """
+    checks.key("key", key)
     pi = _policy(params, obs)
     noise = params.spec.act_noise * jax.random.normal(key, pi.shape)
-    return _to_env(params.spec.env, pi + noise)
+    return params.spec.env.from_unit(pi + noise)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the deterministic actions for `obs` `[..., *obs_shape]`, in environment units."""
-    return _to_env(params.spec.env, _policy(params, obs))
+    return params.spec.env.from_unit(_policy(params, obs))
 
 
 def _policy(params: Params, obs: Any) -> jax.Array:
     spec = params.spec
     spec.env.check_obs(obs)
     return nets.apply_rows(_networks(spec)[0], params.actor, obs, spec.env.obs_shape)
-
-
-def _to_env(env: EnvSpec, pi: jax.Array) -> jax.Array:
-    return env.clip(env.denormalise(pi.clip(-1.0, 1.0)))
 
 
 def target_action(params: Params, batch: Batch) -> jax.Array:
@@ -169,10 +159,11 @@ def target_action(params: Params, batch: Batch) -> jax.Array:
         \qquad \xi \sim \mathcal{N}(0, 1)
     """
     spec = params.spec
+    spec.env.check_batch(batch)
     actor, _ = _networks(spec)
     xi = rng.noise(batch, NOISE_DRAWS, spec.env.act_dim)[:, 0]  # [B, A]
     noise = jnp.clip(spec.target_noise * xi, -spec.noise_clip, spec.noise_clip)
-    return jnp.clip(actor.apply(params.target_actor, batch.next_obs) + noise, -1.0, 1.0)
+    return jnp.clip(nets.apply(actor, params.target_actor, batch.next_obs) + noise, -1.0, 1.0)
 
 
 def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
@@ -214,8 +205,8 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     params.spec.env.check_batch(batch)
     actor, critic = _networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic[0])
-    pi = actor.apply(params.actor, batch.obs)  # [B, A]
-    value = -critic.apply(frozen, batch.obs, pi).mean()
+    pi = nets.apply(actor, params.actor, batch.obs)  # [B, A]
+    value = -nets.apply(critic, frozen, batch.obs, pi).mean()
     return value, {"loss_pi": value}
 
 
@@ -255,7 +246,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
         return _move_targets(params), opt_actor, info
 
     def skipped(params: Params, opt_actor: Any) -> tuple[Params, Any, Metrics]:
-        return params, opt_actor, {"loss_pi": jnp.zeros(())}
+        return params, opt_actor, {"loss_pi": jnp.float32(0.0)}
 
     due = state.step % spec.policy_delay == 0
     params, opt_actor, info_pi = jax.lax.cond(
@@ -267,12 +258,9 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
 
 def _move_targets(params: Params) -> Params:
     """Move the targets by 1 - polyak of the way to the online parameters."""
-
-    def move(old: jax.Array, new: jax.Array) -> jax.Array:
-        return params.spec.polyak * old + (1.0 - params.spec.polyak) * new
-
+    part = 1.0 - params.spec.polyak
     return dataclasses.replace(
         params,
-        target_actor=jax.tree.map(move, params.target_actor, params.actor),
-        target_critic=jax.tree.map(move, params.target_critic, params.critic),
+        target_actor=optax.incremental_update(params.actor, params.target_actor, part),
+        target_critic=optax.incremental_update(params.critic, params.target_critic, part),
     )

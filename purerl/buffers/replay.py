@@ -6,6 +6,7 @@ each insertion copies the whole storage (tens of milliseconds at a million rows)
 """
 
 import dataclasses
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ def init(example: Any, capacity: int) -> Replay:
     if capacity > 2**30:
         raise ValueError(f"capacity must be at most 2**30 rows, got {capacity}.")
     leaves, structure = jax.tree.flatten(example)
+    if not leaves:
+        raise ValueError(f"example must hold at least one array, got {example!r}.")
     shapes = [((capacity, *np.shape(x)), jnp.result_type(x)) for x in leaves]
     needed = sum(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize for shape, dtype in shapes)
     free = _free_memory()
@@ -71,8 +74,7 @@ def add(buffer: Replay, block: Any, count: Any = None) -> Replay:
     given, capacity = _check_block(buffer, block), _capacity(buffer)
     if count is None:
         count = given
-    if isinstance(count, int) and not 0 <= count <= given:
-        raise ValueError(f"count must lie in 0 .. {given}, the rows of the block, got {count}.")
+    count = _check_count(count, given)
     row = jnp.arange(given)
     # Of more rows than fit only the newest are written, so that no row is written twice; the
     # others are sent beyond the end, each to a place of its own, and dropped.
@@ -94,13 +96,15 @@ def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
     """Draw rows uniformly with replacement.
 
     Args:
-        buffer: the ring, with at least one row.
+        buffer: the ring. Outside jit it must hold `batch_size` rows; inside, where the number is
+            not known, the caller sees to it that there is at least one.
         key: split into the key of the indices and `batch.key`.
         batch_size: number of rows B, static.
 
     Returns:
         A `Batch` for stored `Transition`s, any other structure as it was stored.
     """
+    checks.key("key", key)
     checks.integer("batch_size", batch_size, 1)
     if batch_size > _capacity(buffer):
         raise ValueError(
@@ -124,6 +128,21 @@ def size(buffer: Replay) -> jax.Array:
 
 def _capacity(buffer: Replay) -> int:
     return int(jax.tree.leaves(buffer.data)[0].shape[0])
+
+
+def _check_count(count: Any, given: int) -> Any:
+    """Refuse a count that is no integer in 0 .. given; bound one that is traced."""
+    if isinstance(count, jax.core.Tracer):
+        if not jnp.issubdtype(count.dtype, jnp.integer):
+            raise ValueError(f"count must be an integer, got {count.dtype}.")
+        return count.astype(jnp.int32).clip(0, given)
+    try:
+        number = operator.index(count)
+    except TypeError:
+        raise ValueError(f"count must be an integer, got {count!r}.") from None
+    if not 0 <= number <= given:
+        raise ValueError(f"count must lie in 0 .. {given}, the rows of the block, got {number}.")
+    return number
 
 
 def _check_block(buffer: Replay, block: Any) -> int:

@@ -86,8 +86,7 @@ def start(
         lambda i, episode: rng.host_seed(seed, rank, "env", i, episode),
         schedule.max_ep_len,
     )
-    if envs.spec != spec.env:
-        raise ValueError(f"spec.env must be that of env_fn, {envs.spec}, got {spec.env}.")
+    _check_env(spec, envs)
     words = np.array([seed, rank], np.uint32)
     learner, buffer = _init(algo, spec, schedule.replay_size // ranks, words)
     metrics = _metric_names(algo, learner, buffer, schedule.batch_size)
@@ -122,6 +121,8 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
     schedule = carry.schedule
     assert schedule.update_every
     assert schedule.updates_per_burst
+    if carry.sums.is_deleted():
+        raise ValueError("this carry was consumed by an earlier advance; go on with its result.")
     if carry.steps >= schedule.steps:
         raise ValueError(f"the run is complete: {carry.steps} of {schedule.steps} steps are done.")
     every, epoch = schedule.update_every, schedule.steps_per_epoch
@@ -213,10 +214,13 @@ def evaluate(
         `test_returns` and `test_lengths`.
     """
     checks.integer("episodes", episodes, 1)
+    checks.integer("epoch", epoch, 0)
+    checks.seed(seed)
     rank = mpi.proc_id()
     envs = vector.make(
         env_fn, None, lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n), max_ep_len
     )
+    _check_env(params.spec, envs)
     number = envs.num_envs
     left = np.array([episodes // number + (i < episodes % number) for i in range(number)])
     ep_return, ep_length = np.zeros(number), np.zeros(number, np.int64)
@@ -229,6 +233,8 @@ def evaluate(
             obs = step.obs
             for i in _count(step, ep_return, ep_length):
                 if left[i]:
+                    if not np.isfinite(ep_return[i]):
+                        raise NonFiniteError(f"the return of environment {i} is {ep_return[i]}.")
                     left[i] -= 1
                     returns.append(float(ep_return[i]))
                     lengths.append(int(ep_length[i]))
@@ -337,7 +343,7 @@ def _random_act(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
         shape = (number, *(env.action.shape or ()))
         return env.denormalise(jax.random.uniform(key, shape, minval=-1.0, maxval=1.0))
     start = env.action.start
-    return jax.random.randint(key, (number,), start, start + env.action.n)
+    return start + jax.random.randint(key, (number,), 0, env.action.n)
 
 
 def _metric_names(
@@ -350,6 +356,12 @@ def _metric_names(
         return algo.update(learner, batch)[1]
 
     return tuple(sorted(jax.eval_shape(metrics, learner, buffer)))
+
+
+def _check_env(spec: Any, envs: vector.Envs) -> None:
+    if envs.spec != spec.env:
+        envs.close()
+        raise ValueError(f"spec.env must be that of env_fn, {envs.spec}, got {spec.env}.")
 
 
 def _zeros(number: int) -> jax.Array:
@@ -398,7 +410,7 @@ def _collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:
         for rows, new in zip(stage, step.rows, strict=True):
             rows[filled:end] = new[real]
         filled = end
-    _check_finite(stage, who, needed, carry.steps)
+    _check_finite(stage, who, len(carry.surplus.rew), filled, carry.steps)
     carry = dataclasses.replace(
         carry,
         obs=obs,
@@ -421,12 +433,12 @@ def _count(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) -> l
     return np.flatnonzero(done).tolist() if done.any() else []
 
 
-def _check_finite(stage: Transition, who: np.ndarray, count: int, steps: int) -> None:
-    """Refuse numbers that are not finite before they enter the replay memory."""
+def _check_finite(stage: Transition, who: np.ndarray, begin: int, end: int, steps: int) -> None:
+    """Refuse numbers that are not finite in the new rows, before they enter the replay memory."""
     bad = {
-        name: int((~np.isfinite(rows[:count])).reshape(count, -1).any(axis=1).argmax())
-        for name, rows in stage._asdict().items()
-        if rows.dtype.kind == "f" and not np.isfinite(rows[:count]).all()
+        name: begin + int((~np.isfinite(new)).reshape(end - begin, -1).any(axis=1).argmax())
+        for name, new in ((name, rows[begin:end]) for name, rows in stage._asdict().items())
+        if new.dtype.kind == "f" and not np.isfinite(new).all()
     }
     if bad:
         name = min(bad, key=bad.__getitem__)

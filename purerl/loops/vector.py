@@ -4,6 +4,7 @@ Both step all environments at once and hand back true transitions: `next_obs` is
 successor that the environment reached, whatever its way of starting the next episode.
 """
 
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -65,12 +66,12 @@ class OwnEnvs:
         terminated, truncated = np.empty(number, bool), np.empty(number, bool)
         handed = self._hand_over(act)
         for i, env in enumerate(self.envs):
+            self.actions[i].append(np.array(handed[i]))  # a copy: the environment may write to it
             try:
                 now, rew[i], terminated[i], truncated[i], _ = env.step(handed[i])
             except Exception as error:  # whatever it raises, it is the environment's
                 raise _fault(f"environment {i}", "step", error) from error
             self._store(i, now, next_obs)
-            self.actions[i].append(handed[i])
             if self.max_ep_len is not None and len(self.actions[i]) >= self.max_ep_len:
                 truncated[i] = True
         rows = Transition(obs, act, rew, next_obs, terminated, truncated)
@@ -84,13 +85,15 @@ class OwnEnvs:
     def close(self) -> None:
         """Close every environment."""
         for env in self.envs:
+            _live.discard(env)
             env.close()
 
     def _start(self, i: int, obs: np.ndarray) -> None:
         self.episode[i] += 1
         self.actions[i] = []
+        seed = self.seed_of(i, self.episode[i])
         try:
-            first, _ = self.envs[i].reset(seed=self.seed_of(i, self.episode[i]))
+            first, _ = self.envs[i].reset(seed=seed)
         except Exception as error:  # whatever it raises, it is the environment's
             raise _fault(f"environment {i}", "reset", error) from error
         self._store(i, first, obs)
@@ -101,6 +104,7 @@ class OwnEnvs:
                 f"environment {i} must return observations of shape {self.spec.obs_shape}, as its "
                 f"observation_space says, got {np.shape(now)}."
             )
+        _check_kind(now, self.spec)
         obs[i] = now
 
 
@@ -135,6 +139,12 @@ class VectorEnvs:
             handed = np.asarray(handed, self.env.action_space.dtype)
         now, rew, terminated, truncated, info = self._call("step", handed)
         next_obs = now.copy()
+        for name, value in (("rew", rew), ("terminated", terminated), ("truncated", truncated)):
+            if np.shape(value) != (self.num_envs,):
+                raise EnvFault(
+                    f"the vector environment must return {name} of shape ({self.num_envs},), got "
+                    f"{np.shape(value)}."
+                )
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
         done, valid = terminated | truncated, ~self._fresh
         if self.mode is AutoresetMode.SAME_STEP:
@@ -149,6 +159,7 @@ class VectorEnvs:
 
     def close(self) -> None:
         """Close the vector environment."""
+        _live.discard(self.env)
         self.env.close()
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -162,6 +173,7 @@ class VectorEnvs:
                 f"the vector environment must return observations of shape {shape}, as its "
                 f"observation_space says, got {np.shape(obs)}."
             )
+        _check_kind(obs, self.spec)
         return np.array(obs, self.spec.obs_dtype), *rest  # a copy: it may write there again
 
 
@@ -183,10 +195,15 @@ def make(
             vector environment.
         max_ep_len: cut episodes at this length, or None for the environment's own limit.
     """
-    first = env_fn()
+    if not callable(env_fn):
+        raise ValueError(f"env_fn must be a function that makes an environment, got {env_fn!r}.")
+    first = _made(env_fn)
     if not hasattr(first, "single_observation_space"):
-        envs = [first, *(env_fn() for _ in range((num_envs or 1) - 1))]
-        return OwnEnvs(envs, EnvSpec.of(first), seed_of, max_ep_len)
+        envs = [first, *(_made(env_fn) for _ in range((num_envs or 1) - 1))]
+        specs = [EnvSpec.of(env) for env in envs]
+        if len(set(specs)) > 1:
+            raise ValueError(f"env_fn must make environments of equal spaces, got {set(specs)}.")
+        return OwnEnvs(envs, specs[0], seed_of, max_ep_len)
     if num_envs not in (None, first.num_envs):
         raise ValueError(
             f"num_envs is {num_envs} but env_fn returns a vector environment of {first.num_envs}; "
@@ -199,6 +216,33 @@ def make(
             f"max_episode_steps={max_ep_len}) does, and leave max_ep_len at None."
         )
     return VectorEnvs(first, EnvSpec.of(first), seed_of(0, 0))
+
+
+_live: weakref.WeakSet[Any] = weakref.WeakSet()  # environments some adapter steps
+
+
+def _made(env_fn: Callable[[], Any]) -> Any:
+    """Make an environment, and refuse one that is stepped elsewhere already."""
+    env = env_fn()
+    if not hasattr(env, "action_space"):
+        raise ValueError(f"env_fn must return a Gymnasium environment, got {env!r}.")
+    if env in _live:
+        raise ValueError(
+            "env_fn must make a new environment at each call, but returned one that is in use: "
+            "training and evaluation would step the same one. Make it inside of env_fn."
+        )
+    _live.add(env)
+    return env
+
+
+def _check_kind(now: Any, spec: EnvSpec) -> None:
+    """Refuse observations that the dtype of the space would truncate."""
+    dtype = np.asarray(now).dtype
+    if dtype != spec.obs_dtype and not np.can_cast(dtype, spec.obs_dtype, "same_kind"):
+        raise EnvFault(
+            f"an environment must return observations of its observation_space's dtype, "
+            f"{spec.obs_dtype}, got {dtype}."
+        )
 
 
 def _hand_over(spec: EnvSpec, space: Any) -> Callable[[np.ndarray], Any]:

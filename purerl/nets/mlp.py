@@ -67,6 +67,37 @@ class DeterministicActor(nn.Module):
         return jnp.tanh(mlp(obs.astype(jnp.float32)))
 
 
+class GaussianActor(nn.Module):
+    """Map observations `[B, O]` to mean and log standard deviation `[B, A]`, before squashing."""
+
+    act_dim: int
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+
+    @nn.compact
+    def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return two linear heads on one trunk: one last layer of twice the width."""
+        mlp = MLP((*self.hidden, 2 * self.act_dim), self.activation, self.initializer)
+        mean, log_std = jnp.split(mlp(obs.astype(jnp.float32)), 2, axis=-1)
+        return mean, log_std
+
+
+class DiscreteQFunction(nn.Module):
+    """Map observations `[B, O]` to the values `[B, n]` of all actions."""
+
+    number: int
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+
+    @nn.compact
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        """Return one value per action."""
+        mlp = MLP((*self.hidden, self.number), self.activation, self.initializer)
+        return mlp(obs.astype(jnp.float32))
+
+
 class QFunction(nn.Module):
     """Map observations `[B, O]` and actions `[B, A]` in [-1, 1] to values `[B]`."""
 

@@ -167,6 +167,28 @@ def test_a_ring_that_cannot_fit_is_refused_with_the_figures(monkeypatch):
         replay.init({"x": np.zeros(10**6)}, 2**30)
 
 
+@pytest.mark.parametrize("count", [np.int32(3), np.int32(-1), 1.0, "a", jnp.int32(3), None])
+def test_counts_that_are_none_are_refused(count):
+    if count is None:
+        with pytest.raises(ValueError, match="^count must be an integer, got float32"):
+            add(replay.init(ROW, 3), rows([0, 1], 2), 1.0)
+        return
+    with pytest.raises(ValueError, match="^count must"):
+        replay.add(replay.init(ROW, 3), rows([0, 1], 2), count)
+
+
+def test_traced_counts_are_bounded_by_the_block():
+    for count, stored in ((3, 2), (-1, 0), (np.uint8(1), 1)):
+        assert int(add(replay.init(ROW, 3), rows([0, 1], 2), count).stored) == stored
+
+
+def test_empty_examples_and_bad_keys_are_refused():
+    with pytest.raises(ValueError, match="^example must hold at least one array"):
+        replay.init({}, 3)
+    with pytest.raises(ValueError, match="^key must be one typed key"):
+        replay.sample(replay.init(ROW, 3), 0, 1)
+
+
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, True, 2**31])
 def test_bad_capacities_are_refused(capacity):
     with pytest.raises(ValueError, match="^capacity must be"):

@@ -544,3 +544,116 @@ def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     loop._compiled_burst()
     assert "xla_no_such_option" not in asked[-1]["compiler_options"]
     loop._compiled_burst.cache_clear()
+
+
+def test_one_environment_cannot_serve_twice():
+    env = script.Script()
+    with pytest.raises(ValueError, match="^env_fn must make a new environment at each call"):
+        start(lambda: env, num_envs=2)
+    other = script.Script()
+    carry = start(lambda: other)
+    params = carry.learner.params
+    with pytest.raises(ValueError, match="^env_fn must make a new environment at each call"):
+        loop.evaluate(td3, params, lambda: other, 0, 1, 1)
+    carry.envs.close()
+    assert loop.evaluate(td3, params, lambda: other, 0, 1, 1)["test_lengths"]
+
+
+def test_env_fn_must_be_a_function_that_makes_equal_environments():
+    with pytest.raises(ValueError, match="^env_fn must be a function that makes an environment"):
+        start(script.Script())
+    with pytest.raises(ValueError, match="^env_fn must return a Gymnasium environment, got None"):
+        start(lambda: None)
+
+    class Wide(script.Script):
+        def __init__(self):
+            super().__init__()
+            self.action_space = gymnasium.spaces.Box(-9, 9, (2,))
+
+    kinds = iter([script.Script, Wide])
+    with pytest.raises(ValueError, match="^env_fn must make environments of equal spaces"):
+        start(lambda: next(kinds)(), num_envs=2)
+    params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(script.Script()), **SMALL)).params
+    with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn"):
+        loop.evaluate(td3, params, Wide, 0, 1, 1)
+
+
+def test_evaluation_refuses_bad_seeds_and_numbers_that_are_not_finite():
+    params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(script.Script()), **SMALL)).params
+    for seed, epoch in ((2**40, 1), (0, 1.5), (0, -1)):
+        with pytest.raises(ValueError, match="^(seed|epoch) must be an integer"):
+            loop.evaluate(td3, params, script.Script, seed, epoch, 1)
+
+    class Endless(script.Script):
+        def step(self, action):
+            obs, _, *rest = super().step(action)
+            return obs, float("nan"), *rest
+
+    with pytest.raises(loop.NonFiniteError, match="^the return of environment 0 is nan"):
+        loop.evaluate(td3, params, Endless, 0, 1, 1)
+
+
+def test_observations_that_the_space_would_truncate_are_refused():
+    class Scaled(script.Script):
+        def __init__(self):
+            super().__init__()
+            self.observation_space = gymnasium.spaces.Box(0, 255, (3,), np.uint8)
+
+    spec = td3.Spec(EnvSpec.of(Scaled()), **SMALL)
+    with pytest.raises(EnvFault, match=r"must return observations of .* dtype, uint8, got float64"):
+        start(Scaled, spec=spec)
+
+
+def test_actions_so_far_are_what_the_environment_was_given():
+    class Greedy(script.Script):
+        def step(self, action):
+            out = super().step(action)
+            action *= 0
+            return out
+
+    made = []
+    carry, _ = finish(start(lambda: made.append(Greedy(lengths=(99,))) or made[-1], steps=20))
+    np.testing.assert_array_equal(carry.envs.actions[0], made[0].actions)
+    assert np.abs(carry.envs.actions[0]).max() > 0
+
+
+def test_rewards_and_flags_of_vector_environments_have_one_number_each():
+    env_fn, _ = script.vector(3, AutoresetMode.DISABLED)
+
+    def column():
+        env = env_fn()
+        step = env.step
+
+        def broken(actions):
+            obs, rew, *rest = step(actions)
+            return obs, rew[:, None], *rest
+
+        env.step = broken
+        return env
+
+    with pytest.raises(EnvFault, match=r"must return rew of shape \(3,\), got \(3, 1\)"):
+        finish(start(column, num_envs=3))
+
+
+def test_a_consumed_carry_is_refused_before_the_environments_move():
+    env_fn, envs = script.own(1)
+    carry = start(env_fn)
+    loop.advance(carry)
+    steps = envs[0].steps
+    with pytest.raises(ValueError, match="^this carry was consumed by an earlier advance"):
+        loop.advance(carry)
+    assert envs[0].steps == steps
+
+
+def test_the_culprit_among_rows_that_waited_is_named():
+    env_fn, envs = script.vector(3, AutoresetMode.NEXT_STEP)
+    carry = start(env_fn, num_envs=3, steps=300, steps_per_epoch=300)
+    step = envs[2].step
+
+    def late(action):
+        obs, rew, *rest = step(action)
+        return obs, np.nan if envs[2].steps > 20 else rew, *rest
+
+    envs[2].step = late
+    with pytest.raises(loop.NonFiniteError, match="^rew of environment 2 is not finite"):
+        finish(carry)

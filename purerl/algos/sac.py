@@ -1,0 +1,293 @@
+r"""SAC: soft actor-critic, with fixed or learned temperature.
+
+A stochastic policy is paid for its entropy as well as for reward. Two critics learn its soft value,
+and the smaller of their targets is believed; the policy climbs the smaller critic through
+reparameterised, tanh-squashed Gaussian actions.
+
+.. math::
+    y &= r + \gamma (1 - d) (\min_i Q_{\phi'_i}(s', a') - \alpha \log \pi_\theta(a'|s')),
+        \quad a' \sim \pi_\theta \\
+    L(\phi) &= \sum_i \mathbb{E}\,[(Q_{\phi_i}(s, a) - y)^2] \\
+    L(\theta) &= \mathbb{E}\,[\alpha \log \pi_\theta(\tilde a|s) - \min_i Q_{\phi_i}(s, \tilde a)] \\
+    L(\alpha) &= -\log \alpha \; \mathbb{E}\,[\log \pi_\theta(\tilde a|s) + \bar{\mathcal{H}}]
+
+References: Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290 and
+https://arxiv.org/abs/1812.05905 (temperature: equation 18, in its logarithmic form).
+
+Where this differs from the papers: as in Spinning Up there is no separate state-value network, the
+temperature is fixed at 0.2 unless `alpha="auto"`, and all learning rates are 1e-3; densities and
+the target entropy are those of actions normalised to [-1, 1] per dimension, so results do not
+depend on how a Box is scaled; `d` is `terminated` alone.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+
+from purerl import checks, mpi, nets, rng
+from purerl.nets import squashed
+from purerl.types import Batch, EnvSpec, Metrics, OffPolicySchedule, require_box
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """Static settings of a SAC learner: hashable and compared by value.
+
+    `actor` and `critic` are Flax modules of your own, or None for an MLP:
+    `actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]` of the Gaussian before squashing,
+    and `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, of which two are made.
+    """
+
+    env: EnvSpec
+    actor: Any = None
+    critic: Any = None
+    hidden: tuple[int, ...] = (256, 256)  # units of the hidden layers
+    activation: str = "relu"  # of the hidden layers
+    initializer: str = "torch_uniform"  # of all layers
+    gamma: float = 0.99  # discount factor
+    polyak: float = 0.995  # weight of the old target in each target update
+    lr: float = 1e-3  # learning rate of policy, critics and temperature
+    alpha: float | str = 0.2  # temperature of the entropy, or "auto" to learn it
+    alpha_init: float = 1.0  # first temperature when it is learned
+    target_entropy: float | None = None  # of a learned temperature; none: minus the dimensions
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        require_box("sac", self.env)
+        nets.check_style(self)
+        for name in ("gamma", "polyak"):
+            checks.real(name, getattr(self, name), 0.0, 1.0)
+        for name in ("lr", "alpha_init"):
+            checks.positive(name, getattr(self, name))
+        if self.alpha != "auto":
+            if isinstance(self.alpha, str):
+                raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")
+            checks.real("alpha", self.alpha, 0.0)
+        if self.target_entropy is not None:
+            checks.real("target_entropy", self.target_entropy)
+        nets.check_module("actor", self.actor, self.env)
+        nets.check_module("critic", self.critic, self.env)
+        checks.hashable(self)
+
+
+SCHEDULE = OffPolicySchedule()
+NOISE_DRAWS = 2  # the next action in the target, the action in the policy's loss
+LOG_STD = (-20.0, 2.0)  # bounds of the Gaussian's log standard deviation
+
+
+@struct.dataclass
+class Params:
+    """Every array the losses read; targets receive no gradient."""
+
+    actor: Any
+    critic: tuple[Any, ...]  # two trees of parameters
+    target_critic: tuple[Any, ...]
+    log_alpha: jax.Array  # () of the learned temperature; 0 and unused where it is fixed
+    spec: Spec = struct.field(pytree_node=False)
+
+
+@struct.dataclass
+class State:
+    """What `update` carries from one call to the next."""
+
+    params: Params
+    opt_state: dict[str, optax.OptState]
+    step: jax.Array  # () int32, number of updates done
+
+
+def _networks(spec: Spec) -> tuple[Any, Any]:
+    style = (spec.hidden, spec.activation, spec.initializer)
+    actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
+    critic = spec.critic or nets.QFunction(*style)
+    return actor, critic
+
+
+def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    return {name: optax.adam(spec.lr) for name in ("actor", "critic", "log_alpha")}
+
+
+def init(key: jax.Array, spec: Spec) -> State:
+    """Make a fresh learner; the targets are copies of the online critics.
+
+    Args:
+        key: typed key of all initial parameters.
+        spec: static settings.
+    """
+    checks.key("key", key)
+    key_actor, key_critic = jax.random.split(key)
+    actor, critic = _networks(spec)
+    row = spec.env.example()
+    pi = nets.init_params("actor", actor, key_actor, (row.obs,), [row.act.shape] * 2)
+    q = nets.init_ensemble("critic", critic, key_critic, (row.obs, row.act), (), 2)
+    first = spec.alpha_init if spec.alpha == "auto" else 1.0
+    params = Params(pi, q, jax.tree.map(jnp.copy, q), jnp.log(jnp.float32(first)), spec)
+    opt_state = {name: tx.init(getattr(params, name)) for name, tx in _optimizers(spec).items()}
+    return State(params, opt_state, jnp.zeros((), jnp.int32))
+
+
+@jax.jit
+def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
+    """Return sampled actions in the environment's units.
+
+    Args:
+        params: of the learner.
+        obs: `[..., *obs_shape]`.
+        key: of the sample.
+    """
+    checks.key("key", key)
+    mean, log_std = _policy(params, obs)
+    u = squashed.sample(mean, log_std, jax.random.normal(key, mean.shape))
+    return params.spec.env.from_unit(squashed.squash(u))
+
+
+@jax.jit
+def policy(params: Params, obs: Any) -> jax.Array:
+    """Return the actions at the mean for `obs` `[..., *obs_shape]`, in environment units."""
+    mean, _ = _policy(params, obs)
+    return params.spec.env.from_unit(squashed.mode(mean))
+
+
+def _policy(params: Params, obs: Any) -> tuple[jax.Array, jax.Array]:
+    """Return mean and bounded log standard deviation `[..., A]`."""
+    spec = params.spec
+    spec.env.check_obs(obs)
+    actor, _ = _networks(spec)
+    mean, log_std = nets.apply_rows(actor, params.actor, obs, spec.env.obs_shape)
+    return mean, log_std.clip(*LOG_STD)
+
+
+def _sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array, jax.Array]:
+    """Return actions `[B, A]` in (-1, 1) from one of the batch's draws, and their log-densities."""
+    mean, log_std = _policy(params, obs)
+    noise = rng.noise(batch, NOISE_DRAWS, params.spec.env.act_dim)[:, draw]  # [B, A]
+    u = squashed.sample(mean, log_std, noise)
+    return squashed.squash(u), squashed.log_prob(mean, log_std, u)
+
+
+def temperature(params: Params) -> jax.Array:
+    """Return the weight of the entropy, fixed or learned; no loss but its own differentiates it."""
+    spec = params.spec
+    if spec.alpha == "auto":
+        return jax.lax.stop_gradient(jnp.exp(params.log_alpha))
+    return jnp.float32(spec.alpha)
+
+
+def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
+    r"""Soft clipped double-Q Bellman error, summed over the two critics.
+
+    .. math::
+        y = r + \gamma (1 - d) \left(\min_i Q_{\phi'_i}(s', a') - \alpha \log \pi(a'|s')\right),
+        \qquad L = \sum_i \mathbb{E}\,[(Q_{\phi_i}(s, a) - y)^2]
+
+    Args:
+        params: online and target parameters, with the static spec.
+        batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs, terminated `[B]`, and a
+            key or noise `[B, 2, A]`, of which draw 0 makes :math:`a'`.
+
+    Returns:
+        The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
+    """
+    spec = params.spec
+    spec.env.check_batch(batch)
+    _, critic = _networks(spec)
+    next_act, next_logp = _sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
+    next_q = nets.q_values(critic, params.target_critic, batch.next_obs, next_act)  # [2, B]
+    soft = next_q.min(axis=0) - temperature(params) * next_logp  # [B]
+    target = batch.rew + spec.gamma * (1.0 - batch.terminated) * soft  # [B]
+    target = jax.lax.stop_gradient(target)
+    q = nets.q_values(critic, params.critic, batch.obs, spec.env.normalise(batch.act))  # [2, B]
+    value = jnp.square(q - target[None]).mean(axis=1).sum()
+    return value, {"loss_q": value, "q1": q[0].mean(), "q2": q[1].mean(), "target": target.mean()}
+
+
+def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
+    r"""Temperature times log-density minus the smaller critic; the critics are held fixed.
+
+    .. math::
+        L = \mathbb{E}\,[\alpha \log \pi(\tilde a|s) - \min_i Q_{\phi_i}(s, \tilde a)]
+
+    The action :math:`\tilde a` is made of draw 1 of the batch, and differentiated through.
+
+    Returns:
+        The loss, and `loss_pi`, `logp` (minus the entropy).
+    """
+    params.spec.env.check_batch(batch)
+    _, critic = _networks(params.spec)
+    frozen = jax.lax.stop_gradient(params.critic)
+    pi, logp = _sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
+    q = nets.q_values(critic, frozen, batch.obs, pi).min(axis=0)  # [B]
+    value = (temperature(params) * logp - q).mean()
+    return value, {"loss_pi": value, "logp": logp.mean()}
+
+
+def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
+    r"""Pull the entropy of the policy to its target; zero for a fixed temperature.
+
+    .. math::
+        L = -\log \alpha \; \mathbb{E}\,[\log \pi(\tilde a|s) + \bar{\mathcal{H}}]
+
+    Above the target entropy the temperature falls, below it rises. Uses draw 1, as `actor_loss`.
+
+    Returns:
+        The loss, and `loss_alpha`, `alpha`.
+    """
+    spec = params.spec
+    spec.env.check_batch(batch)
+    if spec.alpha != "auto":
+        return jnp.zeros(()), {"loss_alpha": jnp.zeros(()), "alpha": temperature(params)}
+    wanted = -float(spec.env.act_dim) if spec.target_entropy is None else spec.target_entropy
+    _, logp = _sample(params, batch, batch.obs, draw=1)  # [B]
+    value = -params.log_alpha * (jax.lax.stop_gradient(logp) + wanted).mean()
+    return value, {"loss_alpha": value, "alpha": temperature(params)}
+
+
+def loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
+    """Return the sum of the three losses; their gradients do not overlap."""
+    value_q, info_q = critic_loss(params, batch)
+    value_pi, info_pi = actor_loss(params, batch)
+    value_alpha, info_alpha = alpha_loss(params, batch)
+    return value_q + value_pi + value_alpha, info_q | info_pi | info_alpha
+
+
+@jax.jit
+def update(state: State, batch: Batch) -> tuple[State, Metrics]:
+    """Do one step of the critics, one of the policy, one of the temperature, then move the targets.
+
+    This is the order of Haarnoja et al.; the policy is judged by the new critics, the temperature
+    by the densities that the policy's own step saw.
+
+    Args:
+        state: of the learner; unchanged and still usable afterwards.
+        batch: as `critic_loss` takes it.
+
+    Returns:
+        The new state, and the metrics of the losses.
+    """
+    params, spec, opt_state = state.params, state.params.spec, state.opt_state
+    tx = _optimizers(spec)
+    grads, info_q = jax.grad(critic_loss, has_aux=True)(params, batch)
+    grad = mpi.pmean(grads.critic)
+    step, opt_critic = tx["critic"].update(grad, opt_state["critic"], params.critic)
+    params = dataclasses.replace(params, critic=optax.apply_updates(params.critic, step))
+
+    grads_pi, info_pi = jax.grad(actor_loss, has_aux=True)(params, batch)
+    grads_alpha, info_alpha = jax.grad(alpha_loss, has_aux=True)(params, batch)
+    grad_pi, grad_alpha = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))
+    step_pi, opt_actor = tx["actor"].update(grad_pi, opt_state["actor"], params.actor)
+    step_alpha, opt_alpha = tx["log_alpha"].update(
+        grad_alpha, opt_state["log_alpha"], params.log_alpha
+    )
+    params = dataclasses.replace(
+        params,
+        actor=optax.apply_updates(params.actor, step_pi),
+        log_alpha=optax.apply_updates(params.log_alpha, step_alpha),
+        target_critic=optax.incremental_update(
+            params.critic, params.target_critic, 1.0 - spec.polyak
+        ),
+    )
+    opt_state = {"actor": opt_actor, "critic": opt_critic, "log_alpha": opt_alpha}
+    return State(params, opt_state, state.step + 1), info_q | info_pi | info_alpha
