@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: run test lint unit test-learning mutants bench results clean help
 
 run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
-	$(BIN)/python examples/run_td3.py $(ARGS)
+	$(BIN)/python examples/run_sac.py $(ARGS)
 
 test: lint unit  ## install, lint, type check, test suite
 

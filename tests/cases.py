@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.algos import td3
+from purerl.algos import ddpg, dqn, sac, td3
 from purerl.types import Batch, Box, Discrete, EnvSpec
 
 BOX = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0, 0.0), high=(2.0, 1.0)))
@@ -21,8 +21,9 @@ class Case(NamedTuple):
     wrong_env: EnvSpec | None  # of an action space that it must refuse
     settings: dict[str, Any]
     parts: tuple[str, ...]  # names of the losses that `loss` is the sum of
-    owns: dict[str, tuple[str, ...]]  # part -> fields of Params that its gradient may touch
-    networks: tuple[str, ...]  # fields of Spec for networks of one's own
+    owns: dict[str, tuple[str, ...]]  # part -> fields of Params that its gradient moves
+    networks: dict[str, str]  # fields of Spec for networks of one's own -> kind of their output
+    explore: dict[str, Any]  # settings with which acting reaches the whole action space
 
     def spec(self, **changes: Any) -> Any:
         return self.algo.Spec(self.env, **(self.settings | changes))
@@ -45,14 +46,21 @@ def make_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> Batch:
     return Batch(obs, act, rew, next_obs, rng.random(size) < 0.3, rng.random(size) < 0.3)
 
 
+DETERMINISTIC = {"actor": "unit", "critic": "scalar"}
+GAUSSIAN = {"actor": "gaussian", "critic": "scalar"}
+SMALL = {"hidden": (8, 8)}
+Q_PI = ("critic_loss", "actor_loss")
+OWNS = {"critic_loss": ("critic",), "actor_loss": ("actor",)}
+SAC = ((*Q_PI, "alpha_loss"), OWNS | {"alpha_loss": ()}, GAUSSIAN)
+AUTO = (SAC[0], OWNS | {"alpha_loss": ("log_alpha",)}, GAUSSIAN)
+DQN = (("critic_loss",), {"critic_loss": ("critic",)}, {"critic": "values"})
+LOUD, WIDE = {"act_noise": 3.0}, {}
+
 CASES = {
-    "td3": Case(
-        td3,
-        BOX,
-        DISCRETE,
-        {"hidden": (8, 8)},
-        ("critic_loss", "actor_loss"),
-        {"critic_loss": ("critic",), "actor_loss": ("actor",)},
-        ("actor", "critic"),
-    ),
+    "td3": Case(td3, BOX, DISCRETE, SMALL, Q_PI, OWNS, DETERMINISTIC, LOUD),
+    "ddpg": Case(ddpg, BOX, DISCRETE, SMALL, Q_PI, OWNS, DETERMINISTIC, LOUD),
+    "sac": Case(sac, BOX, DISCRETE, SMALL, *SAC, WIDE),
+    "sac-auto": Case(sac, BOX, DISCRETE, SMALL | {"alpha": "auto"}, *AUTO, WIDE),
+    "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
+    "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
 }

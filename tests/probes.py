@@ -77,6 +77,29 @@ class Both(Probe):
         return self.sign * number if self.discrete else 1.0 - (number - 0.5 * self.sign) ** 2
 
 
+class Identity(gymnasium.Env):
+    """Ten one-hot observations; the action wanted is the observation itself.
+
+    Reward 1 for the right one of ten actions, or 1 minus the distance to it in Box(-1, 1).
+    """
+
+    def __init__(self, discrete: bool = False) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (10,), np.float32)
+        self.action_space = spaces.Discrete(10) if discrete else spaces.Box(-1.0, 1.0, (1,))
+        self.discrete = discrete
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.wanted = int(self.np_random.integers(10))
+        return np.eye(10, dtype=np.float32)[self.wanted], {}
+
+    def step(self, action: Any) -> Any:
+        right = self.wanted if self.discrete else (self.wanted - 4.5) / 5
+        away = abs(float(np.ravel(action)[0]) - right)
+        reward = float(away == 0) if self.discrete else 1.0 - away
+        return np.eye(10, dtype=np.float32)[self.wanted], reward, True, False, {}
+
+
 class Ring(gymnasium.Env):
     """Four states in a ring, reward 1, a time limit of 8 steps.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(p for p in (ROOT / "examples").glob("*.py") if p.name != "common.py")
 
 
 def run(*words: str, code: int = 0) -> str:
@@ -71,6 +71,37 @@ def test_run_td3_refuses_nonsense_in_one_line(words, message):
     error = run("examples/run_td3.py", *words, code=2)
     assert message in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "words"),
+    [
+        ("ddpg", "Pendulum-v1", ()),
+        ("sac", "Pendulum-v1", ("--alpha", "auto")),
+        ("dqn", "CartPole-v1", ("--no-double", "--eps-decay", "100")),
+    ],
+)
+def test_the_other_algorithms_run_the_same_way(name, env, words):
+    out = run(f"examples/run_{name}.py", *SHORT, "--num-test-episodes", "1", *words)
+    assert out.startswith(f"{name} on {env}, seed 0: 600 steps\n")
+    assert re.search(r"step +600 .*test return .* loss_q", out)
+    assert re.search(r"\nreturn -?\d+\.\d after \d+ s\n", out)
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "message"),
+    [
+        ("dqn", "Pendulum-v1", "dqn needs a Discrete action space"),
+        ("sac", "CartPole-v1", "sac needs a Box action space"),
+        ("ddpg", "CartPole-v1", "ddpg needs a Box action space"),
+    ],
+)
+def test_the_wrong_algorithm_for_an_environment_is_refused(name, env, message):
+    assert message in run(f"examples/run_{name}.py", "--env", env, code=2)
+
+
+def test_ddpg_explores_with_noise_of_its_own():
+    assert "return without noise: -" in run("examples/custom_ddpg_ou.py", "800")
 
 
 def test_custom_loop_runs_and_is_short():

@@ -19,7 +19,11 @@ COMMANDS = [
 ]
 # Commands that train are run whole, but for their number of steps.
 SHORT = {
+    "examples/run_sac.py": ["--steps", "1200"],
     "examples/run_td3.py": ["--steps", "1200"],
+    "examples/run_ddpg.py": ["--steps", "1200"],
+    "examples/run_dqn.py": ["--steps", "1200"],
+    "examples/custom_ddpg_ou.py": ["1200"],
     "examples/custom_td3_loop.py": ["1200"],
     "examples/vmap_seeds.py": ["1200"],
 }
@@ -55,7 +59,7 @@ def test_make_targets_do_what_the_readme_says(command):
     target = command.split()[1]
     plan = subprocess.run(["make", "-n", target], capture_output=True, text=True, cwd=ROOT)
     assert plan.returncode == 0, plan.stderr
-    wanted = {"run": ["examples/run_td3.py"], "test": ["ruff check", "mypy", "-m pytest"]}
+    wanted = {"run": ["examples/run_sac.py"], "test": ["ruff check", "mypy", "-m pytest"]}
     assert all(words in plan.stdout for words in wanted[target])
     if target == "run" and "MAKELEVEL" in os.environ:
         short = "ARGS=--steps 1200"

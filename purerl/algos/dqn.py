@@ -13,7 +13,12 @@ the action that the target network values: :math:`Q_{\phi'}(s', \arg\max_{a'} Q_
 References: Mnih et al., 2015, https://doi.org/10.1038/nature14236, algorithm 1; van Hasselt et al.,
 2016, https://arxiv.org/abs/1509.06461.
 
-The defaults are for small control tasks: DEFAULTS_REASON
+The defaults are for small control tasks, measured on CartPole-v1: seeds 0 to 4 hold the pole in two
+evaluations in a row (475 of 500) within 25 000 steps. What mattered: a target that lags (copied
+every 10 updates, values diverged), a small learning rate (with 2.3e-3 it forgot what it had
+learned), double Q-learning. The published Atari settings are another world: batch 32, a copy every
+10 000 updates, 1e6 frames of replay and of decay to 0.1, one update every four frames, clipped
+rewards, RMSProp at 2.5e-4.
 
 Where this differs from the papers: `target_every` and the decay of epsilon count updates, not
 frames; `d` is `terminated` alone, so a time limit never stops bootstrapping.
@@ -45,13 +50,13 @@ class Spec:
     activation: str = "relu"  # of the hidden layers
     initializer: str = "torch_uniform"  # of all layers
     gamma: float = 0.99  # discount factor
-    lr: float = 2.3e-3  # learning rate
-    target_every: int = 10  # updates between two copies into the target network
-    double: bool = False  # let the online network choose the action of the target
+    lr: float = 3e-4  # learning rate
+    target_every: int = 100  # updates between two copies into the target network
+    double: bool = True  # let the online network choose the action of the target
     huber: bool = True  # Huber loss of slope 1 beyond an error of 1; else half the square
     eps_start: float = 1.0  # part of random actions before the first update
     eps_end: float = 0.04  # part of random actions after eps_decay updates
-    eps_decay: int = 8_000  # updates over which it falls linearly
+    eps_decay: int = 4_000  # updates over which it falls linearly
 
     def __post_init__(self) -> None:
         """Check every field."""

@@ -8,7 +8,8 @@ reparameterised, tanh-squashed Gaussian actions.
     y &= r + \gamma (1 - d) (\min_i Q_{\phi'_i}(s', a') - \alpha \log \pi_\theta(a'|s')),
         \quad a' \sim \pi_\theta \\
     L(\phi) &= \sum_i \mathbb{E}\,[(Q_{\phi_i}(s, a) - y)^2] \\
-    L(\theta) &= \mathbb{E}\,[\alpha \log \pi_\theta(\tilde a|s) - \min_i Q_{\phi_i}(s, \tilde a)] \\
+    L(\theta) &= \mathbb{E}\,[\alpha \log \pi_\theta(\tilde a|s)
+        - \min_i Q_{\phi_i}(s, \tilde a)] \\
     L(\alpha) &= -\log \alpha \; \mathbb{E}\,[\log \pi_\theta(\tilde a|s) + \bar{\mathcal{H}}]
 
 References: Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290 and

@@ -6,29 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import linen as nn
 
 from purerl.algos import td3
-from purerl.types import Batch, Box, EnvSpec
+from tests.algos.hand import ONE, Line, batch, both, line, mlp
 from tests.cases import CASES
-
-ONE = EnvSpec(obs_shape=(1,), action=Box((-2.0,), (2.0,)))  # one action dimension, bound 2
-
-
-class Line(nn.Module):
-    """actor(obs) = w * obs; critic(obs, act) = w * act + b: all numbers by hand."""
-
-    critic: bool = False
-
-    @nn.compact
-    def __call__(self, obs, act=None):
-        w = self.param("w", lambda key: jnp.zeros(()))
-        b = self.param("b", lambda key: jnp.zeros(()))
-        return w * act[:, 0] + b if self.critic else w * obs + b
-
-
-def line(w, b=0.0):
-    return {"params": {"w": jnp.float32(w), "b": jnp.float32(b)}}
 
 
 def learner(actor, first, second, target_actor=None, target_first=None, target_second=None, **spec):
@@ -42,22 +23,6 @@ def learner(actor, first, second, target_actor=None, target_first=None, target_s
         target_critic=jax.tree.map(jnp.copy, (target_first or first, target_second or second)),
     )
     return dataclasses.replace(state, params=params)
-
-
-def batch(act=0.0, rew=0.0, next_obs=0.0, terminated=False, noise=0.0, obs=0.0, rows=1):
-    column = lambda x: jnp.full((rows, 1), x, jnp.float32)  # noqa: E731
-    return Batch(
-        column(obs),
-        column(act),
-        column(rew)[:, 0],
-        column(next_obs),
-        jnp.full(rows, terminated),
-        jnp.full(rows, False),
-        noise=column(noise)[:, None],
-    )
-
-
-both = pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
 
 
 @both
@@ -256,17 +221,6 @@ def test_defaults_are_spinning_ups():
     )
     assert schedule.resolve(1).update_every == schedule.resolve(1).updates_per_burst == 50
     assert schedule.num_test_episodes == 10
-
-
-def mlp(tree, *inputs):
-    """A default network as a NumPy loop in float64."""
-    x = np.concatenate([np.asarray(i, np.float64) for i in inputs], axis=-1)
-    layers = tree["params"]["MLP_0"]
-    for i in range(len(layers)):
-        layer = layers[f"Dense_{i}"]
-        x = x @ np.asarray(layer["kernel"], np.float64) + np.asarray(layer["bias"], np.float64)
-        x = np.maximum(x, 0) if i + 1 < len(layers) else x
-    return x
 
 
 @both

@@ -1,0 +1,74 @@
+"""DDPG with Ornstein-Uhlenbeck noise: exploration of one's own around the library's functions.
+
+    python examples/custom_ddpg_ou.py
+
+The paper explores with noise that is correlated in time, as TorchingUp did: the loop adds it to
+`ddpg.policy`, and nothing else has to know. Pendulum-v1, 10 000 steps with one update each, under a
+minute on one core; without the noise the policy returns about -150 in the end.
+"""
+
+import functools
+import sys
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import purerl
+from purerl import rng
+from purerl.algos import ddpg
+from purerl.buffers import replay
+from purerl.loops.gym import evaluate
+from purerl.types import EnvSpec, Metrics, Transition
+
+THETA, SIGMA = 0.15, 0.3  # pull to zero and size of each kick, per step; action range is [-1, 1]
+
+
+@jax.jit
+def explore(
+    params: ddpg.Params, obs: jax.Array, drift: jax.Array, key: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Return an action in environment units, and the noise that goes on to the next step."""
+    drift = drift - THETA * drift + SIGMA * jax.random.normal(key, drift.shape)
+    env = params.spec.env
+    return env.from_unit(env.normalise(ddpg.policy(params, obs)) + drift), drift
+
+
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def learn(
+    state: ddpg.State, buffer: replay.Replay, row: Transition, key: jax.Array
+) -> tuple[ddpg.State, replay.Replay, Metrics]:
+    """Store one transition and do one update; donation makes both happen in place."""
+    buffer = replay.add(buffer, row)
+    state, info = ddpg.update(state, replay.sample(buffer, key, batch_size=64))
+    return state, buffer, info
+
+
+def main(steps: int = 10_000, seed: int = 0) -> float:
+    """Train; return the mean return of ten episodes without noise."""
+    make = functools.partial(gymnasium.make, "Pendulum-v1")
+    env = make()
+    spec = ddpg.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
+    state = ddpg.init(rng.stream(seed, 0, "init"), spec)
+    buffer = replay.init(spec.env.example(), capacity=steps)
+    score, (obs, _) = 0.0, env.reset(seed=seed)
+    drift = jnp.zeros(spec.env.act_dim)
+    for step in range(steps):
+        act, drift = explore(state.params, obs, drift, rng.stream(seed, 0, "act", step))
+        next_obs, rew, terminated, truncated, _ = env.step(np.asarray(act))
+        row = Transition(obs, act, rew, next_obs, terminated, truncated)
+        row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # a block of one row
+        key = rng.stream(seed, 0, "sample", step)
+        state, buffer, info = learn(state, buffer, row, key)
+        obs, score = next_obs, score + float(rew)
+        if terminated or truncated:
+            print(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
+            obs, score, drift = env.reset()[0], 0.0, jnp.zeros_like(drift)
+    test = evaluate(ddpg, state.params, make, seed, epoch=1, episodes=10)
+    return float(np.mean(test["test_returns"]))
+
+
+if __name__ == "__main__":
+    purerl.setup()
+    print(f"return without noise: {main(*map(int, sys.argv[1:])):.1f}")

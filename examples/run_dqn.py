@@ -1,0 +1,22 @@
+"""Train DQN on a Gymnasium environment.
+
+    python examples/run_dqn.py
+    python examples/run_dqn.py --env Acrobot-v1 --steps 1e5
+
+Without arguments: CartPole-v1, 40 000 steps, under a minute on one core, a return of 500.
+Every field of `dqn.Spec` and of the schedule is an option; `--help` lists them. The
+defaults are those of `dqn.Spec` and `dqn.SCHEDULE`, chosen for small control tasks.
+"""
+
+import dataclasses
+
+from common import train
+
+import purerl
+from purerl.algos import dqn
+
+SCHEDULE = dataclasses.replace(dqn.SCHEDULE, steps=40_000, steps_per_epoch=2_000)
+
+if __name__ == "__main__":
+    purerl.setup()
+    train(dqn, __doc__, "CartPole-v1", SCHEDULE)

@@ -1,0 +1,117 @@
+"""DDPG against numbers worked out by hand, with and without jit."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from purerl.algos import ddpg
+from tests.algos.hand import ONE, Line, batch, both, line, mlp
+from tests.cases import CASES
+
+
+def learner(actor, critic, target_actor=None, target_critic=None, **spec):
+    state = ddpg.init(jax.random.key(0), ddpg.Spec(ONE, Line(), Line(critic=True), **spec))
+    params = dataclasses.replace(
+        state.params,
+        actor=actor,
+        critic=critic,
+        target_actor=jax.tree.map(jnp.copy, target_actor or actor),
+        target_critic=jax.tree.map(jnp.copy, target_critic or critic),
+    )
+    return dataclasses.replace(state, params=params)
+
+
+@both
+def test_target_uses_both_target_networks(wrap):
+    params = learner(line(9.0), line(9.0, 9.0), line(0.0, 0.5), line(2.0, 10.0)).params
+    value, info = wrap(ddpg.critic_loss)(params, batch(rew=1.0))
+    assert info["target"] == pytest.approx(1 + 0.99 * 11.0)
+    assert info["q"] == 9.0
+    assert value == info["loss_q"] == pytest.approx((9 - 11.89) ** 2, rel=1e-5)
+
+
+@both
+def test_termination_alone_ends_the_return(wrap):
+    params = learner(line(0.0), line(0.0, 3.0)).params
+    ends = batch(rew=1.0, rows=2)._replace(terminated=jnp.array([True, False]))
+    ends = ends._replace(truncated=jnp.array([True, True]))
+    assert wrap(ddpg.critic_loss)(params, ends)[1]["target"] == pytest.approx((1 + 3.97) / 2)
+
+
+@both
+def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
+    case = CASES["ddpg"]
+    learners = [ddpg.init(jax.random.key(k), case.spec()).params for k in (0, 1)]
+    params = dataclasses.replace(
+        learners[0], target_actor=learners[1].actor, target_critic=learners[1].critic
+    )
+    b = case.batch()
+    middle, half = np.array([0.0, 0.5]), np.array([2.0, 0.5])
+    next_act = np.tanh(mlp(params.target_actor, b.next_obs))
+    next_q = mlp(params.target_critic, b.next_obs, next_act)[:, 0]
+    y = b.rew + 0.99 * np.where(b.terminated, 0.0, next_q)
+    q = mlp(params.critic, b.obs, (b.act - middle) / half)[:, 0]
+    loss_pi = -np.mean(mlp(params.critic, b.obs, np.tanh(mlp(params.actor, b.obs))))
+    value, info = wrap(ddpg.loss)(params, b)
+    expected = {"loss_q": np.mean((q - y) ** 2), "loss_pi": loss_pi, "q": q.mean()}
+    expected |= {"target": y.mean()}
+    assert {k: float(v) for k, v in info.items()} == pytest.approx(expected, rel=1e-4)
+    assert value == pytest.approx(expected["loss_q"] + loss_pi, rel=1e-4)
+
+
+def test_update_steps_the_critic_then_the_policy_against_it_then_all_targets():
+    # The critic's weight must fall below zero first; only then does the policy go down.
+    state = learner(line(0.0), line(0.05), gamma=0.0, q_lr=0.1, pi_lr=0.01)
+    new, info = ddpg.update(state, batch(act=2.0, rew=-1.0, obs=1.0))
+    assert new.params.critic["params"]["w"] == pytest.approx(0.05 - 0.1, abs=1e-5)
+    assert new.params.actor["params"]["w"] == pytest.approx(-0.01, abs=1e-5)
+    assert info["loss_pi"] == pytest.approx(0.1, abs=1e-5)  # -Q of the new critic at action 0
+    assert new.params.target_critic["params"]["w"] == pytest.approx(0.05 - 0.0005, abs=1e-6)
+    assert new.params.target_actor["params"]["w"] == pytest.approx(-0.00005, abs=1e-7)
+
+
+@pytest.mark.parametrize(("updates", "expected"), [(1, 0.005), (100, 0.394230), (1000, 0.993346)])
+def test_targets_keep_polyak_of_the_old(updates, expected):
+    zero, one = line(0.0, 0.0), line(1.0, 1.0)
+    state = learner(one, one, zero, zero, pi_lr=1e-30, q_lr=1e-30)
+    run = jax.jit(
+        lambda s: jax.lax.scan(lambda s, _: ddpg.update(s, batch()), s, length=updates)[0]
+    )
+    params = run(state).params
+    for tree in (params.target_actor, params.target_critic):
+        assert tree["params"]["w"] == pytest.approx(expected, abs=2e-5)
+
+
+class Peak(nn.Module):
+    """Q = -(a - 0.3)^2, whatever the parameters."""
+
+    @nn.compact
+    def __call__(self, obs, act):
+        unused = self.param("unused", lambda key: jnp.zeros(()))
+        return -jnp.square(act[:, 0] - 0.3) + 0.0 * unused
+
+
+def test_the_policy_climbs_to_the_peak_of_the_critic():
+    spec = ddpg.Spec(ONE, critic=Peak(), hidden=(8,), pi_lr=1e-2)
+    state = ddpg.init(jax.random.key(0), spec)
+    state, _ = jax.lax.scan(lambda s, _: ddpg.update(s, batch(obs=0.5)), state, length=300)
+    act = ddpg.policy(state.params, np.float32([0.5]))
+    assert ONE.normalise(act)[0] == pytest.approx(0.3, abs=0.01)
+
+
+def test_exploration_noise_is_in_units_of_the_action_range():
+    params = learner(line(1.0), line(0.0), act_noise=0.1).params
+    act = np.asarray(ddpg.act(params, np.zeros((20_000, 1), np.float32), jax.random.key(0)))
+    assert act.std() == pytest.approx(0.1 * 2.0, rel=0.02)
+
+
+def test_defaults_are_spinning_ups():
+    spec = ddpg.Spec(ONE)
+    assert (spec.hidden, spec.activation) == ((256, 256), "relu")
+    assert (spec.gamma, spec.polyak, spec.pi_lr, spec.q_lr) == (0.99, 0.995, 1e-3, 1e-3)
+    assert spec.act_noise == 0.1
+    assert (ddpg.SCHEDULE.start_steps, ddpg.SCHEDULE.batch_size) == (10_000, 100)

@@ -1,0 +1,159 @@
+"""DQN against published numbers and a NumPy program, with and without jit."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from purerl.algos import dqn
+from purerl.types import Batch, Discrete, EnvSpec
+from tests.algos.hand import both, mlp
+from tests.cases import CASES
+
+THREE = EnvSpec(obs_shape=(2,), action=Discrete(3))
+
+
+class Table(nn.Module):
+    """Values of three actions in two one-hot states."""
+
+    @nn.compact
+    def __call__(self, obs):
+        return obs @ self.param("table", lambda key: jnp.zeros((2, 3)))
+
+
+def table(*rows):
+    return {"params": {"table": jnp.float32(rows)}}
+
+
+def learner(q, target, env=THREE, double=False, **spec):
+    spec = dqn.Spec(env, Table(), double=double, **spec)
+    state = dqn.init(jax.random.key(0), spec)
+    params = dataclasses.replace(state.params, critic=table(*q), target_critic=table(*target))
+    return dataclasses.replace(state, params=params)
+
+
+def pair(act=(0, 1), rew=(1.0, 1.0), terminated=(True, False), swap=False):
+    """State 0 then 1; successors are the same states, or the other ones."""
+    obs = np.eye(2, dtype=np.float32)
+    flags = np.zeros(2, bool)
+    next_obs = obs[::-1] if swap else obs
+    return Batch(obs, np.int32(act), np.float32(rew), next_obs, np.array(terminated), flags)
+
+
+@both
+def test_errors_of_the_published_example(wrap):
+    # rlax: q [[1,1,0],[1,2,0]], a [0,1], r 1, discounts [0,1], next q [[0,1,0],[1,2,0]] -> [0,1]
+    q, target = ([1, 1, 0], [1, 2, 0]), ([0, 1, 0], [1, 2, 0])
+    params = learner(q, target, gamma=1.0, huber=False).params
+    value, info = wrap(dqn.critic_loss)(params, pair())
+    assert value == pytest.approx((0.5 * 0**2 + 0.5 * 1**2) / 2)
+    assert (info["q"], info["target"]) == (1.5, 2.0)
+
+
+@both
+def test_double_q_chooses_online_and_values_with_the_target(wrap):
+    # rlax: values [[99,1,98],[91,2,66]], selector [[2,10,1],[11,20,1]] -> errors [0,1] again.
+    # The online network is also the selector here, so its values of the actions taken are 2 and 20.
+    selector, values = ([2, 10, 1], [11, 20, 1]), ([99, 1, 98], [91, 2, 66])
+    for double, targets in ((True, (1 + 1.0, 1 + 2.0)), (False, (1 + 99.0, 1 + 91.0))):
+        params = learner(selector, values, gamma=1.0, double=double, huber=False).params
+        value, info = wrap(dqn.critic_loss)(params, pair(terminated=(False, False)))
+        assert info["target"] == np.mean(targets)
+        errors = np.array([2 - targets[0], 20 - targets[1]])
+        assert value == pytest.approx(np.mean(0.5 * errors**2))
+
+
+@both
+def test_the_target_network_is_asked_about_the_next_state_alone(wrap):
+    q, target = ([5, 6, 7], [8, 9, 10]), ([1, 2, 3], [40, 50, 60])
+    params = learner(q, target, gamma=0.5).params
+    _, info = wrap(dqn.critic_loss)(params, pair(terminated=(False, False), swap=True))
+    assert info["target"] == pytest.approx(1 + 0.5 * (60 + 3) / 2)
+    assert info["q"] == (5 + 9) / 2
+
+
+@both
+def test_termination_alone_ends_the_return(wrap):
+    params = learner(([0, 0, 0],) * 2, ([9, 9, 9],) * 2).params
+    b = pair(terminated=(True, False))._replace(truncated=np.array([True, True]))
+    assert wrap(dqn.critic_loss)(params, b)[1]["target"] == pytest.approx((1 + 1 + 0.99 * 9) / 2)
+
+
+@pytest.mark.parametrize(("huber", "value", "slope"), [(True, 2.5, 1.0), (False, 4.5, 3.0)])
+def test_huber_has_slope_one_beyond_an_error_of_one(huber, value, slope):
+    params = learner(([3, 0, 0],) * 2, ([0, 0, 0],) * 2, huber=huber).params
+    one = jax.tree.map(lambda x: x[:1], pair(rew=(0.0, 0.0)))
+    assert dqn.critic_loss(params, one)[0] == pytest.approx(value)
+    grads, _ = jax.grad(dqn.critic_loss, has_aux=True)(params, one)
+    np.testing.assert_allclose(grads.critic["params"]["table"], [[slope, 0, 0], [0, 0, 0]])
+    inside = learner(([0.5, 0, 0],) * 2, ([0, 0, 0],) * 2, huber=huber).params
+    assert dqn.critic_loss(inside, one)[0] == pytest.approx(0.125)
+
+
+@both
+@pytest.mark.parametrize("name", ["dqn", "dqn-double"])
+def test_the_loss_of_the_default_network_equals_a_numpy_program(wrap, name):
+    case = CASES[name]
+    learners = [dqn.init(jax.random.key(k), case.spec()).params for k in (0, 1)]
+    params = dataclasses.replace(learners[0], target_critic=learners[1].critic)
+    b = case.batch()
+    next_q = mlp(params.target_critic, b.next_obs)
+    chooser = mlp(params.critic, b.next_obs) if name == "dqn-double" else next_q
+    rows = np.arange(6)
+    y = b.rew + 0.99 * np.where(b.terminated, 0.0, next_q[rows, chooser.argmax(axis=1)])
+    q = mlp(params.critic, b.obs)[rows, b.act - 1]  # the space starts at 1
+    error = np.abs(q - y)
+    huber = np.where(error <= 1, 0.5 * error**2, error - 0.5)
+    value, info = wrap(dqn.loss)(params, b)
+    expected = np.mean(0.5 * error**2 if name == "dqn-double" else huber)
+    assert value == info["loss_q"] == pytest.approx(expected, rel=1e-4)
+    assert info["q"] == pytest.approx(q.mean(), rel=1e-4)
+    assert info["target"] == pytest.approx(y.mean(), rel=1e-4)
+
+
+def test_the_target_is_a_hard_copy_after_every_so_many_updates():
+    state = learner(([1, 2, 3],) * 2, ([0, 0, 0],) * 2, target_every=3)
+    copied = []
+    for _ in range(7):
+        before = state.params.target_critic
+        state, _ = dqn.update(state, pair())
+        after = state.params.target_critic
+        copied.append(not np.array_equal(*(t["params"]["table"] for t in (before, after))))
+        if copied[-1]:
+            np.testing.assert_array_equal(
+                after["params"]["table"], state.params.critic["params"]["table"]
+            )
+    assert copied == [False, False, True, False, False, True, False]
+
+
+def test_epsilon_falls_linearly_over_updates_and_stays():
+    state = learner(([0, 0, 0],) * 2, ([0, 0, 0],) * 2, eps_start=0.9, eps_end=0.1, eps_decay=4)
+    seen = [float(state.params.epsilon)]
+    for _ in range(6):
+        state, info = dqn.update(state, pair())
+        assert info["epsilon"] == state.params.epsilon
+        seen.append(float(state.params.epsilon))
+    assert seen == pytest.approx([0.9, 0.7, 0.5, 0.3, 0.1, 0.1, 0.1])
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_acting_is_random_with_probability_epsilon(epsilon):
+    env = EnvSpec((2,), Discrete(3, start=5))
+    state = learner(([1, 3, 2], [1, 2, 3]), ([0, 0, 0],) * 2, env=env, eps_start=epsilon)
+    obs = np.tile(np.eye(2, dtype=np.float32), (10_000, 1))
+    act = np.asarray(dqn.act(state.params, obs, jax.random.key(0)))
+    assert sorted(set(act.tolist())) == ([6, 7] if epsilon == 0 else [5, 6, 7])
+    greedy = np.asarray(dqn.policy(state.params, obs))
+    assert greedy[:4].tolist() == [6, 7, 6, 7]
+    assert (act == greedy).mean() == pytest.approx(1 - epsilon * 2 / 3, abs=0.01)
+    assert (act == 5).mean() == pytest.approx(epsilon / 3, abs=0.01)
+
+
+def test_first_update_is_adam():
+    state = learner(([0, 0, 0],) * 2, ([0, 0, 0],) * 2, lr=0.1)
+    new, _ = dqn.update(state, pair(rew=(1.0, -1.0), terminated=(True, True)))
+    expected = [[0.1, 0, 0], [0, -0.1, 0]]
+    np.testing.assert_allclose(new.params.critic["params"]["table"], expected, atol=1e-5)

@@ -1,0 +1,241 @@
+"""SAC against numbers worked out by hand, with and without jit."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from purerl.algos import sac
+from purerl.nets import squashed
+from tests.algos.hand import ONE, Line, batch, both, line, mlp
+from tests.cases import CASES
+
+
+class Head(nn.Module):
+    """actor(obs) = (mean, log_std), two numbers of one's own."""
+
+    @nn.compact
+    def __call__(self, obs):
+        mean = self.param("mean", lambda key: jnp.zeros(()))
+        log_std = self.param("log_std", lambda key: jnp.zeros(()))
+        return mean + 0 * obs, log_std + 0 * obs
+
+
+def head(mean, log_std):
+    return {"params": {"mean": jnp.float32(mean), "log_std": jnp.float32(log_std)}}
+
+
+def learner(actor, first, second, target_first=None, target_second=None, **spec):
+    state = sac.init(jax.random.key(0), sac.Spec(ONE, Head(), Line(critic=True), **spec))
+    params = dataclasses.replace(
+        state.params,
+        actor=actor,
+        critic=(first, second),
+        target_critic=jax.tree.map(jnp.copy, (target_first or first, target_second or second)),
+    )
+    return dataclasses.replace(state, params=params)
+
+
+def draws(first=0.0, second=0.0, rows=1, **fields):
+    noise = jnp.tile(jnp.float32([[[first], [second]]]), (rows, 1, 1))  # [B, 2, 1]
+    return batch(rows=rows, **fields)._replace(noise=noise)
+
+
+@both
+def test_target_is_the_smaller_target_critic_minus_alpha_log_density(wrap):
+    # u = .5 + exp(-.5) * xi is 1 for this xi, whose log-density is the published number.
+    logp = 0.108837899
+    actor, xi = head(0.5, -0.5), 0.5 * np.exp(0.5)
+    params = learner(actor, line(0, 77), line(0, -77), line(0, 10.0), line(0, 9.5), alpha=0.2)
+    b = draws(first=xi, second=9.0, rew=1.0)
+    value, info = wrap(sac.critic_loss)(params.params, b)
+    y = 1 + 0.99 * (9.5 - 0.2 * logp)
+    assert info["target"] == pytest.approx(y, rel=1e-5)
+    assert value == pytest.approx((77 - y) ** 2 + (-77 - y) ** 2, rel=1e-5)
+    ended = b._replace(terminated=jnp.array([True]), truncated=jnp.array([True]))
+    assert wrap(sac.critic_loss)(params.params, ended)[1]["target"] == 1.0
+    cut = b._replace(truncated=jnp.array([True]))
+    assert wrap(sac.critic_loss)(params.params, cut)[1]["target"] == info["target"]
+
+
+def test_target_of_the_published_example():
+    # r 1, gamma .99, q (10, 9.5), alpha .2, logp -1.2 -> 10.6426
+    assert pytest.approx(10.6426) == 1 + 0.99 * (9.5 + 0.2 * 1.2)
+    # At u = mean = 0 squashing changes nothing, and the log-density is -log_std - log(2 pi) / 2.
+    log_std = 1.2 - 0.5 * np.log(2 * np.pi)
+    params = learner(head(0.0, log_std), line(0), line(0), line(0, 10.0), line(0, 9.5)).params
+    assert sac.critic_loss(params, draws(rew=1.0))[1]["target"] == pytest.approx(10.6426, rel=1e-5)
+
+
+@both
+def test_actor_loss_is_alpha_log_density_minus_the_smaller_critic(wrap):
+    actor, xi = head(0.5, -0.5), 0.5 * np.exp(0.5)
+    params = learner(actor, line(3.0), line(2.0, 0.1), alpha=0.2).params
+    value, info = wrap(sac.actor_loss)(params, draws(first=9.0, second=xi))
+    a = np.tanh(1.0)
+    assert value == pytest.approx(0.2 * 0.108837899 - min(3 * a, 2 * a + 0.1), rel=1e-5)
+    assert info["logp"] == pytest.approx(0.108837899, rel=1e-5)
+
+
+@both
+def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
+    case = CASES["sac-auto"]
+    learners = [sac.init(jax.random.key(k), case.spec()).params for k in (0, 1)]
+    params = dataclasses.replace(
+        learners[0], target_critic=learners[1].critic, log_alpha=jnp.log(0.3)
+    )
+    b = case.batch(key=None)
+    b = b._replace(noise=np.random.default_rng(5).normal(size=(6, 2, 2)).astype(np.float32))
+    middle, half = np.array([0.0, 0.5]), np.array([2.0, 0.5])
+
+    def sample(obs, xi):
+        mean, log_std = np.split(mlp(params.actor, obs), 2, axis=-1)
+        log_std = np.clip(log_std, -20, 2)
+        u = mean + np.exp(log_std) * xi
+        logp = -0.5 * xi**2 - log_std - 0.5 * np.log(2 * np.pi) - np.log(1 - np.tanh(u) ** 2)
+        return np.tanh(u), logp.sum(axis=1)
+
+    next_act, next_logp = sample(b.next_obs, b.noise[:, 0])
+    next_q = [mlp(tree, b.next_obs, next_act)[:, 0] for tree in params.target_critic]
+    y = b.rew + 0.99 * np.where(b.terminated, 0.0, np.minimum(*next_q) - 0.3 * next_logp)
+    q = [mlp(tree, b.obs, (b.act - middle) / half)[:, 0] for tree in params.critic]
+    pi, logp = sample(b.obs, b.noise[:, 1])
+    q_pi = np.minimum(*(mlp(tree, b.obs, pi)[:, 0] for tree in params.critic))
+    expected = {
+        "loss_q": sum(np.mean((one - y) ** 2) for one in q),
+        "q1": q[0].mean(),
+        "q2": q[1].mean(),
+        "target": y.mean(),
+        "loss_pi": np.mean(0.3 * logp - q_pi),
+        "logp": logp.mean(),
+        "loss_alpha": -np.log(0.3) * (logp.mean() - 2.0),  # target entropy -2, of two dimensions
+        "alpha": 0.3,
+    }
+    value, info = wrap(sac.loss)(params, b)
+    assert {k: float(v) for k, v in info.items()} == pytest.approx(expected, rel=1e-4)
+    total = sum(expected[k] for k in ("loss_q", "loss_pi", "loss_alpha"))
+    assert value == pytest.approx(total, rel=1e-4)
+
+
+def test_the_temperature_falls_above_the_target_entropy_and_rises_below_it():
+    log_std = 0.3 - 0.5 * np.log(2 * np.pi)  # log-density -0.3 at the mean
+    for wanted, gradient in ((-1.0, 1.3), (0.9, -0.6)):
+        params = learner(head(0.0, log_std), line(0), line(0), alpha="auto", target_entropy=wanted)
+        grads, _ = jax.grad(sac.alpha_loss, has_aux=True)(params.params, draws())
+        assert grads.log_alpha == pytest.approx(gradient, rel=1e-5)
+        new, info = sac.update(params, draws())
+        assert (new.params.log_alpha < params.params.log_alpha) == (gradient > 0)
+        assert new.params.log_alpha == pytest.approx(-1e-3 * np.sign(gradient), rel=1e-3)
+        assert info["alpha"] == 1.0
+        assert info["loss_alpha"] == 0.0  # log of 1
+
+
+def test_the_target_entropy_is_minus_the_dimensions_unless_given():
+    case = CASES["sac-auto"]
+    params = dataclasses.replace(
+        sac.init(jax.random.key(0), case.spec()).params, log_alpha=jnp.float32(1.0)
+    )
+    given = dataclasses.replace(params, spec=case.spec(target_entropy=-2.0))
+    other = dataclasses.replace(params, spec=case.spec(target_entropy=-3.0))
+    b = case.batch()
+    assert sac.alpha_loss(params, b)[0] == sac.alpha_loss(given, b)[0]
+    assert sac.alpha_loss(other, b)[0] - sac.alpha_loss(given, b)[0] == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_fixed_temperature_stays_fixed_and_may_be_zero():
+    for alpha in (0.0, 0.2):
+        state = learner(head(0.1, 0.0), line(0.5), line(0.5), alpha=alpha)
+        new, info = sac.update(state, draws(rew=1.0))
+        assert info["alpha"] == pytest.approx(alpha)
+        assert new.params.log_alpha == 0.0
+        assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(new))
+
+
+def test_the_standard_deviation_is_bounded():
+    for given, bound in ((-50.0, -20.0), (7.0, 2.0)):
+        params = learner(head(0.0, given), line(0), line(0)).params
+        _, info = sac.actor_loss(params, draws(second=1e-3))
+        exact = learner(head(0.0, bound), line(0), line(0)).params
+        assert info["logp"] == sac.actor_loss(exact, draws(second=1e-3))[1]["logp"]
+
+
+def test_update_steps_critics_then_policy_then_targets():
+    # The critics' weight must fall below zero first; only then does the policy's mean go down.
+    state = learner(head(0.0, -20.0), line(0.05), line(0.05), gamma=0.0, lr=0.1, alpha=0.0)
+    new, info = sac.update(state, draws(act=2.0, rew=-1.0))
+    for tree in new.params.critic:
+        assert tree["params"]["w"] == pytest.approx(0.05 - 0.1, abs=1e-5)
+    assert new.params.actor["params"]["mean"] == pytest.approx(-0.1, abs=1e-4)
+    assert info["loss_pi"] == pytest.approx(0.1, abs=1e-5)  # -Q of the new critics at action 0
+    for tree in new.params.target_critic:
+        assert tree["params"]["w"] == pytest.approx(0.05 - 0.005 * 0.1, abs=1e-6)
+
+
+def test_the_temperature_sees_the_density_that_the_policys_step_saw():
+    state = learner(head(0.0, 0.0), line(0), line(0), alpha="auto", lr=0.5, alpha_init=0.5)
+    before = sac.alpha_loss(state.params, draws())[0]
+    _, info = sac.update(state, draws())
+    assert info["loss_alpha"] == pytest.approx(float(before), rel=1e-6)
+
+
+@pytest.mark.parametrize(("updates", "expected"), [(1, 0.005), (100, 0.394230), (1000, 0.993346)])
+def test_targets_keep_polyak_of_the_old(updates, expected):
+    zero, one = line(0.0, 0.0), line(1.0, 1.0)
+    state = learner(head(0, 0), one, one, zero, zero, lr=1e-30)
+    run = jax.jit(lambda s: jax.lax.scan(lambda s, _: sac.update(s, draws()), s, length=updates)[0])
+    for tree in run(state).params.target_critic:
+        assert tree["params"]["w"] == pytest.approx(expected, abs=2e-5)
+
+
+class Reward(nn.Module):
+    """Q(a) = alpha * log-density of a known squashed Gaussian, whatever the parameters."""
+
+    @nn.compact
+    def __call__(self, obs, act):
+        unused = self.param("unused", lambda key: jnp.zeros(()))
+        u = jnp.arctanh(act.clip(-0.999999, 0.999999))
+        wanted = jnp.full_like(u, 0.4), jnp.full_like(u, -1.0)
+        return 0.5 * squashed.log_prob(*wanted, u) + 0.0 * unused
+
+
+def test_soft_bandit_the_policy_becomes_the_exponential_of_the_critic():
+    """pi is proportional to exp(Q / alpha): with this Q it is the known squashed Gaussian."""
+    spec = sac.Spec(ONE, actor=Head(), critic=Reward(), alpha=0.5, lr=5e-3)
+    state = sac.init(jax.random.key(0), spec)
+    rows = batch(rows=256)._replace(noise=None)
+
+    def step(state, key):
+        state, _ = sac.update(state, rows._replace(key=key))
+        return state, state.params.actor["params"]
+
+    _, path = jax.lax.scan(step, state, jax.random.split(jax.random.key(1), 1500))
+    assert path["mean"][-500:].mean() == pytest.approx(0.4, abs=0.02)
+    assert path["log_std"][-500:].mean() == pytest.approx(-1.0, abs=0.03)
+
+
+def test_act_samples_and_policy_is_the_squashed_mean():
+    params = learner(head(0.3, -1.0), line(0), line(0)).params
+    obs = np.zeros((20_000, 1), np.float32)
+    act = np.asarray(sac.act(params, obs, jax.random.key(0)))
+    u = np.arctanh(act / 2.0)
+    assert u.mean() == pytest.approx(0.3, abs=0.01)
+    assert u.std() == pytest.approx(np.exp(-1.0), rel=0.02)
+    assert sac.policy(params, obs[:1])[0, 0] == pytest.approx(2.0 * np.tanh(0.3), rel=1e-6)
+
+
+def test_bad_temperatures_are_refused():
+    for alpha, message in (("atuo", "or 'auto', got 'atuo'"), (-0.1, "alpha must be a number in")):
+        with pytest.raises(ValueError, match=message):
+            sac.Spec(ONE, alpha=alpha)
+    with pytest.raises(ValueError, match="^target_entropy must be a number, got nan"):
+        sac.Spec(ONE, target_entropy=float("nan"))
+
+
+def test_defaults_are_spinning_ups():
+    spec = sac.Spec(ONE)
+    assert (spec.hidden, spec.activation) == ((256, 256), "relu")
+    assert (spec.gamma, spec.polyak, spec.lr, spec.alpha) == (0.99, 0.995, 1e-3, 0.2)
+    assert (sac.SCHEDULE.start_steps, sac.SCHEDULE.batch_size) == (10_000, 100)
