@@ -1,7 +1,7 @@
 """Speed of purerl beside SBX and SB3, in one run, alternating, pinned to one core.
 
-    make bench                                   # everything, about ten minutes
-    make bench ARGS="updates-256 --repeats 9"
+    make bench                                   # everything, about half an hour
+    make bench ARGS="td3-updates-256 sac-start --repeats 9"
 
 Each contender is a process of its own that waits for its turn; a round gives every one of them one
 window, so drift of the machine hits all alike. Reported are the best and the median window, and
@@ -22,7 +22,12 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-TASKS = ("updates-100", "updates-256", "halfcheetah", "pendulum")
+TASKS = (
+    *(f"{algo}-updates-{size}" for algo in ("td3", "sac", "ddpg") for size in (100, 256)),
+    *("td3-halfcheetah", "td3-pendulum", "sac-halfcheetah"),
+    *("dqn-cartpole", "dqn-cartpole1"),  # bursts of 50, and one update after every step
+)
+STARTS = ("td3-start", "sac-start")
 PEERS = ("sbx", "sb3")
 
 
@@ -86,16 +91,16 @@ def compare(task: str, pythons: dict[str, str], repeats: int, core: int) -> None
     for contender in contenders:
         best, middle = max(contender.windows), statistics.median(contender.windows)
         ratio = f"{max(ours) / best:5.2f} best  {statistics.median(ours) / middle:5.2f} median"
-        print(f"{task:<12} {contender.name:<7} {best:9.1f} best  {middle:9.1f} median   {ratio}")
+        print(f"{task:<16} {contender.name:<7} {best:9.1f} best  {middle:9.1f} median   {ratio}")
     sys.stdout.flush()
 
 
-def start_seconds(name: str, python: str, cache: str, core: int) -> float:
+def start_seconds(task: str, name: str, python: str, cache: str, core: int) -> float:
     """Spawn a process and wait until it has done its first update."""
     script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
     began = time.perf_counter()
     process = subprocess.Popen(
-        [python, str(script), "start", name],
+        [python, str(script), task, name],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -111,33 +116,33 @@ def start_seconds(name: str, python: str, cache: str, core: int) -> float:
     return seconds
 
 
-def compare_start(pythons: dict[str, str], repeats: int, core: int) -> None:
+def compare_start(task: str, pythons: dict[str, str], repeats: int, core: int) -> None:
     """Print seconds from process start to the first update, cold and warm, in turns."""
     found: dict[str, list[float]] = {}
     for _ in range(repeats):
         for name, python in pythons.items():
             with tempfile.TemporaryDirectory() as cache:
                 for state in ("cold", "warm")[: 2 if name == "purerl" else 1]:
-                    seconds = start_seconds(name, python, cache, core)
+                    seconds = start_seconds(task, name, python, cache, core)
                     found.setdefault(f"{name} {state}", []).append(seconds)
     for label, seconds_ in found.items():
         best, middle = min(seconds_), statistics.median(seconds_)
-        print(f"{'start':<12} {label:<12} {best:6.2f} s best  {middle:6.2f} s median", flush=True)
+        print(f"{task:<16} {label:<12} {best:6.2f} s best  {middle:6.2f} s median", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tasks", nargs="*", help=f"of {', '.join([*TASKS, 'start', 'limit'])}")
+    parser.add_argument("tasks", nargs="*", help=f"of {', '.join([*TASKS, *STARTS, 'limit'])}")
     parser.add_argument("--peers", default=".venv-peers/bin/python", help="their interpreter")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
     args = parser.parse_args()
     pythons = {"purerl": sys.executable} | dict.fromkeys(PEERS, args.peers)
-    for task in args.tasks or (*TASKS, "start", "limit"):
-        if task == "start":
-            compare_start(pythons, max(3, args.repeats // 2), args.core)
+    for task in args.tasks or (*TASKS, *STARTS, "limit"):
+        if task in STARTS:
+            compare_start(task, pythons, max(3, args.repeats // 2), args.core)
         elif task == "limit":
             compare("limit", {"purerl": sys.executable}, args.repeats, args.core)
         elif task in TASKS:

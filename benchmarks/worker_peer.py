@@ -1,6 +1,7 @@
-"""One contender of `compare.py`: TD3 of SBX or SB3, in the environment of the peers.
+"""One contender of `compare.py`: an algorithm of SBX or SB3, in the environment of the peers.
 
-Both burst (`gradient_steps=50`), with networks of 2x256 and a policy delay of 2, as purerl does.
+Both burst (`gradient_steps=50`), with networks of 2x256, a policy delay of 2 for TD3, a temperature
+of 0.2 for SAC, and networks of 120-84 for DQN, as purerl does.
 """
 
 import sys
@@ -25,28 +26,36 @@ class Shapes(gymnasium.Env):
         return np.zeros(17, np.float32), 0.0, False, False, {}
 
 
-def make(peer, env, batch_size, **settings):
+def make(peer, algo, env, batch_size, **settings):
+    """Return a model with purerl's settings."""
     from stable_baselines3.common.noise import NormalActionNoise
 
     if peer == "sbx":
-        from sbx import TD3
+        import sbx as library
     else:
+        import stable_baselines3 as library
         import torch
-        from stable_baselines3 import TD3
 
         torch.set_num_threads(1)
-    dim = env.action_space.shape[0]
-    noise = NormalActionNoise(np.zeros(dim), 0.1 * np.ones(dim))
-    shape = {"policy_kwargs": {"net_arch": [256, 256]}, "policy_delay": 2, "device": "cpu"}
-    burst = {"train_freq": 50, "gradient_steps": 50, "buffer_size": 1_000_000}
-    options = shape | burst | {"learning_starts": 100, "learning_rate": 1e-3} | settings
-    return TD3("MlpPolicy", env, batch_size=batch_size, action_noise=noise, **options)
+    options = {"learning_starts": 100, "buffer_size": 1_000_000, "device": "cpu"}
+    options |= {"train_freq": 50, "gradient_steps": 50, "learning_rate": 1e-3}
+    options["policy_kwargs"] = {"net_arch": [256, 256]}
+    if algo == "td3":
+        options["policy_delay"] = 2
+    if algo == "sac":
+        options["ent_coef"] = 0.2
+    elif algo in ("td3", "ddpg"):
+        dim = env.action_space.shape[0]
+        options["action_noise"] = NormalActionNoise(np.zeros(dim), 0.1 * np.ones(dim))
+    model = getattr(library, algo.upper())
+    return model("MlpPolicy", env, batch_size=batch_size, **(options | settings))
 
 
-def updates(peer, batch_size):
+def updates(peer, algo, batch_size):
+    """Return the function that does 200 updates in bursts of 50 from 1e6 rows."""
     from stable_baselines3.common.logger import configure
 
-    model = make(peer, Shapes(), batch_size)
+    model = make(peer, algo, Shapes(), batch_size)
     model.set_logger(configure(None, []))
     memory, rng = model.replay_buffer, np.random.default_rng(0)
     for rows in (memory.observations, memory.next_observations, memory.rewards):
@@ -63,8 +72,8 @@ def updates(peer, batch_size):
     return window
 
 
-def end_to_end(peer, env_id):
-    model = make(peer, gymnasium.make(env_id), 100)
+def steps(model):
+    """Return the function that runs 1000 environment steps."""
     model.learn(500)
 
     def window():
@@ -75,17 +84,30 @@ def end_to_end(peer, env_id):
     return window
 
 
+def cartpole(peer, every):
+    """Return the function that runs 1000 steps of CartPole-v1."""
+    burst = {"train_freq": every, "gradient_steps": every, "buffer_size": 100_000}
+    explore = {"exploration_initial_eps": 0.05, "exploration_final_eps": 0.05}
+    rest = {"target_update_interval": 500, "policy_kwargs": {"net_arch": [120, 84]}}
+    env = gymnasium.make("CartPole-v1")
+    return steps(make(peer, "dqn", env, 128, **burst, **explore, **rest))
+
+
 def main():
+    """Print a rate for every line read."""
     task, peer = sys.argv[1:]
-    if task == "start":
-        make(peer, gymnasium.make("Pendulum-v1"), 100).learn(150)
+    algo, _, what = task.partition("-")
+    if what == "start":
+        make(peer, algo, gymnasium.make("Pendulum-v1"), 100).learn(150)
         print("updated", flush=True)
         return
     names = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1"}
-    if task.startswith("updates-"):
-        window = updates(peer, int(task.removeprefix("updates-")))
+    if what.startswith("updates-"):
+        window = updates(peer, algo, int(what.removeprefix("updates-")))
+    elif what.startswith("cartpole"):
+        window = cartpole(peer, 1 if what == "cartpole1" else 50)
     else:
-        window = end_to_end(peer, names[task])
+        window = steps(make(peer, algo, gymnasium.make(names[what]), 100))
     window()
     print("ready", flush=True)
     for _ in sys.stdin:

@@ -3,20 +3,21 @@
 import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
 
 import gymnasium
 import jax
 import numpy as np
 
 import purerl
-from purerl.algos import td3
+from purerl import algos
 from purerl.loops import gym as loop
 from purerl.types import Box, EnvSpec, OffPolicySchedule, Transition
 
 HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
 
 
-def updates(batch_size: int) -> Callable[[], float]:
+def updates(algo: ModuleType, batch_size: int) -> Callable[[], float]:
     """Return the function that does 200 updates in bursts of 50 from 1e6 rows: updates per second.
 
     The whole `burst` of the loop is timed, with a block of 50 new rows each time.
@@ -31,12 +32,12 @@ def updates(batch_size: int) -> Callable[[], float]:
         return Transition(obs, act, floats[:, 40], next_obs, flags, flags)
 
     words = np.array([0, 0, 0, 0], np.uint32)
-    learner, buffer = loop._init(td3, td3.Spec(HALFCHEETAH), rows, words)
-    sums = loop._zeros(len(loop._metric_names(td3, learner, buffer, batch_size)))
+    learner, buffer = loop._init(algo, algo.Spec(HALFCHEETAH), rows, words)
+    sums = loop._zeros(len(loop._metric_names(algo, learner, buffer, batch_size)))
     filled, number = 0, 50_000
     while filled < rows:
         learner, buffer, sums, _ = loop.burst(
-            td3, 0, batch_size, learner, buffer, sums, block(number), np.int32(number), words
+            algo, 0, batch_size, learner, buffer, sums, block(number), np.int32(number), words
         )
         filled += number
     fresh, state, done = block(size), (learner, buffer, sums), [0]
@@ -46,7 +47,7 @@ def updates(batch_size: int) -> Callable[[], float]:
         began = time.perf_counter()
         for _ in range(4):
             words[3] = done[0]
-            *rest, finite = loop.burst(td3, size, batch_size, *state, fresh, np.int32(size), words)
+            *rest, finite = loop.burst(algo, size, batch_size, *state, fresh, np.int32(size), words)
             state = tuple(rest)
             assert finite
             done[0] += size
@@ -55,17 +56,39 @@ def updates(batch_size: int) -> Callable[[], float]:
     return window
 
 
-def end_to_end(env_id: str) -> Callable[[], float]:
+def end_to_end(algo: ModuleType, env_id: str) -> Callable[[], float]:
     """Return the function that runs 1000 environment steps: batch 100, 50 updates every 50."""
 
     def env_fn() -> object:
         return gymnasium.make(env_id)
 
-    spec = td3.Spec(EnvSpec.of(env_fn()))
+    spec = algo.Spec(EnvSpec.of(env_fn()))
     schedule = OffPolicySchedule(
         steps=10**9, steps_per_epoch=1_000, start_steps=100, update_after=100, num_test_episodes=0
     )
-    state = [loop.start(td3, spec, env_fn, schedule, 0)]
+    return steps(loop.start(algo, spec, env_fn, schedule, 0))
+
+
+def cartpole(algo: ModuleType, every: int) -> Callable[[], float]:
+    """Return the function that runs 1000 steps of CartPole-v1: peers' network, batch 128."""
+
+    def env_fn() -> object:
+        return gymnasium.make("CartPole-v1")
+
+    spec = algo.Spec(
+        EnvSpec.of(env_fn()), hidden=(120, 84), target_every=500, double=False, eps_start=0.05,
+        eps_end=0.05,
+    )  # fmt: skip
+    schedule = OffPolicySchedule(
+        steps=10**9, steps_per_epoch=1_000, start_steps=0, update_after=200, update_every=every,
+        batch_size=128, replay_size=100_000, num_test_episodes=0,
+    )  # fmt: skip
+    return steps(loop.start(algo, spec, env_fn, schedule, 0))
+
+
+def steps(carry: loop.Carry) -> Callable[[], float]:
+    """Return the function that runs 1000 environment steps: steps per second."""
+    state = [carry]
 
     def window() -> float:
         began, first = time.perf_counter(), state[0].steps
@@ -89,29 +112,35 @@ def limit() -> Callable[[], float]:
     return window
 
 
-def first_update() -> None:
+def first_update(algo: ModuleType) -> None:
     """Run Pendulum-v1 until the first update after 100 steps is done."""
 
     def env_fn() -> object:
         return gymnasium.make("Pendulum-v1")
 
     schedule = OffPolicySchedule(start_steps=100, update_after=100)
-    carry = loop.start(td3, td3.Spec(EnvSpec.of(env_fn())), env_fn, schedule, 0)
+    carry = loop.start(algo, algo.Spec(EnvSpec.of(env_fn())), env_fn, schedule, 0)
     while carry.updates == 0:
         carry, _ = loop.advance(carry)
     print("updated", flush=True)
 
 
 def main() -> None:
-    task = sys.argv[1]
+    name, _, what = sys.argv[1].partition("-")
     purerl.setup(threads=1)
-    if task == "start":
-        return first_update()
-    names = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1"}
-    if task.startswith("updates-"):
-        window = updates(int(task.removeprefix("updates-")))
+    if name == "limit":
+        window = limit()
     else:
-        window = limit() if task == "limit" else end_to_end(names[task])
+        algo = algos.load(name)
+        if what == "start":
+            return first_update(algo)
+        if what.startswith("updates-"):
+            window = updates(algo, int(what.removeprefix("updates-")))
+        elif what.startswith("cartpole"):
+            window = cartpole(algo, 1 if what == "cartpole1" else 50)
+        else:
+            env_id = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1"}[what]
+            window = end_to_end(algo, env_id)
     window()
     print("ready", flush=True)
     for _ in sys.stdin:
