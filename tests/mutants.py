@@ -175,7 +175,7 @@ MUTANTS = [
     Mutant(VECTOR, "truncated[i] = True", "terminated[i] = True", T_LOOP),
     Mutant(VECTOR, "truncated[i] = True", "truncated[i], terminated[i] = True, False", T_LOOP),
     Mutant(VECTOR, ">= self.max_ep_len", "> self.max_ep_len", T_LOOP),
-    Mutant(VECTOR, "seed=self.seed_of(i, self.episode[i])", "seed=self.seed_of(i, 0)", T_LOOP),
+    Mutant(VECTOR, "seed = self.seed_of(i, self.episode[i])", "seed = self.seed_of(i, 0)", T_LOOP),
     Mutant(VECTOR, "np.minimum(np.maximum(act, low), high).astype(dtype, copy=False)", "act", T_LOOP),
     Mutant(VECTOR, "options={\"reset_mask\": done}", "seed=0", T_LOOP),
     Mutant(VECTOR, "        self.actions[i] = []\n", "", T_LOOP),
@@ -189,7 +189,7 @@ MUTANTS = [
     Mutant(RNG, 'jnp.uint32(0 if name == "init" else rank)', "jnp.uint32(rank)", T_RNG),
     Mutant(RNG, "return zlib.crc32(name.encode())", "return hash(name) % 2**32", T_RNG),
     Mutant(RNG, "        return jnp.asarray(batch.noise)\n", "        pass\n", T_CONTRACT),
-    Mutant(RNG, "    checks.seed(seed)\n    spawn", "    spawn", T_RNG),
+    Mutant(RNG, "    checks.seed(seed)\n    checks.integer(\"rank\", rank, 0)\n    spawn", "    spawn", T_RNG),
     # Averages.
     Mutant(MPI, "return _reduce(lax.pmean, tree)", "return _reduce(lax.psum, tree)", T_MPI),
     Mutant(MPI, "by_dtype.setdefault(jnp.result_type(leaf), []).append(i)", "by_dtype.setdefault(i, []).append(i)", T_MPI),
@@ -254,7 +254,7 @@ MUTANTS = [
     Mutant(SAC, "return jax.lax.stop_gradient(jnp.exp(params.log_alpha))", "return jax.lax.stop_gradient(params.log_alpha)", T_SAC),
     Mutant(SAC, "value = -params.log_alpha * (", "value = params.log_alpha * (", T_SAC),
     Mutant(SAC, "jax.lax.stop_gradient(logp) + wanted", "jax.lax.stop_gradient(logp) - wanted", T_SAC),
-    Mutant(SAC, "jax.lax.stop_gradient(logp) + wanted", "logp + wanted", T_CONTRACT),
+    Mutant(SAC, "jax.lax.stop_gradient(logp) + wanted", "logp + wanted", T_SAC),
     Mutant(SAC, "wanted = -float(spec.env.act_dim)", "wanted = float(spec.env.act_dim)", T_SAC),
     Mutant(SAC, "return mean, log_std.clip(*LOG_STD)", "return mean, log_std", T_SAC),
     Mutant(SAC, "params.critic, params.target_critic, 1.0 - spec.polyak", "params.critic, params.target_critic, spec.polyak", T_SAC),
@@ -281,7 +281,7 @@ MUTANTS = [
     Mutant(DQN, "part * (spec.eps_end - spec.eps_start)", "part * (spec.eps_start - spec.eps_end)", T_DQN),
     Mutant(DQN, "greedy.shape) < params.epsilon", "greedy.shape) > params.epsilon", T_DQN),
     Mutant(DQN, "return _start(params.spec) + jnp.where", "return jnp.where", T_DQN),
-    Mutant(DQN, "key_choice, key_action = jax.random.split(key)", "key_choice = key_action = key", T_DQN),
+    Mutant(DQN, "key_choice, key_action = jax.random.split(key)", "key_choice, key_action = jax.random.split(jax.random.key(0))", T_CONTRACT),
 ]  # fmt: skip
 
 

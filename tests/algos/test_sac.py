@@ -239,3 +239,11 @@ def test_defaults_are_spinning_ups():
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.polyak, spec.lr, spec.alpha) == (0.99, 0.995, 1e-3, 0.2)
     assert (sac.SCHEDULE.start_steps, sac.SCHEDULE.batch_size) == (10_000, 100)
+
+
+def test_the_temperatures_loss_moves_the_temperature_alone():
+    """At a temperature of 1, its logarithm would hide a missing stop-gradient."""
+    state = learner(head(0.1, -0.3), line(0), line(0), alpha="auto", alpha_init=0.3)
+    grads, _ = jax.grad(sac.alpha_loss, has_aux=True)(state.params, draws(second=0.7))
+    assert grads.log_alpha != 0
+    assert all(bool((x == 0).all()) for x in jax.tree.leaves((grads.actor, grads.critic)))
