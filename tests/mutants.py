@@ -168,6 +168,7 @@ MUTANTS = [
     Mutant(LOOP, "minval=-1.0, maxval=1.0", "minval=0.0, maxval=1.0", T_LOOP),
     Mutant(LOOP, "border = min(border, schedule.steps)", "pass", T_LOOP),
     Mutant(LOOP, "i < episodes % number", "i < 0", T_LOOP),
+    Mutant(LOOP, "        envs.close()  # nobody else will\n", "", T_LOOP),
     # Environments behind the adapter.
     Mutant(VECTOR, "next_obs[i] = _final_obs(info, int(i))", "pass", T_LOOP),
     Mutant(VECTOR, "done, valid = terminated | truncated, ~self._fresh", "done, valid = terminated | truncated, np.ones(self.num_envs, bool)", T_LOOP),

@@ -1,5 +1,6 @@
 """purerl.setup and what importing the package does not do."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -69,7 +70,7 @@ HEAVY = ("jax", "flax", "optax", "gymnasium", "mpi4py", "matplotlib", "mujoco", 
 )
 def test_imports_are_light(imports, allowed):
     code = f"import sys, {imports}; print([m for m in {HEAVY!r} if m in sys.modules])"
-    assert set(eval(python(code))) <= set(allowed)
+    assert set(ast.literal_eval(python(code))) <= set(allowed)
 
 
 def test_importing_changes_no_setting_of_jax_and_starts_no_backend():

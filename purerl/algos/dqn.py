@@ -15,8 +15,9 @@ References: Mnih et al., 2015, https://doi.org/10.1038/nature14236, algorithm 1;
 
 The defaults are for small control tasks, measured on CartPole-v1: seeds 0 to 4 hold the pole in two
 evaluations in a row (475 of 500) within 25 000 steps. What mattered: a target that lags (copied
-every 10 updates, values diverged), a small learning rate (with 2.3e-3 it forgot what it had
-learned), double Q-learning. The published Atari settings are another world: batch 32, a copy every
+every 10 updates, values diverged) and a small learning rate (with 2.3e-3 it forgot what it had
+learned). Double Q-learning, which bounds overestimation for one more forward pass, made no
+difference on this task. The published Atari settings are another world: batch 32, a copy every
 10 000 updates, 1e6 frames of replay and of decay to 0.1, one update every four frames, clipped
 rewards, RMSProp at 2.5e-4.
 

@@ -86,10 +86,15 @@ def start(
         lambda i, episode: rng.host_seed(seed, rank, "env", i, episode),
         schedule.max_ep_len,
     )
-    _check_env(spec, envs)
-    words = np.array([seed, rank], np.uint32)
-    learner, buffer = _init(algo, spec, schedule.replay_size // ranks, words)
-    metrics = _metric_names(algo, learner, buffer, schedule.batch_size)
+    try:
+        _check_env(spec, envs)
+        words = np.array([seed, rank], np.uint32)
+        learner, buffer = _init(algo, spec, schedule.replay_size // ranks, words)
+        metrics = _metric_names(algo, learner, buffer, schedule.batch_size)
+        obs = envs.reset()
+    except BaseException:
+        envs.close()  # nobody else will
+        raise
     return Carry(
         algo=algo,
         schedule=schedule,
@@ -101,7 +106,7 @@ def start(
         metrics=metrics,
         sums=_zeros(len(metrics)),
         envs=envs,
-        obs=envs.reset(),
+        obs=obs,
         surplus=_rows(spec.env.example(), 0),
         ep_return=np.zeros(schedule.num_envs),
         ep_length=np.zeros(schedule.num_envs, np.int64),
@@ -220,13 +225,13 @@ def evaluate(
     envs = vector.make(
         env_fn, None, lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n), max_ep_len
     )
-    _check_env(params.spec, envs)
     number = envs.num_envs
     left = np.array([episodes // number + (i < episodes % number) for i in range(number)])
     ep_return, ep_length = np.zeros(number), np.zeros(number, np.int64)
     returns: list[float] = []
     lengths: list[int] = []
     try:
+        _check_env(params.spec, envs)
         obs = envs.reset()
         while left.any():
             step = envs.step(obs, np.asarray(algo.policy(params, obs)))
@@ -341,7 +346,7 @@ def _random_act(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
     key = rng.stream(words[0], words[1], "start", words[2:])
     if isinstance(env.action, Box):
         shape = (number, *(env.action.shape or ()))
-        return env.denormalise(jax.random.uniform(key, shape, minval=-1.0, maxval=1.0))
+        return env.from_unit(jax.random.uniform(key, shape, minval=-1.0, maxval=1.0))
     start = env.action.start
     return start + jax.random.randint(key, (number,), 0, env.action.n)
 
@@ -360,7 +365,6 @@ def _metric_names(
 
 def _check_env(spec: Any, envs: vector.Envs) -> None:
     if envs.spec != spec.env:
-        envs.close()
         raise ValueError(f"spec.env must be that of env_fn, {envs.spec}, got {spec.env}.")
 
 

@@ -657,3 +657,16 @@ def test_the_culprit_among_rows_that_waited_is_named():
     envs[2].step = late
     with pytest.raises(loop.NonFiniteError, match="^rew of environment 2 is not finite"):
         finish(carry)
+
+
+def test_a_refused_start_closes_its_environments():
+    env = script.Script()
+    closed = []
+    env.close = lambda: closed.append(1)
+    with pytest.raises(ValueError, match="GiB are free"):
+        start(lambda: env, replay_size=2**30)
+    other = dataclasses.replace(EnvSpec.of(env), obs_shape=(4,))
+    with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn"):
+        start(lambda: env, spec=td3.Spec(other))
+    assert closed == [1, 1]
+    assert start(lambda: env).envs.envs == [env]  # and it may be used again
