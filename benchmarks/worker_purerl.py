@@ -11,7 +11,9 @@ import numpy as np
 
 import purerl
 from purerl import algos
+from purerl.loops import carry as memory
 from purerl.loops import gym as loop
+from purerl.loops import offpolicy
 from purerl.types import Box, EnvSpec, OffPolicySchedule, Transition
 
 HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
@@ -32,11 +34,11 @@ def updates(algo: ModuleType, batch_size: int) -> Callable[[], float]:
         return Transition(obs, act, floats[:, 40], next_obs, flags, flags)
 
     words = np.array([0, 0, 0, 0], np.uint32)
-    learner, buffer = loop._init(algo, algo.Spec(HALFCHEETAH), rows, words)
-    sums = loop._zeros(len(loop._metric_names(algo, learner, buffer, batch_size)))
+    learner, buffer = offpolicy.init(algo, algo.Spec(HALFCHEETAH), rows, words)
+    sums = memory.zeros(len(offpolicy.metric_names(algo, learner, buffer, batch_size)))
     filled, number = 0, 50_000
     while filled < rows:
-        learner, buffer, sums, _ = loop.burst(
+        learner, buffer, sums, _ = offpolicy.burst(
             algo, 0, batch_size, learner, buffer, sums, block(number), np.int32(number), words
         )
         filled += number
@@ -47,7 +49,9 @@ def updates(algo: ModuleType, batch_size: int) -> Callable[[], float]:
         began = time.perf_counter()
         for _ in range(4):
             words[3] = done[0]
-            *rest, finite = loop.burst(algo, size, batch_size, *state, fresh, np.int32(size), words)
+            *rest, finite = offpolicy.burst(
+                algo, size, batch_size, *state, fresh, np.int32(size), words
+            )
             state = tuple(rest)
             assert finite
             done[0] += size

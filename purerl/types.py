@@ -77,6 +77,10 @@ class PolicyBatch(NamedTuple):
     key: Any = None
     rollout: Any = None
 
+    def flatten(self) -> PolicyBatch:
+        """Return the leading fields `[T, N, ...]` as rows `[T*N, ...]`, without key and rollout."""
+        return PolicyBatch(*(x.reshape(-1, *x.shape[2:]) for x in self[:7]))
+
 
 @dataclasses.dataclass(frozen=True)
 class Box:
@@ -265,11 +269,36 @@ class EnvSpec:
         """
         if not isinstance(batch, Batch):
             raise ValueError(f"batch must be a purerl.types.Batch, got {type(batch)}.")
-        leading = getattr(batch.rew, "shape", ())
+        self._check_rows("batch", batch, batch.rew, 1, "[B]")
+
+    def check_rollout(self, rollout: Rollout) -> None:
+        """Refuse a rollout with a field of the wrong shape; static, so free under jit."""
+        if not isinstance(rollout, Rollout):
+            raise ValueError(f"rollout must be a purerl.types.Rollout, got {type(rollout)}.")
+        self._check_rows("rollout", rollout, rollout.rew, 2, "[T, N]")
+
+    def check_policy_batch(self, batch: PolicyBatch) -> None:
+        """Refuse a batch for on-policy losses with a field of the wrong shape."""
+        if not isinstance(batch, PolicyBatch):
+            raise ValueError(
+                f"batch must be a purerl.types.PolicyBatch, as prepare makes one, got "
+                f"{type(batch)}."
+            )
+        leading = getattr(batch.adv, "shape", ())
         if len(leading) != 1:
-            raise ValueError(f"batch.rew must have shape [B], got {leading or batch.rew!r}.")
+            raise ValueError(f"batch.adv must have shape [B], got {leading or batch.adv!r}.")
+        row = self.example()
+        for name in ("ret", "logp", "val", "weight"):
+            checks.shape(f"batch.{name}", getattr(batch, name), leading)
+        checks.shape("batch.obs", batch.obs, leading + row.obs.shape)
+        checks.shape("batch.act", batch.act, leading + row.act.shape)
+
+    def _check_rows(self, what: str, data: Any, rew: Any, axes: int, letters: str) -> None:
+        leading = getattr(rew, "shape", ())
+        if len(leading) != axes:
+            raise ValueError(f"{what}.rew must have shape {letters}, got {leading or rew!r}.")
         for name, row in self.example()._asdict().items():
-            checks.shape(f"batch.{name}", getattr(batch, name), leading + row.shape)
+            checks.shape(f"{what}.{name}", getattr(data, name), leading + row.shape)
 
 
 def require_box(algo: str, env: Any) -> None:
@@ -281,6 +310,13 @@ def require_box(algo: str, env: Any) -> None:
             f"an algorithm for discrete actions, such as dqn; a Box of more axes can be flattened "
             f"by gymnasium.wrappers.TransformAction."
         )
+
+
+def require_flat(algo: str, env: Any) -> None:
+    """Refuse an environment whose actions are neither Discrete nor a Box of one axis."""
+    _require_spec(env)
+    if isinstance(env.action, Box):
+        require_box(algo, env)
 
 
 def require_discrete(algo: str, env: Any) -> None:
@@ -376,12 +412,26 @@ class OnPolicySchedule:
     num_envs: int = 1  # environments stepped side by side
     max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
     num_test_episodes: int = 0  # episodes of the deterministic policy after each epoch
+    continue_episodes: bool = True  # across epochs; --no-...: start anew, as Spinning Up does
 
     def __post_init__(self) -> None:
         """Check every field and how they fit together."""
         for name in ("steps", "steps_per_epoch", "num_envs"):
             checks.integer(name, getattr(self, name), 1)
         checks.integer("num_test_episodes", self.num_test_episodes, 0)
+        checks.boolean("continue_episodes", self.continue_episodes)
         if self.max_ep_len is not None:
             checks.integer("max_ep_len", self.max_ep_len, 1)
-        _check_divides(self, ("steps", "steps_per_epoch"), self.num_envs, "num_envs")
+        _check_divides(self, ("steps_per_epoch",), self.num_envs, "num_envs")
+        if self.steps % self.steps_per_epoch:
+            near = max(1, round(self.steps / self.steps_per_epoch)) * self.steps_per_epoch
+            raise ValueError(
+                f"steps must be a whole number of rollouts of steps_per_epoch = "
+                f"{self.steps_per_epoch}, got {self.steps}. The nearest that fits is {near}."
+            )
+
+    def resolve(self, ranks: int) -> OnPolicySchedule:
+        """Check that a rollout divides over ranks and environments."""
+        unit = ranks * self.num_envs
+        _check_divides(self, ("steps_per_epoch",), unit, "num_envs times ranks")
+        return self

@@ -4,7 +4,7 @@ import difflib
 import importlib
 from types import ModuleType
 
-NAMES = ("ddpg", "dqn", "sac", "td3")
+NAMES = ("ddpg", "dqn", "ppo", "reinforce", "sac", "td3", "trpo", "vpg")
 
 
 def load(name: str) -> ModuleType:

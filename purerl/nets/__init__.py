@@ -4,19 +4,25 @@ Default networks read flat observations; a user's own module takes the same inpu
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac
+    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            reinforce .. ppo, Box
+    actor(obs [B, *obs_shape]) -> logits [B, n]                          the same, Discrete
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac
     critic(obs [B, *obs_shape]) -> [B, n]                                dqn
+    critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
 """
 
-from purerl.nets import squashed
+from purerl.nets import categorical, gaussian, policies, squashed
 from purerl.nets.mlp import (
     ACTIVATIONS,
     INITIALIZERS,
     MLP,
+    CategoricalPolicy,
     DeterministicActor,
     DiscreteQFunction,
     GaussianActor,
+    GaussianPolicy,
     QFunction,
+    ValueFunction,
 )
 from purerl.nets.modules import (
     apply,
@@ -27,21 +33,30 @@ from purerl.nets.modules import (
     init_params,
     q_values,
 )
+from purerl.nets.policies import policy_network, policy_shape
 
 __all__ = [
     "ACTIVATIONS",
     "INITIALIZERS",
     "MLP",
+    "CategoricalPolicy",
     "DeterministicActor",
     "DiscreteQFunction",
     "GaussianActor",
+    "GaussianPolicy",
     "QFunction",
+    "ValueFunction",
     "apply",
     "apply_rows",
+    "categorical",
     "check_module",
     "check_style",
+    "gaussian",
     "init_ensemble",
     "init_params",
+    "policies",
+    "policy_network",
+    "policy_shape",
     "q_values",
     "squashed",
 ]

@@ -38,16 +38,19 @@ class MLP(nn.Module):
     sizes: tuple[int, ...]
     activation: str = "relu"
     initializer: str = "torch_uniform"
+    head_scale: float = 1.0  # of the last layer's first kernel
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Map `[..., I]` to `[..., sizes[-1]]`."""
         kernel_init, half_width = INITIALIZERS[self.initializer]
         for i, size in enumerate(self.sizes):
+            last = i + 1 == len(self.sizes)
             width = half_width(x.shape[-1])
             bias_init = _symmetric(width) if width else nn.initializers.zeros
-            x = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init)(x)
-            if i + 1 < len(self.sizes):
+            first = _scaled(kernel_init, self.head_scale) if last else kernel_init
+            x = nn.Dense(size, kernel_init=first, bias_init=bias_init)(x)
+            if not last:
                 x = ACTIVATIONS[self.activation](x)
         return x
 
@@ -81,6 +84,58 @@ class GaussianActor(nn.Module):
         mlp = MLP((*self.hidden, 2 * self.act_dim), self.activation, self.initializer)
         mean, log_std = jnp.split(mlp(obs.astype(jnp.float32)), 2, axis=-1)
         return mean, log_std
+
+
+class GaussianPolicy(nn.Module):
+    """Map observations `[B, O]` to mean and log standard deviation `[B, A]` of an action.
+
+    The log standard deviation is one trainable vector, the same for all observations; it starts
+    at -0.5, as Spinning Up's does.
+    """
+
+    act_dim: int
+    hidden: tuple[int, ...]
+    activation: str = "tanh"
+    initializer: str = "torch_uniform"
+    head_scale: float = 1.0  # of the last layer's first kernel
+
+    @nn.compact
+    def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return the mean, and the vector repeated for each observation."""
+        style = (self.activation, self.initializer, self.head_scale)
+        mean = MLP((*self.hidden, self.act_dim), *style)(obs.astype(jnp.float32))
+        log_std = self.param("log_std", nn.initializers.constant(-0.5), (self.act_dim,))
+        return mean, jnp.broadcast_to(log_std, mean.shape)
+
+
+class CategoricalPolicy(nn.Module):
+    """Map observations `[B, O]` to the logits `[B, n]` of all actions."""
+
+    number: int
+    hidden: tuple[int, ...]
+    activation: str = "tanh"
+    initializer: str = "torch_uniform"
+    head_scale: float = 1.0  # of the last layer's first kernel
+
+    @nn.compact
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        """Return one logit per action."""
+        style = (self.activation, self.initializer, self.head_scale)
+        return MLP((*self.hidden, self.number), *style)(obs.astype(jnp.float32))
+
+
+class ValueFunction(nn.Module):
+    """Map observations `[B, O]` to values `[B]`."""
+
+    hidden: tuple[int, ...]
+    activation: str = "tanh"
+    initializer: str = "torch_uniform"
+
+    @nn.compact
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        """Return the value, linear in the last layer and without a trailing axis."""
+        mlp = MLP((*self.hidden, 1), self.activation, self.initializer)
+        return mlp(obs.astype(jnp.float32))[..., 0]
 
 
 class DiscreteQFunction(nn.Module):
@@ -117,3 +172,9 @@ def _symmetric(width: float) -> Any:
         return jax.random.uniform(key, shape, dtype, -width, width)
 
     return init
+
+
+def _scaled(kernel_init: Any, scale: float) -> Any:
+    if scale == 1.0:
+        return kernel_init
+    return lambda key, shape, dtype=jnp.float32: scale * kernel_init(key, shape, dtype)

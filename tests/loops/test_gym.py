@@ -16,7 +16,9 @@ from gymnasium.vector import AutoresetMode
 from purerl import rng
 from purerl.algos import td3
 from purerl.buffers import replay
+from purerl.loops import carry as memory
 from purerl.loops import gym as loop
+from purerl.loops import offpolicy
 from purerl.loops.vector import EnvFault
 from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule, Transition
 from tests.loops import script
@@ -225,7 +227,7 @@ def test_updates_start_and_follow_as_the_schedule_says():
 
 def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     sizes = {"steps": 47, "steps_per_epoch": 20, "update_every": 6, "updates_per_burst": 2}
-    before = loop._compiled_burst()._cache_size()
+    before = offpolicy._compiled_burst()._cache_size()
     spec = td3.Spec(EnvSpec.of(script.Script()), hidden=(9,))
     carry, seen = start(script.own(1)[0], spec=spec, **sizes), []
     while carry.steps < 47:
@@ -234,7 +236,7 @@ def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     assert [s for s, _, _ in seen] == [6, 12, 18, 20, 24, 30, 36, 40, 42, 47]
     assert [u for _, u, _ in seen] == [0, 0, 2, 2, 4, 6, 8, 8, 10, 10]
     assert [s for s, _, r in seen if r] == [20, 40, 47]
-    assert loop._compiled_burst()._cache_size() - before == 2  # with and without updates
+    assert offpolicy._compiled_burst()._cache_size() - before == 2  # with and without updates
 
 
 def test_a_burst_is_add_then_sample_and_update_in_a_loop():
@@ -356,7 +358,9 @@ DIGEST = """
 import hashlib, sys, gymnasium, jax, numpy as np
 import purerl; purerl.setup(threads=1, cache=False)
 from purerl.algos import td3
+from purerl.loops import carry as memory
 from purerl.loops import gym as loop
+from purerl.loops import offpolicy
 from purerl.types import EnvSpec, OffPolicySchedule
 env_fn = lambda: gymnasium.make("Pendulum-v1")
 spec = td3.Spec(EnvSpec.of(env_fn()), hidden=(64, 64))
@@ -524,7 +528,7 @@ def test_discrete_actions_are_whole_numbers_of_the_space():
 
     spec = EnvSpec.of(Buttons())
     assert spec.action == Discrete(3, 5)
-    act = np.asarray(loop._random_act(spec, 300, np.zeros(4, np.uint32)))
+    act = np.asarray(offpolicy.random_act(spec, 300, np.zeros(4, np.uint32)))
     assert sorted(set(act.tolist())) == [5, 6, 7]
     envs = vector.make(Buttons, None, lambda i, n: 0)
     obs = envs.reset()
@@ -538,12 +542,12 @@ def test_discrete_actions_are_whole_numbers_of_the_space():
 def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     asked = []
     jit = jax.jit
-    monkeypatch.setattr(loop, "_FASTER", {"xla_no_such_option": 1} | loop._FASTER)
+    monkeypatch.setattr(memory, "_FASTER", {"xla_no_such_option": 1} | memory._FASTER)
     monkeypatch.setattr(jax, "jit", lambda *a, **kw: asked.append(kw) or jit(*a, **kw))
-    loop._compiled_burst.cache_clear()
-    loop._compiled_burst()
+    offpolicy._compiled_burst.cache_clear()
+    offpolicy._compiled_burst()
     assert "xla_no_such_option" not in asked[-1]["compiler_options"]
-    loop._compiled_burst.cache_clear()
+    offpolicy._compiled_burst.cache_clear()
 
 
 def test_one_environment_cannot_serve_twice():

@@ -1,0 +1,424 @@
+r"""PPO: many steps on one rollout, with a loss that gives nothing for leaving the old policy far.
+
+.. math::
+    r = \frac{\pi_\theta(a | s)}{\pi_{old}(a | s)}, \qquad
+    L(\theta) = -\mathbb{E}\,[w \min(r \hat A, \mathrm{clip}(r, 1 - \epsilon, 1 + \epsilon) \hat A)]
+        - c \, \mathbb{E}\,[H(\pi_\theta)]
+
+.. math::
+    L(\phi) = \mathbb{E}\,[w \, (V_\phi(s) - \hat R)^2]
+
+Reference: Schulman et al., 2017, https://arxiv.org/abs/1707.06347.
+
+Where this differs from the paper: Spinning Up's numbers are the default, full-batch steps of policy
+and value function, 80 each, and the policy's stop once it has moved further than 1.5 `target_kl`.
+The divergence is estimated by the non-negative :math:`\mathbb{E}\,[r - 1 - \log r]`, averaged over
+ranks and tested before each step. Advantages are standardised once per rollout, over the rows of
+all ranks. Policy and value function share no parameters and have optimisers of their own, so there
+is no weight between their losses, and each gradient is clipped by its own norm. The row weight w is
+1 everywhere.
+
+The options beyond Spinning Up are off by default: minibatches, entropy bonus, value and gradient
+clipping, advantages recomputed at each pass, learning rates that fall to zero, normalised
+observations, scaled rewards. The last two keep running statistics in `Params`: every rollout is
+read with those of the rollouts before it, and `update` takes it in as its last step; evaluation
+never changes them. With scaled rewards, values are in units of the scaled ones.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+
+from purerl import checks, mpi, nets, returns
+from purerl.nets import policies
+from purerl.types import EnvSpec, Metrics, OnPolicySchedule, PolicyBatch, Rollout, require_flat
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """Static settings of a PPO learner: hashable and compared by value.
+
+    `actor` and `critic` are Flax modules of your own, or None for an MLP:
+    `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
+    in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
+    """
+
+    env: EnvSpec
+    actor: Any = None
+    critic: Any = None
+    hidden: tuple[int, ...] = (64, 64)  # units of the hidden layers
+    activation: str = "tanh"  # of the hidden layers
+    initializer: str = "torch_uniform"  # of all layers
+    head_scale: float = 1.0  # factor on the first kernel of the policy's last layer
+    gamma: float = 0.99  # discount factor
+    lam: float = 0.97  # of the advantage estimates: 0 trusts the values, 1 the rewards
+    value_target: str = "mc"  # mc: bootstrapped reward-to-go, lambda: advantage plus value
+    clip_ratio: float = 0.2  # how far the probability ratio may leave 1 with profit
+    pi_lr: float = 3e-4  # learning rate of the policy
+    vf_lr: float = 1e-3  # learning rate of the value function
+    train_pi_iters: int = 80  # passes of the policy over the rollout
+    train_v_iters: int = 80  # passes of the value function over the rollout
+    target_kl: float | None = 0.01  # the policy stops beyond 1.5 times this; none: it never does
+    minibatch_size: int | None = None  # rows of a step, shuffled at each pass; none: all rows
+    ent_coef: float = 0.0  # weight of the entropy in the policy's loss
+    vf_clip: float | None = None  # bound of a value's change in its loss; none: no bound
+    max_grad_norm: float | None = None  # bound of each gradient's norm; none: no bound
+    adam_eps: float = 1e-8  # of both optimisers
+    lr_decay_updates: int | None = None  # updates until both rates are zero; none: constant
+    recompute_advantages: bool = False  # with the current values, at the start of each pass
+    normalise_obs: bool = False  # by running mean and deviation, clipped at 10
+    scale_rewards: bool = False  # by the running deviation of discounted returns, clipped at 10
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        require_flat("ppo", self.env)
+        nets.check_style(self)
+        for name in ("gamma", "lam"):
+            checks.real(name, getattr(self, name), 0.0, 1.0)
+        for name in ("pi_lr", "vf_lr", "clip_ratio", "head_scale", "adam_eps"):
+            checks.positive(name, getattr(self, name))
+        for name in ("target_kl", "vf_clip", "max_grad_norm"):
+            if getattr(self, name) is not None:
+                checks.positive(name, getattr(self, name))
+        for name in ("minibatch_size", "lr_decay_updates"):
+            if getattr(self, name) is not None:
+                checks.integer(name, getattr(self, name), 1)
+        checks.real("ent_coef", self.ent_coef)
+        checks.member("value_target", self.value_target, ("mc", "lambda"))
+        for name in ("train_pi_iters", "train_v_iters"):
+            checks.integer(name, getattr(self, name), 0)
+        for name in ("recompute_advantages", "normalise_obs", "scale_rewards"):
+            checks.boolean(name, getattr(self, name))
+        nets.check_module("actor", self.actor, self.env)
+        nets.check_module("critic", self.critic, self.env)
+        checks.hashable(self)
+
+
+SCHEDULE = OnPolicySchedule()
+NOISE_DRAWS = 0
+
+
+@struct.dataclass
+class Params:
+    """Every array the losses read; statistics receive no gradient."""
+
+    actor: Any
+    critic: Any
+    obs_stats: returns.Moments  # of observations, per element
+    ret_stats: returns.Moments  # of discounted sums of rewards
+    spec: Spec = struct.field(pytree_node=False)
+
+
+@struct.dataclass
+class State:
+    """What `update` carries from one call to the next."""
+
+    params: Params
+    opt_state: dict[str, optax.OptState]
+    step: jax.Array  # () int32, number of updates done
+
+
+def _networks(spec: Spec) -> tuple[Any, Any]:
+    critic = spec.critic or nets.ValueFunction(spec.hidden, spec.activation, spec.initializer)
+    return nets.policy_network(spec, spec.head_scale), critic
+
+
+def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    """Return the optimisers without their rates, which `update` lets fall."""
+    clip = optax.clip_by_global_norm(spec.max_grad_norm) if spec.max_grad_norm else optax.identity()
+    tx = optax.chain(clip, optax.scale_by_adam(eps=spec.adam_eps))
+    return {"actor": tx, "critic": tx}
+
+
+def init(key: jax.Array, spec: Spec) -> State:
+    """Make a fresh learner; its statistics change nothing until the first update.
+
+    Args:
+        key: typed key of all initial parameters.
+        spec: static settings.
+    """
+    checks.key("key", key)
+    key_actor, key_critic = jax.random.split(key)
+    actor, critic = _networks(spec)
+    obs = (jnp.zeros(spec.env.obs_shape),) if spec.normalise_obs else (spec.env.example().obs,)
+    pi = nets.init_params("actor", actor, key_actor, obs, nets.policy_shape(spec.env))
+    v = nets.init_params("critic", critic, key_critic, obs, ())
+    tx = _optimizers(spec)
+    opt_state = {"actor": tx["actor"].init(pi), "critic": tx["critic"].init(v)}
+    stats = returns.no_moments(spec.env.obs_shape), returns.no_moments(())
+    return State(Params(pi, v, *stats, spec), opt_state, jnp.zeros((), jnp.int32))
+
+
+@jax.jit
+def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
+    """Return actions drawn from the policy; those of a Box may leave it.
+
+    Args:
+        params: of the learner.
+        obs: `[..., *obs_shape]`.
+        key: of the draw.
+    """
+    checks.key("key", key)
+    return policies.sample(params.spec.env, _dist(params, obs), key)
+
+
+@jax.jit
+def policy(params: Params, obs: Any) -> jax.Array:
+    """Return the most likely actions for `obs` `[..., *obs_shape]`."""
+    return policies.mode(params.spec.env, _dist(params, obs))
+
+
+def _dist(params: Params, obs: Any) -> Any:
+    spec = params.spec
+    spec.env.check_obs(obs)
+    actor, _ = _networks(spec)
+    return nets.apply_rows(actor, params.actor, _seen(params, obs), spec.env.obs_shape)
+
+
+def _value(params: Params, obs: Any) -> jax.Array:
+    _, critic = _networks(params.spec)
+    obs_shape = params.spec.env.obs_shape
+    return nets.apply_rows(critic, params.critic, _seen(params, obs), obs_shape)
+
+
+def _seen(params: Params, obs: Any) -> Any:
+    """Return observations as the networks see them."""
+    return returns.scale(obs, params.obs_stats) if params.spec.normalise_obs else obs
+
+
+@jax.jit
+def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
+    r"""Turn transitions `[T, N, ...]` into what the losses need, `[T*N, ...]`.
+
+    .. math::
+        \delta_t = r_t + \gamma (1 - d_t) V(s_{t+1}) - V(s_t), \qquad
+        \hat A_t = \sum_l (\gamma \lambda)^l \delta_{t+l}
+
+    Advantages are standardised; values and log-probabilities are those of `params`.
+    """
+    spec = params.spec
+    spec.env.check_rollout(rollout)
+    adv, ret, val = _advantages(params, rollout)
+    logp = policies.log_prob(spec.env, _dist(params, rollout.obs), rollout.act)
+    weight = jnp.ones_like(adv)
+    batch = PolicyBatch(rollout.obs, rollout.act, adv, ret, logp, val, weight)
+    return batch.flatten()._replace(rollout=rollout)
+
+
+def _advantages(params: Params, rollout: Rollout) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return standardised advantages, value targets and values `[T, N]`."""
+    spec = params.spec
+    rew = rollout.rew
+    if spec.scale_rewards:
+        rew = returns.scale(rew, params.ret_stats, shift=False)
+    val, next_val = _value(params, jnp.stack([rollout.obs, rollout.next_obs]))  # [T, N]
+    ends = (rollout.terminated, rollout.truncated)
+    adv = returns.gae(rew, val, next_val, *ends, spec.gamma, spec.lam)
+    ret = adv + val
+    if spec.value_target == "mc":
+        ret = returns.reward_to_go(rew, next_val, *ends, spec.gamma)
+    return returns.standardise(adv, jnp.ones_like(adv)), ret, val
+
+
+def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
+    r"""Clipped surrogate loss, less the entropy bonus.
+
+    .. math::
+        L = -\mathbb{E}\,[w \min(r \hat A, \mathrm{clip}(r, 1 - \epsilon, 1 + \epsilon) \hat A)]
+            - c \, \mathbb{E}\,[w H(\pi_\theta)]
+
+    Args:
+        params: of the learner, with the static spec.
+        batch: obs `[B, *obs_shape]`, act, adv `[B]`, logp `[B]` and weight `[B]`, as `prepare`
+            gives them.
+
+    Returns:
+        The loss, and `loss_pi`, `kl` (estimated, of the old policy from this one), `entropy`,
+        `clip_frac` (part of the ratios outside of the clip range).
+    """
+    spec = params.spec
+    spec.env.check_policy_batch(batch)
+    dist = _dist(params, batch.obs)
+    log_ratio = policies.log_prob(spec.env, dist, batch.act) - batch.logp  # [B]
+    ratio = jnp.exp(log_ratio)
+    clipped = ratio.clip(1.0 - spec.clip_ratio, 1.0 + spec.clip_ratio)
+    surrogate = (batch.weight * jnp.minimum(ratio * batch.adv, clipped * batch.adv)).mean()
+    entropy = (batch.weight * policies.entropy(spec.env, dist)).mean()
+    value = -surrogate - spec.ent_coef * entropy
+    info = {
+        "loss_pi": value,
+        "kl": (batch.weight * (jnp.expm1(log_ratio) - log_ratio)).mean(),
+        "entropy": entropy,
+        "clip_frac": (batch.weight * (jnp.abs(ratio - 1.0) > spec.clip_ratio)).mean(),
+    }
+    return value, info
+
+
+def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
+    r"""Squared error of the values.
+
+    .. math::
+        L = \mathbb{E}\,[w \max((V_\phi(s) - \hat R)^2, (V_{clip}(s) - \hat R)^2)], \qquad
+        V_{clip} = V_{old} + \mathrm{clip}(V_\phi - V_{old}, -c, c);
+
+    without `vf_clip` the maximum is that of its first argument alone.
+
+    Returns:
+        The loss, and `loss_v`, `val` (mean of the values).
+    """
+    spec = params.spec
+    spec.env.check_policy_batch(batch)
+    v = _value(params, batch.obs)  # [B]
+    error = jnp.square(v - batch.ret)
+    if spec.vf_clip is not None:
+        near = batch.val + (v - batch.val).clip(-spec.vf_clip, spec.vf_clip)
+        error = jnp.maximum(error, jnp.square(near - batch.ret))
+    value = (batch.weight * error).mean()
+    return value, {"loss_v": value, "val": v.mean()}
+
+
+def loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
+    """Return the sum of the actor and critic losses; their gradients do not overlap."""
+    value_pi, info_pi = actor_loss(params, batch)
+    value_v, info_v = critic_loss(params, batch)
+    return value_pi + value_v, info_pi | info_v
+
+
+@jax.jit
+def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
+    """Do `train_pi_iters` passes of the policy and `train_v_iters` of the value function.
+
+    The two take turns, pass by pass. The policy stops for good before the first step at which it
+    has moved too far; the value function goes on. Under `vmap` a stopped policy costs as much as
+    one that moves.
+
+    Args:
+        state: of the learner; unchanged and still usable afterwards.
+        batch: as `prepare` gives it; with a key for minibatches.
+
+    Returns:
+        The new state; the metrics of the losses before it, except `kl` and `clip_frac`, which are
+        those of the last policy tested; the changes `delta_loss_pi` and `delta_loss_v`; and
+        `stop_iter`, the steps of the policy.
+    """
+    params, spec = state.params, state.params.spec
+    _check_options(spec, batch)
+    rates = _rates(spec, state.step)
+    tx = _optimizers(spec)
+
+    def step_actor(carry: Any, rows: PolicyBatch) -> tuple[Any, None]:
+        params, opt, steps, going, _ = carry
+        grads, info = jax.grad(actor_loss, has_aux=True)(params, rows)
+        if spec.target_kl is not None:
+            going &= mpi.pmean(info["kl"]) <= 1.5 * spec.target_kl
+        move, new_opt = tx["actor"].update(mpi.pmean(grads.actor), opt)
+        actor = _moved(params.actor, move, rates["actor"])
+        new = (dataclasses.replace(params, actor=actor), new_opt, steps + 1)
+        kept = jax.tree.map(lambda a, b: jnp.where(going, a, b), new, (params, opt, steps))
+        return (*kept, going, {name: info[name] for name in ("kl", "clip_frac")}), None
+
+    def step_critic(carry: Any, rows: PolicyBatch) -> tuple[Any, None]:
+        params, opt = carry
+        grads = jax.grad(critic_loss, has_aux=True)(params, rows)[0]
+        move, opt = tx["critic"].update(mpi.pmean(grads.critic), opt)
+        critic = _moved(params.critic, move, rates["critic"])
+        return (dataclasses.replace(params, critic=critic), opt), None
+
+    def unfinished(carry: Any) -> jax.Array:
+        i, _, _, (_, going, _) = carry
+        return (i < spec.train_v_iters) | (going & (i < spec.train_pi_iters))
+
+    def one_pass(carry: Any) -> Any:
+        i, params, opt, (steps, going, tested) = carry
+        rows = batch
+        if spec.recompute_advantages:
+            adv, ret, _ = _advantages(params, batch.rollout)
+            rows = batch._replace(adv=adv.reshape(-1), ret=ret.reshape(-1))
+        rows = rows._replace(key=None, rollout=None)
+
+        def learn(step: Any, carry: Any, name: int) -> Any:
+            if spec.minibatch_size is None:
+                return step(carry, rows)[0]
+            return jax.lax.scan(step, carry, _minibatches(rows, spec, batch.key, i, name))[0]
+
+        going_on = going & (i < spec.train_pi_iters)
+        before = (params, opt["actor"], steps, going, tested)
+        params, opt_actor, *progress = jax.lax.cond(
+            going_on, lambda c: learn(step_actor, c, 0), lambda c: c, before
+        )
+        params, opt_critic = jax.lax.cond(
+            i < spec.train_v_iters,
+            lambda c: learn(step_critic, c, 1),
+            lambda c: c,
+            (params, opt["critic"]),
+        )
+        return i + 1, params, {"actor": opt_actor, "critic": opt_critic}, tuple(progress)
+
+    zero = jnp.float32(0.0)
+    progress = (zero, jnp.bool_(True), {"kl": zero, "clip_frac": zero})
+    carry = (jnp.int32(0), params, state.opt_state, progress)
+    _, params, opt_state, (steps, _, tested) = jax.lax.while_loop(unfinished, one_pass, carry)
+    before, after = loss(state.params, batch)[1], loss(params, batch)[1]
+    changes = {f"delta_{name}": after[name] - before[name] for name in ("loss_pi", "loss_v")}
+    info = before | changes | tested | {"stop_iter": steps}
+    return State(_refreshed(params, batch), opt_state, state.step + 1), info
+
+
+def _minibatches(rows: PolicyBatch, spec: Spec, key: Any, i: jax.Array, name: int) -> PolicyBatch:
+    """Shuffle the rows for pass `i` and cut them into minibatches along a new first axis."""
+    order = jax.random.permutation(jax.random.fold_in(key, 2 * i + name), rows.adv.shape[0])
+    order = order.reshape(-1, spec.minibatch_size)
+    return jax.tree.map(lambda x: x[order], rows)
+
+
+def _rates(spec: Spec, step: jax.Array) -> dict[str, jax.Array]:
+    """Return the learning rates of update number `step`: constant, or falling to zero."""
+    left = jnp.float32(1.0)
+    if spec.lr_decay_updates is not None:
+        left = jnp.maximum(1.0 - step / spec.lr_decay_updates, 0.0)
+    return {"actor": spec.pi_lr * left, "critic": spec.vf_lr * left}
+
+
+def _moved(tree: Any, move: Any, rate: jax.Array) -> Any:
+    return jax.tree.map(lambda x, m: x - rate * m, tree, move)
+
+
+def _refreshed(params: Params, batch: PolicyBatch) -> Params:
+    """Take the rollout into the running statistics."""
+    spec = params.spec
+    if spec.normalise_obs:
+        obs = jnp.asarray(batch.obs, jnp.float32)
+        params = dataclasses.replace(params, obs_stats=returns.merge(params.obs_stats, obs))
+    if spec.scale_rewards:
+        rollout = batch.rollout
+        ends = (rollout.terminated, rollout.truncated)
+        sums = returns.forward_sum(rollout.rew, *ends, spec.gamma).reshape(-1)
+        params = dataclasses.replace(params, ret_stats=returns.merge(params.ret_stats, sums))
+    return params
+
+
+def _check_options(spec: Spec, batch: PolicyBatch) -> None:
+    """Refuse a batch that lacks what the options need."""
+    spec.env.check_policy_batch(batch)
+    rows, size = batch.adv.shape[0], spec.minibatch_size
+    if size is not None:
+        if rows % size:
+            raise ValueError(
+                f"minibatch_size must divide the {rows} rows of a rollout, got {size}. Change it "
+                f"or steps_per_epoch."
+            )
+        if batch.key is None:
+            raise ValueError(
+                "minibatches are shuffled with batch.key, got None. By hand: "
+                "prepare(params, rollout)._replace(key=jax.random.key(0))."
+            )
+        checks.key("batch.key", batch.key)
+    if (spec.recompute_advantages or spec.scale_rewards) and batch.rollout is None:
+        raise ValueError(
+            "recompute_advantages and scale_rewards need the transitions in batch.rollout, where "
+            "prepare puts them, got None."
+        )

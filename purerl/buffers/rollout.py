@@ -1,0 +1,87 @@
+"""What a policy collects between two updates: an immutable block `[T, N]` of any pytree.
+
+For loops of one's own, in Python or inside `jax.lax.scan`: `add` writes one step of all N
+environments. A caller that jits `add` should donate the block, since each step copies it otherwise.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from purerl import checks
+from purerl.types import Rollout, Transition
+
+
+@struct.dataclass
+class Block:
+    """State of a block: rows `[T, N, ...]`, and how many of the T steps are there."""
+
+    data: Any
+    stored: jax.Array  # () int32
+
+
+def init(example: Any, length: int, num_envs: int) -> Block:
+    """Allocate an empty block for `length` steps of `num_envs` environments.
+
+    Args:
+        example: one row as a pytree of arrays; dtypes are kept (64-bit ones become 32-bit).
+        length: number of steps T.
+        num_envs: number of environments N.
+
+    Example:
+        >>> block = init({"x": np.zeros(3, np.uint8)}, length=4, num_envs=2)
+        >>> block.data["x"].shape
+        (4, 2, 3)
+    """
+    checks.integer("length", length, 1)
+    checks.integer("num_envs", num_envs, 1)
+    if not jax.tree.leaves(example):
+        raise ValueError(f"example must hold at least one array, got {example!r}.")
+    shape = (length, num_envs)
+    data = jax.tree.map(lambda x: jnp.zeros((*shape, *np.shape(x)), jnp.result_type(x)), example)
+    return Block(data, jnp.zeros((), jnp.int32))
+
+
+def add(block: Block, rows: Any) -> Block:
+    """Write the next step: rows `[N, ...]` in the structure and dtypes of the example.
+
+    Outside jit a full block is refused; inside, where that is not known, the step is dropped.
+    """
+    want: Any = jax.tree.structure(block.data)
+    got: Any = jax.tree.structure(rows)
+    if want != got:
+        raise ValueError(f"rows must have the structure of the example, {want}, got {got}.")
+    pairs = zip(jax.tree.leaves_with_path(block.data), jax.tree.leaves(rows), strict=True)
+    for (path, stored), new in pairs:
+        dtype = jnp.result_type(new)
+        if np.shape(new) != stored.shape[1:] or dtype != stored.dtype:
+            raise ValueError(
+                f"rows{jax.tree_util.keystr(path)} must be {stored.dtype} of shape "
+                f"{stored.shape[1:]}, got {dtype} of shape {np.shape(new)}."
+            )
+    length = _length(block)
+    if not isinstance(block.stored, jax.core.Tracer) and int(block.stored) >= length:
+        raise ValueError(f"the block is full: all {length} steps are there; start a new one.")
+    data = jax.tree.map(
+        lambda old, new: old.at[block.stored].set(new, mode="drop"), block.data, rows
+    )
+    return dataclasses.replace(block, data=data, stored=jnp.minimum(block.stored + 1, length))
+
+
+def get(block: Block) -> Any:
+    """Return all steps `[T, N, ...]`: a `Rollout` for stored `Transition`s, else as stored.
+
+    Outside jit a block that is not full is refused.
+    """
+    if not isinstance(block.stored, jax.core.Tracer) and int(block.stored) < _length(block):
+        raise ValueError(f"the block holds {int(block.stored)} of {_length(block)} steps.")
+    data = block.data
+    return Rollout(*data) if isinstance(data, Transition) else data
+
+
+def _length(block: Block) -> int:
+    return int(jax.tree.leaves(block.data)[0].shape[0])

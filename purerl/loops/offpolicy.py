@@ -1,0 +1,175 @@
+"""Off-policy: one block of transitions into the replay memory, then one burst of updates."""
+
+import dataclasses
+import functools
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl import rng
+from purerl.buffers import replay
+from purerl.loops import carry as memory
+from purerl.loops.carry import Carry
+from purerl.types import Box, EnvSpec, OffPolicySchedule, Transition
+
+
+def advance(carry: Carry) -> Carry:
+    """Collect transitions up to the next border, learn if a burst is due there.
+
+    Borders are the multiples of `update_every`, the ends of epochs and the end of the run.
+    """
+    schedule = carry.schedule
+    assert isinstance(schedule, OffPolicySchedule)
+    assert schedule.update_every
+    assert schedule.updates_per_burst
+    every, epoch = schedule.update_every, schedule.steps_per_epoch
+    border = min(carry.steps - carry.steps % n + n for n in (every, epoch))
+    border = min(border, schedule.steps)
+    carry, block, count = collect(carry, (border - carry.steps) // carry.ranks)
+    due = border % every == 0 and border >= schedule.update_after
+    number = schedule.updates_per_burst if due else 0
+    assert carry.buffer
+    learner, buffer, sums, finite = burst(
+        carry.algo,
+        number,
+        schedule.batch_size,
+        carry.learner,
+        carry.buffer,
+        carry.sums,
+        block,
+        count,
+        memory.words(carry, carry.updates),
+    )
+    carry = dataclasses.replace(carry, learner=learner, buffer=buffer, sums=sums, steps=border)
+    memory.check_learner(carry, number, finite)
+    return dataclasses.replace(carry, updates=carry.updates + number)
+
+
+def burst(
+    algo: ModuleType,
+    updates: int,
+    batch_size: int,
+    learner: Any,
+    buffer: replay.Replay,
+    sums: jax.Array,
+    block: Transition,
+    count: Any,
+    words: Any,
+) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
+    """Store a block, then sample and update `updates` times: the hot path, one compiled program.
+
+    The same as `add` and then `sample` and `update` in a loop with the keys
+    `split(stream(seed, rank, "sample", updates done before), updates)`; indices, rows and noise
+    of all batches are drawn before the loop.
+
+    Returns:
+        Learner, buffer and sums, all donated, and whether all parameters and metrics are finite.
+    """
+    static = (algo, updates, batch_size)
+    result: tuple[Any, replay.Replay, jax.Array, jax.Array] = _compiled_burst()(
+        *static, learner, buffer, sums, block, count, words
+    )
+    return result
+
+
+@functools.cache
+def _compiled_burst() -> Any:
+    return memory.faster(static_argnums=(0, 1, 2), donate_argnums=(3, 4, 5))(_burst)
+
+
+def _burst(
+    algo: ModuleType,
+    updates: int,
+    batch_size: int,
+    learner: Any,
+    buffer: replay.Replay,
+    sums: jax.Array,
+    block: Transition,
+    count: jax.Array,
+    words: jax.Array,
+) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
+    buffer = replay.add(buffer, block, count)
+    if updates:
+        keys = jax.random.split(rng.stream(words[0], words[1], "sample", words[2:]), updates)
+        batches = jax.vmap(functools.partial(_batch, algo, learner, buffer, batch_size))(keys)
+        learner, info = jax.lax.scan(algo.update, learner, batches)
+        sums = sums + jnp.stack([info[name].sum() for name in sorted(info)])
+    return learner, buffer, sums, memory.all_finite((learner.params, sums))
+
+
+def _batch(
+    algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int, key: jax.Array
+) -> Any:
+    batch = replay.sample(buffer, key, batch_size)
+    if not algo.NOISE_DRAWS:
+        return batch
+    dim = learner.params.spec.env.act_dim
+    return batch._replace(noise=rng.noise(batch, algo.NOISE_DRAWS, dim))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=memory.ONCE)
+def init(algo: ModuleType, spec: Any, capacity: int, words: jax.Array) -> tuple[Any, Any]:
+    """Make a learner and an empty replay memory: one program."""
+    learner = algo.init(rng.stream(words[0], words[1], "init"), spec)
+    return learner, replay.init(spec.env.example(), capacity)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def random_act(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
+    """Draw uniform actions `[number, ...]` in the environment's units."""
+    key = rng.stream(words[0], words[1], "start", words[2:])
+    if isinstance(env.action, Box):
+        shape = (number, *(env.action.shape or ()))
+        return env.from_unit(jax.random.uniform(key, shape, minval=-1.0, maxval=1.0))
+    start = env.action.start
+    return start + jax.random.randint(key, (number,), 0, env.action.n)
+
+
+def metric_names(
+    algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int
+) -> tuple[str, ...]:
+    """Return the names of what `update` reports, in the order of the sums."""
+
+    def metrics(learner: Any, buffer: replay.Replay) -> Any:
+        batch = _batch(algo, learner, buffer, batch_size, jax.random.key(0))
+        return algo.update(learner, batch)[1]
+
+    return tuple(sorted(jax.eval_shape(metrics, learner, buffer)))
+
+
+def collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:
+    """Step the environments until `needed` rows are there: a block of fixed size, and a count."""
+    schedule, envs = carry.schedule, carry.envs
+    assert isinstance(schedule, OffPolicySchedule)
+    assert schedule.update_every
+    size, number = schedule.update_every // carry.ranks, schedule.num_envs
+    stage = memory.rows(envs.spec.example(), size + number)
+    who = np.empty(size + number, np.int64)  # environment of each row, for messages
+    kept = filled = len(carry.surplus.rew)
+    for rows, old in zip(stage, carry.surplus, strict=True):
+        rows[:filled] = old
+    everyone, episodes = np.arange(number), memory.Episodes(carry)
+    obs, calls, params = carry.obs, carry.calls, carry.learner.params
+    while filled < needed:
+        words = memory.words(carry, calls)
+        if carry.steps + filled * carry.ranks < schedule.start_steps:
+            act = random_act(envs.spec, number, words)
+        else:
+            act = memory.act(carry.algo, params, obs, words)
+        step = envs.step(obs, np.asarray(act))
+        obs, calls = step.obs, calls + 1
+        episodes.add(step)
+        real = slice(None) if step.valid.all() else step.valid
+        end = filled + int(step.valid.sum())
+        who[filled:end] = everyone[real]
+        for rows, new in zip(stage, step.rows, strict=True):
+            rows[filled:end] = new[real]
+        filled = end
+    fresh = Transition(*(rows[kept:filled] for rows in stage))
+    memory.check_rows(fresh, who[kept:filled], carry.steps + kept)
+    surplus = Transition(*(rows[needed:filled].copy() for rows in stage))
+    carry = dataclasses.replace(carry, obs=obs, calls=calls, surplus=surplus, **episodes.fields())
+    return carry, Transition(*(rows[:size] for rows in stage)), np.int32(needed)

@@ -1,0 +1,105 @@
+"""On-policy: one rollout of all environments, then one update on it."""
+
+import dataclasses
+import functools
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl import rng
+from purerl.loops import carry as memory
+from purerl.loops.carry import Carry
+from purerl.types import OnPolicySchedule, Rollout, Transition
+
+
+def advance(carry: Carry) -> Carry:
+    """Collect one rollout and learn from it."""
+    schedule = carry.schedule
+    assert isinstance(schedule, OnPolicySchedule)
+    carry, rollout = collect(carry, schedule.steps_per_epoch // carry.ranks // schedule.num_envs)
+    words = memory.words(carry, carry.updates)
+    learner, sums, finite = learn(carry.algo, carry.learner, rollout, words)
+    steps = carry.steps + schedule.steps_per_epoch
+    carry = dataclasses.replace(carry, learner=learner, sums=sums, steps=steps)
+    memory.check_learner(carry, 1, finite)
+    return dataclasses.replace(carry, updates=carry.updates + 1)
+
+
+def learn(
+    algo: ModuleType, learner: Any, rollout: Rollout, words: Any
+) -> tuple[Any, jax.Array, jax.Array]:
+    """Prepare a rollout and update on it, one compiled program.
+
+    The same as `prepare` and `update` with the key `stream(seed, rank, "update", updates before)`.
+
+    Returns:
+        The learner, donated; the metrics in the order of their names; whether all is finite.
+    """
+    result: tuple[Any, jax.Array, jax.Array] = _compiled_learn()(algo, learner, rollout, words)
+    return result
+
+
+@functools.cache
+def _compiled_learn() -> Any:
+    return memory.faster(static_argnums=0, donate_argnums=1)(_learn)
+
+
+def _learn(
+    algo: ModuleType, learner: Any, rollout: Rollout, words: jax.Array
+) -> tuple[Any, jax.Array, jax.Array]:
+    batch = algo.prepare(learner.params, rollout)
+    key = rng.stream(words[0], words[1], "update", words[2:])
+    learner, info = algo.update(learner, batch._replace(key=key))
+    sums = jnp.stack([info[name] for name in sorted(info)])
+    return learner, sums, memory.all_finite((learner.params, sums))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=memory.ONCE)
+def init(algo: ModuleType, spec: Any, words: jax.Array) -> Any:
+    """Make a learner: one program."""
+    return algo.init(rng.stream(words[0], words[1], "init"), spec)
+
+
+def metric_names(algo: ModuleType, learner: Any, length: int, number: int) -> tuple[str, ...]:
+    """Return the names of what `update` reports; refuses a rollout that does not suit it."""
+
+    def metrics(learner: Any, rollout: Rollout) -> Any:
+        batch = algo.prepare(learner.params, rollout)
+        return algo.update(learner, batch._replace(key=jax.random.key(0)))[1]
+
+    rollout = Rollout(*memory.rows(learner.params.spec.env.example(), length, number))
+    return tuple(sorted(jax.eval_shape(metrics, learner, rollout)))
+
+
+def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
+    """Step the environments until `length` rows of each are there.
+
+    A vector environment that resets itself with a step of its own fills its columns unevenly; what
+    the others do while the last one fills is stepped, counted in its episode, and not learned from.
+    """
+    schedule, envs = carry.schedule, carry.envs
+    assert isinstance(schedule, OnPolicySchedule)
+    number = schedule.num_envs
+    stage = memory.rows(envs.spec.example(), length, number)
+    everyone, episodes = np.arange(number), memory.Episodes(carry)
+    filled = np.zeros(number, np.int64)  # rows of each environment
+    obs, calls, params = carry.obs, carry.calls, carry.learner.params
+    while filled.min() < length:
+        act = memory.act(carry.algo, params, obs, memory.words(carry, calls))
+        step = envs.step(obs, np.asarray(act))
+        obs, calls = step.obs, calls + 1
+        episodes.add(step)
+        real = everyone[step.valid & (filled < length)]
+        for rows, new in zip(stage, step.rows, strict=True):
+            rows[filled[real], real] = new[real]
+        filled[real] += 1
+    flat = Transition(*(rows.reshape(-1, *rows.shape[2:]) for rows in stage))
+    memory.check_rows(flat, np.tile(everyone, length), carry.steps)
+    if not schedule.continue_episodes:
+        obs = envs.reset()
+        episodes.drop()
+    carry = dataclasses.replace(carry, obs=obs, calls=calls, **episodes.fields())
+    return carry, Rollout(*stage)

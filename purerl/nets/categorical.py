@@ -1,0 +1,35 @@
+r"""The categorical distribution over n actions 0, ..., n - 1, as pure functions of its logits.
+
+All functions broadcast over leading axes; the last axis of `logits` is that of the actions.
+"""
+
+import jax
+import jax.numpy as jnp
+
+
+def sample(logits: jax.Array, key: jax.Array) -> jax.Array:
+    """Draw actions `[...]` from `softmax(logits)`."""
+    return jax.random.categorical(key, logits).astype(jnp.int32)
+
+
+def mode(logits: jax.Array) -> jax.Array:
+    """Return the most likely actions `[...]`."""
+    return logits.argmax(axis=-1).astype(jnp.int32)
+
+
+def log_prob(logits: jax.Array, act: jax.Array) -> jax.Array:
+    r"""Return :math:`\log \pi(a) = l_a - \log \sum_b e^{l_b}` of actions `[...]`."""
+    logp = jax.nn.log_softmax(logits)
+    return jnp.take_along_axis(logp, act[..., None].astype(jnp.int32), axis=-1)[..., 0]
+
+
+def entropy(logits: jax.Array) -> jax.Array:
+    r"""Return :math:`-\sum_a \pi(a) \log \pi(a)`."""
+    logp = jax.nn.log_softmax(logits)
+    return -(jnp.exp(logp) * logp).sum(axis=-1)
+
+
+def kl(old: jax.Array, new: jax.Array) -> jax.Array:
+    r"""Return :math:`KL(old \| new) = \sum_a \pi_{old}(a) \log(\pi_{old}(a) / \pi_{new}(a))`."""
+    logp, logq = jax.nn.log_softmax(old), jax.nn.log_softmax(new)
+    return (jnp.exp(logp) * (logp - logq)).sum(axis=-1)

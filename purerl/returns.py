@@ -1,0 +1,291 @@
+r"""Returns, advantages and running statistics: pure functions on arrays `[T]` or `[T, N]`.
+
+Time is the first axis. `terminated` says that no value follows a step, `truncated` that its
+episode was cut there; the last row is a cut as well, whatever its flags. `next_val` holds the value
+of every step's true successor, so a cut bootstraps from the state it happened in. `gamma` is a
+number or one number per step. All of it is a linear recursion backwards in time,
+
+.. math::
+    x_t = b_t + w_t \, x_{t+1}, \qquad x_T = 0,
+
+with weights :math:`w_t` that are zero where an episode ends.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl import checks, mpi
+
+
+def reward_to_go(rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
+    r"""Discounted sum of the rewards from each step on, bootstrapped where the episode is cut.
+
+    .. math::
+        R_t = r_t + \gamma \begin{cases} 0 & \text{terminated} \\
+            V(s_{t+1}) & \text{cut} \\ R_{t+1} & \text{otherwise} \end{cases}
+
+    Example:
+        >>> no, yes = jnp.zeros(3), jnp.array([0.0, 0.0, 1.0])
+        >>> reward_to_go(jnp.array([1.0, 2.0, 3.0]), no, yes, no, 0.9).round(2).tolist()
+        [5.230000019073486, 4.699999809265137, 3.0]
+    """
+    return lambda_returns(rew, next_val, terminated, truncated, gamma, 1.0)
+
+
+def lambda_returns(
+    rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, lam: float
+) -> jax.Array:
+    r"""Mix of bootstrapped returns of all lengths.
+
+    .. math::
+        G_t = r_t + \gamma (1 - d_t) \, [(1 - \lambda_t) V(s_{t+1}) + \lambda_t G_{t+1}],
+
+    with :math:`\lambda_t = \lambda` inside an episode and 0 where it is cut.
+    """
+    _check(rew=rew, next_val=next_val, terminated=terminated, truncated=truncated)
+    discount = gamma * (1.0 - terminated)
+    mix = lam * _goes_on(terminated, truncated)
+    return _backward(rew + discount * (1.0 - mix) * next_val, discount * mix)
+
+
+def gae(
+    rew: Any, val: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, lam: float
+) -> jax.Array:
+    r"""Generalized advantage estimates (Schulman et al., 2016, https://arxiv.org/abs/1506.02438).
+
+    .. math::
+        \delta_t = r_t + \gamma (1 - d_t) V(s_{t+1}) - V(s_t), \qquad
+        A_t = \delta_t + \gamma \lambda A_{t+1},
+
+    where the sum stops at the end of each episode.
+    """
+    _check(rew=rew, val=val, next_val=next_val, terminated=terminated, truncated=truncated)
+    delta = rew + gamma * (1.0 - terminated) * next_val - val
+    return _backward(delta, gamma * lam * _goes_on(terminated, truncated))
+
+
+def n_step_returns(
+    rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, n: int
+) -> jax.Array:
+    r"""Sum of at most `n` rewards, bootstrapped after the last of them unless it was terminal.
+
+    .. math::
+        G_t = \sum_{k < m} \gamma^k r_{t+k} + \gamma^m (1 - d_{t+m-1}) V(s_{t+m}),
+
+    with :math:`m = n`, or fewer where the episode or the rollout ends before.
+    """
+    checks.integer("n", n, 1)
+    _check(rew=rew, next_val=next_val, terminated=terminated, truncated=truncated)
+    discount = gamma * (1.0 - terminated)
+    goes_on = _goes_on(terminated, truncated)
+    ret = one = rew + discount * next_val
+    for _ in range(n - 1):
+        later = jnp.concatenate([ret[1:], ret[-1:]])  # of one step later; the last is never used
+        ret = jnp.where(goes_on, rew + discount * later, one)
+    return ret
+
+
+def episode_return(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
+    """Discounted return of the whole episode that a step belongs to, as far as it is in the rows.
+
+    Example:
+        >>> end = jnp.array([0.0, 1.0, 0.0])
+        >>> episode_return(jnp.array([1.0, 2.0, 4.0]), end, 0 * end, 0.5).tolist()
+        [2.0, 2.0, 4.0]
+    """
+    _check(rew=rew, terminated=terminated, truncated=truncated)
+    to_go = reward_to_go(rew, jnp.zeros_like(rew), terminated, truncated, gamma)
+    first = jnp.concatenate([jnp.ones_like(to_go[:1]), _ends(terminated, truncated)[:-1]])
+
+    def hold(held: jax.Array, row: Any) -> tuple[jax.Array, jax.Array]:
+        held = jnp.where(row[0], row[1], held)
+        return held, held
+
+    return jax.lax.scan(hold, jnp.zeros_like(to_go[0]), (first, to_go))[1]
+
+
+def vtrace(
+    rew: Any,
+    val: Any,
+    next_val: Any,
+    terminated: Any,
+    truncated: Any,
+    rho: Any,
+    gamma: Any,
+    lam: float = 1.0,
+    clip_rho: float = 1.0,
+    clip_c: float = 1.0,
+) -> tuple[jax.Array, jax.Array]:
+    r"""V-trace targets of off-policy data (Espeholt et al., 2018, https://arxiv.org/abs/1802.01561).
+
+    .. math::
+        \delta_t = \bar\rho_t (r_t + \gamma (1 - d_t) V(s_{t+1}) - V(s_t)), \qquad
+        v_t = V(s_t) + \delta_t + \gamma c_t (v_{t+1} - V(s_{t+1})),
+
+    with :math:`\bar\rho_t = \min(\bar\rho, \rho_t)` and :math:`c_t = \lambda \min(\bar c, \rho_t)`.
+
+    Args:
+        rew: rewards; `val`, `next_val`: values of each state and its successor.
+        val: as above.
+        next_val: as above.
+        terminated: no value follows.
+        truncated: the episode was cut.
+        rho: probability of the action under the policy over that under the behaviour.
+        gamma: discount.
+        lam: weight of the traces.
+        clip_rho: bound of the ratio in the errors: which policy's value is estimated.
+        clip_c: bound of the ratio in the traces: how far errors travel.
+
+    Returns:
+        The targets, and the advantages :math:`\bar\rho_t (r_t + \gamma v_{t+1} - V(s_t))`.
+    """
+    _check(rew=rew, val=val, next_val=next_val, rho=rho, terminated=terminated, truncated=truncated)
+    discount, goes_on = gamma * (1.0 - terminated), _goes_on(terminated, truncated)
+    bounded = jnp.minimum(clip_rho, rho)
+    delta = bounded * (rew + discount * next_val - val)
+    error = _backward(delta, discount * goes_on * lam * jnp.minimum(clip_c, rho))
+    later = next_val + goes_on * jnp.concatenate([error[1:], error[-1:]])
+    return val + error, bounded * (rew + discount * later - val)
+
+
+def retrace(
+    rew: Any,
+    q: Any,
+    next_val: Any,
+    terminated: Any,
+    truncated: Any,
+    rho: Any,
+    gamma: Any,
+    lam: float = 1.0,
+) -> jax.Array:
+    r"""Retrace targets of action values (Munos et al., 2016, https://arxiv.org/abs/1606.02647).
+
+    .. math::
+        Q^{ret}_t = r_t + \gamma (1 - d_t) \,
+            [V(s_{t+1}) + \lambda \min(1, \rho_{t+1}) (Q^{ret}_{t+1} - Q(s_{t+1}, a_{t+1}))],
+
+    without the last term where the episode is cut.
+
+    Args:
+        rew: rewards.
+        q: values of the actions taken.
+        next_val: expected values of the successors under the policy.
+        terminated: no value follows.
+        truncated: the episode was cut.
+        rho: probability of the action under the policy over that under the behaviour.
+        gamma: discount.
+        lam: weight of the traces.
+    """
+    _check(rew=rew, q=q, next_val=next_val, rho=rho, terminated=terminated, truncated=truncated)
+    trace = lam * jnp.minimum(1.0, rho)
+    trace = jnp.concatenate([trace[1:], trace[-1:]]) * _goes_on(terminated, truncated)
+    later = jnp.concatenate([jnp.asarray(q)[1:], jnp.asarray(q)[-1:]])
+    discount = gamma * (1.0 - terminated)
+    return _backward(rew + discount * (next_val - trace * later), discount * trace)
+
+
+def forward_sum(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
+    r"""Discounted sum of the rewards up to each step, starting anew with each episode.
+
+    .. math::
+        S_t = r_t + \gamma \, (1 - e_{t-1}) \, S_{t-1}
+    """
+    _check(rew=rew, terminated=terminated, truncated=truncated)
+    before = jnp.concatenate([jnp.ones_like(rew[:1]), _ends(terminated, truncated)[:-1]])
+    weight = gamma * (1.0 - before)
+    return _backward(jnp.asarray(rew)[::-1], weight[::-1])[::-1]
+
+
+def standardise(x: jax.Array, weight: jax.Array) -> jax.Array:
+    """Shift and scale to mean 0 and standard deviation 1 over the rows of all ranks.
+
+    Args:
+        x: numbers.
+        weight: of each, 0 for those that must not count; all zero leaves everything at 0.
+    """
+    total = jnp.maximum(mpi.psum(weight.sum()), 1e-8)
+    mean = mpi.psum((weight * x).sum()) / total
+    std = jnp.sqrt(mpi.psum((weight * jnp.square(x - mean)).sum()) / total)
+    return (x - mean) / (std + 1e-8)
+
+
+def mean_one(weight: jax.Array) -> jax.Array:
+    """Scale weights to mean 1 over the rows of all ranks; weights that are all zero stay so."""
+    mean = mpi.pmean(weight.mean())
+    return weight / jnp.where(mean > 0, mean, 1.0)
+
+
+class Moments(NamedTuple):
+    """Mean and population variance of all rows seen, per element, and how many they were."""
+
+    mean: jax.Array
+    var: jax.Array
+    rows: jax.Array
+
+
+def no_moments(shape: tuple[int, ...]) -> Moments:
+    """Return the moments before the first row: mean 0, variance 1, no rows."""
+    return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.zeros(()))
+
+
+def merge(moments: Moments, rows: jax.Array) -> Moments:
+    """Take rows `[B, ...]` of all ranks into the moments.
+
+    Example:
+        >>> seen = merge(no_moments(()), jnp.arange(1.0, 5.0))
+        >>> [float(x) for x in merge(seen, jnp.arange(5.0, 11.0))]
+        [5.5, 8.25, 10.0]
+    """
+    mean = mpi.pmean(rows.mean(axis=0))
+    var = mpi.pmean(jnp.square(rows - mean).mean(axis=0))
+    new = mpi.psum(jnp.float32(rows.shape[0]))
+    total = moments.rows + new
+    part = new / total
+    delta = mean - moments.mean
+    spread = (1.0 - part) * moments.var + part * var + part * (1.0 - part) * jnp.square(delta)
+    return Moments(moments.mean + part * delta, spread, total)
+
+
+def scale(x: Any, moments: Moments, shift: bool = True) -> jax.Array:
+    """Divide by the running standard deviation, after subtracting the mean; clip to ±10.
+
+    Args:
+        x: numbers `[..., *shape]`.
+        moments: taken as constants.
+        shift: subtract the mean (observations do, rewards do not).
+    """
+    mean, var, _ = jax.lax.stop_gradient(moments)
+    x = jnp.asarray(x, jnp.float32) - (mean if shift else 0.0)
+    return (x / jnp.sqrt(var + 1e-8)).clip(-10.0, 10.0)
+
+
+def _backward(bias: jax.Array, weight: Any) -> jax.Array:
+    """Solve x_t = bias_t + weight_t x_{t+1} for all t at once, in log T vectorised steps."""
+
+    def join(late: Any, early: Any) -> Any:
+        return early[0] + early[1] * late[0], early[1] * late[1]
+
+    pair = (bias, jnp.broadcast_to(weight, bias.shape).astype(bias.dtype))
+    return jax.lax.associative_scan(join, pair, reverse=True)[0]
+
+
+def _ends(terminated: Any, truncated: Any) -> jax.Array:
+    """Return 1 where an episode ends, else 0."""
+    return jnp.logical_or(terminated, truncated).astype(jnp.float32)
+
+
+def _goes_on(terminated: Any, truncated: Any) -> jax.Array:
+    """Return 1 where the next row is the next step of the same episode, else 0."""
+    return (1.0 - _ends(terminated, truncated)).at[-1].set(0.0)
+
+
+def _check(**arrays: Any) -> None:
+    """Refuse arrays of different shapes, which would broadcast without an error."""
+    shape = jnp.shape(arrays["rew"])
+    if len(shape) not in (1, 2) or not shape[0]:
+        raise ValueError(f"rew must have shape [T] or [T, N] with T of at least 1, got {shape}.")
+    for name, array in arrays.items():
+        if jnp.shape(array) != shape:
+            raise ValueError(f"{name} must have the shape of rew, {shape}, got {jnp.shape(array)}.")
