@@ -239,7 +239,7 @@ def merge(moments: Moments, rows: jax.Array) -> Moments:
         [5.5, 8.25, 10.0]
     """
     mean = mpi.pmean(rows.mean(axis=0))
-    var = mpi.pmean(jnp.square(rows - mean).mean(axis=0))
+    var = mpi.pmean(jnp.square(rows - mean[None]).mean(axis=0))
     new = mpi.psum(jnp.float32(rows.shape[0]))
     total = moments.rows + new
     part = new / total
@@ -256,9 +256,10 @@ def scale(x: Any, moments: Moments, shift: bool = True) -> jax.Array:
         moments: taken as constants.
         shift: subtract the mean (observations do, rewards do not).
     """
-    mean, var, _ = jax.lax.stop_gradient(moments)
-    x = jnp.asarray(x, jnp.float32) - (mean if shift else 0.0)
-    return (x / jnp.sqrt(var + 1e-8)).clip(-10.0, 10.0)
+    x = jnp.asarray(x, jnp.float32)
+    ones = (1,) * (x.ndim - moments.mean.ndim)
+    mean, var, _ = (m.reshape(*ones, *m.shape) for m in jax.lax.stop_gradient(moments))
+    return ((x - mean if shift else x) / jnp.sqrt(var + 1e-8)).clip(-10.0, 10.0)
 
 
 def _backward(bias: jax.Array, weight: Any) -> jax.Array:

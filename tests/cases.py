@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.algos import ddpg, dqn, sac, td3
-from purerl.types import Batch, Box, Discrete, EnvSpec
+from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.types import Batch, Box, Discrete, EnvSpec, PolicyBatch, Rollout
 
 BOX = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0, 0.0), high=(2.0, 1.0)))
 DISCRETE = EnvSpec(obs_shape=(3,), action=Discrete(3, start=1))
@@ -25,13 +25,25 @@ class Case(NamedTuple):
     networks: dict[str, str]  # fields of Spec for networks of one's own -> kind of their output
     explore: dict[str, Any]  # settings with which acting reaches the whole action space
 
+    @property
+    def on_policy(self) -> bool:
+        return hasattr(self.algo, "prepare")
+
     def spec(self, **changes: Any) -> Any:
         return self.algo.Spec(self.env, **(self.settings | changes))
 
-    def batch(self, size: int = 6, seed: int = 0, key: Any = 0) -> Batch:
-        return make_batch(self.env, size, seed)._replace(
-            key=None if key is None else jax.random.key(key)
-        )
+    def batch(self, size: int = 6, seed: int = 0, key: Any = 0) -> Any:
+        make = make_policy_batch if self.on_policy else make_batch
+        return make(self.env, size, seed)._replace(key=None if key is None else jax.random.key(key))
+
+    def noisy(self, size: int = 6) -> Any:
+        """A batch without a key that holds its noise, where the losses draw any."""
+        batch = self.batch(size, key=None)
+        if self.on_policy:
+            return batch
+        shape = (size, self.algo.NOISE_DRAWS, self.env.act_dim)
+        noise = np.random.default_rng(1).normal(size=shape)
+        return batch._replace(noise=noise.astype(np.float32))
 
 
 def make_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> Batch:
@@ -46,6 +58,20 @@ def make_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> Batch:
     return Batch(obs, act, rew, next_obs, rng.random(size) < 0.3, rng.random(size) < 0.3)
 
 
+def make_policy_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> PolicyBatch:
+    """Random rows for on-policy losses, without key and rollout."""
+    rows, rng = make_batch(env, size, seed), np.random.default_rng(seed + 1)
+    adv, ret, val = rng.normal(size=(3, size)).astype(np.float32)
+    logp, weight = rng.uniform(-1.5, -0.5, (2, size)).astype(np.float32)
+    return PolicyBatch(rows.obs, rows.act, adv, ret, logp, val, -weight)
+
+
+def make_rollout(env: EnvSpec, length: int = 5, number: int = 2, seed: int = 0) -> Rollout:
+    """A random rollout `[T, N]` with both kinds of ends in it."""
+    rows = make_batch(env, length * number, seed)[:6]
+    return Rollout(*(x.reshape(length, number, *x.shape[1:]) for x in rows))
+
+
 DETERMINISTIC = {"actor": "unit", "critic": "scalar"}
 GAUSSIAN = {"actor": "gaussian", "critic": "scalar"}
 SMALL = {"hidden": (8, 8)}
@@ -56,6 +82,32 @@ AUTO = (SAC[0], OWNS | {"alpha_loss": ("log_alpha",)}, GAUSSIAN)
 DQN = (("critic_loss",), {"critic_loss": ("critic",)}, {"critic": "values"})
 LOUD, WIDE = {"act_noise": 3.0}, {}
 
+V_PI = ("actor_loss", "critic_loss")
+V_OWNS = {"actor_loss": ("actor",), "critic_loss": ("critic",)}
+LOGITS, NORMAL = ({"actor": kind, "critic": "scalar"} for kind in ("values", "gaussian"))
+PG = (("actor_loss",), {"actor_loss": ("actor",)})
+FEW = SMALL | {"train_v_iters": 3}
+PPO = FEW | {"train_pi_iters": 3}
+OPTIONS = PPO | {
+    "ent_coef": 0.1,
+    "vf_clip": 0.3,
+    "max_grad_norm": 0.5,
+    "lr_decay_updates": 100,
+    "normalise_obs": True,
+    "target_kl": None,
+}
+
+
+def both(algo: ModuleType, parts: Any, owns: Any, settings: dict[str, Any]) -> dict[str, Case]:
+    """The cases of an algorithm that takes both kinds of action space."""
+    networks = [{k: v for k, v in kinds.items() if k in str(owns)} for kinds in (LOGITS, NORMAL)]
+    name = algo.__name__.rpartition(".")[2]
+    return {
+        f"{name}-discrete": Case(algo, DISCRETE, None, settings, parts, owns, networks[0], WIDE),
+        f"{name}-box": Case(algo, BOX, None, settings, parts, owns, networks[1], WIDE),
+    }
+
+
 CASES = {
     "td3": Case(td3, BOX, DISCRETE, SMALL, Q_PI, OWNS, DETERMINISTIC, LOUD),
     "ddpg": Case(ddpg, BOX, DISCRETE, SMALL, Q_PI, OWNS, DETERMINISTIC, LOUD),
@@ -63,4 +115,11 @@ CASES = {
     "sac-auto": Case(sac, BOX, DISCRETE, SMALL | {"alpha": "auto"}, *AUTO, WIDE),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
+} | {
+    **both(reinforce, *PG, SMALL),
+    **both(vpg, V_PI, V_OWNS, FEW),
+    **both(trpo, V_PI, V_OWNS, FEW),
+    **both(ppo, V_PI, V_OWNS, PPO),
+    "npg": Case(trpo, BOX, None, FEW | {"method": "npg"}, V_PI, V_OWNS, NORMAL, WIDE),
+    "ppo-options": Case(ppo, BOX, None, OPTIONS, V_PI, V_OWNS, NORMAL, WIDE),
 }

@@ -171,7 +171,14 @@ def test_counts_divide_over_environments_and_ranks():
             3
         )
     with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs = 3"):
-        OnPolicySchedule(num_envs=3, steps=300)
+        OnPolicySchedule(num_envs=3, steps=4000)
+    with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs times ranks = 3"):
+        OnPolicySchedule().resolve(3)
+    with pytest.raises(
+        ValueError,
+        match=r"^steps must be a whole number of rollouts .* 2048, got 100000\. .* 100352",
+    ):
+        OnPolicySchedule(steps=100_000, steps_per_epoch=2_048)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +196,10 @@ def test_update_every_is_fifty_rounded_up_to_what_divides(num_envs, ranks, every
 @pytest.mark.parametrize("value", [-1, 1.5, "8", True, float("nan")])
 def test_schedules_refuse_bad_numbers_by_name(schedule, value):
     for field in dataclasses.fields(schedule):
-        with pytest.raises(ValueError, match=f"^{field.name} must be an integer"):
+        if field.type == "bool" and value is True:
+            continue
+        kind = "True or False" if field.type == "bool" else "an integer"
+        with pytest.raises(ValueError, match=f"^{field.name} must be {kind}"):
             dataclasses.replace(schedule, **{field.name: value})
 
 

@@ -87,7 +87,7 @@ class Spec:
         for name in ("minibatch_size", "lr_decay_updates"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1)
-        checks.real("ent_coef", self.ent_coef)
+        checks.real("ent_coef", self.ent_coef, 0.0)
         checks.member("value_target", self.value_target, ("mc", "lambda"))
         for name in ("train_pi_iters", "train_v_iters"):
             checks.integer(name, getattr(self, name), 0)
@@ -305,82 +305,108 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         those of the last policy tested; the changes `delta_loss_pi` and `delta_loss_v`; and
         `stop_iter`, the steps of the policy.
     """
-    params, spec = state.params, state.params.spec
+    old, spec = state.params, state.params.spec
     _check_options(spec, batch)
-    rates = _rates(spec, state.step)
-    tx = _optimizers(spec)
 
-    def step_actor(carry: Any, rows: PolicyBatch) -> tuple[Any, None]:
-        params, opt, steps, going, _ = carry
-        grads, info = jax.grad(actor_loss, has_aux=True)(params, rows)
-        if spec.target_kl is not None:
-            going &= mpi.pmean(info["kl"]) <= 1.5 * spec.target_kl
-        move, new_opt = tx["actor"].update(mpi.pmean(grads.actor), opt)
-        actor = _moved(params.actor, move, rates["actor"])
-        new = (dataclasses.replace(params, actor=actor), new_opt, steps + 1)
-        kept = jax.tree.map(lambda a, b: jnp.where(going, a, b), new, (params, opt, steps))
-        return (*kept, going, {name: info[name] for name in ("kl", "clip_frac")}), None
+    def unfinished(carry: tuple[jax.Array, _Progress]) -> jax.Array:
+        i, now = carry
+        return (i < spec.train_v_iters) | (now.going & (i < spec.train_pi_iters))
 
-    def step_critic(carry: Any, rows: PolicyBatch) -> tuple[Any, None]:
-        params, opt = carry
-        grads = jax.grad(critic_loss, has_aux=True)(params, rows)[0]
-        move, opt = tx["critic"].update(mpi.pmean(grads.critic), opt)
-        critic = _moved(params.critic, move, rates["critic"])
-        return (dataclasses.replace(params, critic=critic), opt), None
-
-    def unfinished(carry: Any) -> jax.Array:
-        i, _, _, (_, going, _) = carry
-        return (i < spec.train_v_iters) | (going & (i < spec.train_pi_iters))
-
-    def one_pass(carry: Any) -> Any:
-        i, params, opt, (steps, going, tested) = carry
-        rows = batch
-        if spec.recompute_advantages:
-            adv, ret, _ = _advantages(params, batch.rollout)
-            rows = batch._replace(adv=adv.reshape(-1), ret=ret.reshape(-1))
-        rows = rows._replace(key=None, rollout=None)
-
-        def learn(step: Any, carry: Any, name: int) -> Any:
-            if spec.minibatch_size is None:
-                return step(carry, rows)[0]
-            return jax.lax.scan(step, carry, _minibatches(rows, spec, batch.key, i, name))[0]
-
-        going_on = going & (i < spec.train_pi_iters)
-        before = (params, opt["actor"], steps, going, tested)
-        params, opt_actor, *progress = jax.lax.cond(
-            going_on, lambda c: learn(step_actor, c, 0), lambda c: c, before
+    def one_pass(carry: tuple[jax.Array, _Progress]) -> tuple[jax.Array, _Progress]:
+        i, now = carry
+        rows = _rows(now.params, batch)
+        now = jax.lax.cond(
+            now.going & (i < spec.train_pi_iters),
+            lambda now: _over(_step_actor, now, rows, _key(batch, 2 * i)),
+            lambda now: now,
+            now,
         )
-        params, opt_critic = jax.lax.cond(
+        now = jax.lax.cond(
             i < spec.train_v_iters,
-            lambda c: learn(step_critic, c, 1),
-            lambda c: c,
-            (params, opt["critic"]),
+            lambda now: _over(_step_critic, now, rows, _key(batch, 2 * i + 1)),
+            lambda now: now,
+            now,
         )
-        return i + 1, params, {"actor": opt_actor, "critic": opt_critic}, tuple(progress)
+        return i + 1, now
 
-    zero = jnp.float32(0.0)
-    progress = (zero, jnp.bool_(True), {"kl": zero, "clip_frac": zero})
-    carry = (jnp.int32(0), params, state.opt_state, progress)
-    _, params, opt_state, (steps, _, tested) = jax.lax.while_loop(unfinished, one_pass, carry)
-    before, after = loss(state.params, batch)[1], loss(params, batch)[1]
+    now = _Progress(old, state.opt_state, _rate(spec, state.step))
+    _, now = jax.lax.while_loop(unfinished, one_pass, (jnp.int32(0), now))
+    before, after = loss(old, batch)[1], loss(now.params, batch)[1]
     changes = {f"delta_{name}": after[name] - before[name] for name in ("loss_pi", "loss_v")}
-    info = before | changes | tested | {"stop_iter": steps}
-    return State(_refreshed(params, batch), opt_state, state.step + 1), info
+    info = before | changes | {"kl": now.kl, "clip_frac": now.clip_frac, "stop_iter": now.steps}
+    return State(_refreshed(now.params, batch), now.opt_state, state.step + 1), info
 
 
-def _minibatches(rows: PolicyBatch, spec: Spec, key: Any, i: jax.Array, name: int) -> PolicyBatch:
-    """Shuffle the rows for pass `i` and cut them into minibatches along a new first axis."""
-    order = jax.random.permutation(jax.random.fold_in(key, 2 * i + name), rows.adv.shape[0])
-    order = order.reshape(-1, spec.minibatch_size)
-    return jax.tree.map(lambda x: x[order], rows)
+@struct.dataclass
+class _Progress:
+    """Where an update stands."""
+
+    params: Params
+    opt_state: dict[str, optax.OptState]
+    rate: jax.Array  # factor on both learning rates
+    going: jax.Array = struct.field(default_factory=lambda: jnp.bool_(True))  # the policy moves on
+    steps: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # it has done
+    kl: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # when last tested
+    clip_frac: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # the same
 
 
-def _rates(spec: Spec, step: jax.Array) -> dict[str, jax.Array]:
-    """Return the learning rates of update number `step`: constant, or falling to zero."""
-    left = jnp.float32(1.0)
-    if spec.lr_decay_updates is not None:
-        left = jnp.maximum(1.0 - step / spec.lr_decay_updates, 0.0)
-    return {"actor": spec.pi_lr * left, "critic": spec.vf_lr * left}
+def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
+    """Do one step of the policy, or none if it has moved too far by now."""
+    spec = now.params.spec
+    grads, info = jax.grad(actor_loss, has_aux=True)(now.params, rows)
+    kl, going = mpi.pmean(info["kl"]), now.going
+    if spec.target_kl is not None:
+        going &= kl <= 1.5 * spec.target_kl
+    tx = _optimizers(spec)["actor"]
+    step, opt = tx.update(mpi.pmean(grads.actor), now.opt_state["actor"])
+    actor = _moved(now.params.actor, step, spec.pi_lr * now.rate)
+    moved = dataclasses.replace(
+        now,
+        params=dataclasses.replace(now.params, actor=actor),
+        opt_state=now.opt_state | {"actor": opt},
+        steps=now.steps + 1.0,
+    )
+    now = jax.tree.map(lambda new, old: jnp.where(going, new, old), moved, now)
+    return dataclasses.replace(now, going=going, kl=kl, clip_frac=info["clip_frac"]), None
+
+
+def _step_critic(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
+    """Do one step of the value function."""
+    spec = now.params.spec
+    grads = jax.grad(critic_loss, has_aux=True)(now.params, rows)[0]
+    tx = _optimizers(spec)["critic"]
+    step, opt = tx.update(mpi.pmean(grads.critic), now.opt_state["critic"])
+    critic = _moved(now.params.critic, step, spec.vf_lr * now.rate)
+    params = dataclasses.replace(now.params, critic=critic)
+    return dataclasses.replace(now, params=params, opt_state=now.opt_state | {"critic": opt}), None
+
+
+def _over(step: Any, now: _Progress, rows: PolicyBatch, key: Any) -> _Progress:
+    """Do a step on all rows, or one on each minibatch of the rows in a new order."""
+    size = now.params.spec.minibatch_size
+    if size is None:
+        return step(now, rows)[0]
+    order = jax.random.permutation(key, rows.adv.shape[0]).reshape(-1, size)
+    return jax.lax.scan(step, now, jax.tree.map(lambda x: jnp.asarray(x)[order], rows))[0]
+
+
+def _rows(params: Params, batch: PolicyBatch) -> PolicyBatch:
+    """Return the rows of a pass, with advantages and targets anew if asked for."""
+    if params.spec.recompute_advantages:
+        adv, ret, _ = _advantages(params, batch.rollout)
+        batch = batch._replace(adv=adv.reshape(-1), ret=ret.reshape(-1))
+    return batch._replace(key=None, rollout=None)
+
+
+def _key(batch: PolicyBatch, number: jax.Array) -> Any:
+    return None if batch.key is None else jax.random.fold_in(batch.key, number)
+
+
+def _rate(spec: Spec, step: jax.Array) -> jax.Array:
+    """Return the factor on the learning rates at update number `step`: 1, or falling to zero."""
+    if spec.lr_decay_updates is None:
+        return jnp.float32(1.0)
+    return jnp.maximum(1.0 - step / spec.lr_decay_updates, 0.0)
 
 
 def _moved(tree: Any, move: Any, rate: jax.Array) -> Any:

@@ -485,7 +485,9 @@ def test_start_refuses_what_does_not_fit():
     for seed in (-1, 2**32, 1.0, "0", np.int64(3), True):
         with pytest.raises(ValueError, match=r"^seed must be an integer in 0 \.\. 2\*\*32 - 1"):
             loop.start(td3, spec, env_fn, schedule(), seed)
-    with pytest.raises(ValueError, match="^schedule must be an OffPolicySchedule, got OnPolicy"):
+    with pytest.raises(
+        ValueError, match=r"^schedule of purerl\.algos\.td3 must be an OffPolicySchedule"
+    ):
         loop.start(td3, spec, env_fn, OnPolicySchedule(), 0)
     other = td3.Spec(dataclasses.replace(spec.env, obs_shape=(4,)))
     with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn, EnvSpec"):
