@@ -1,0 +1,146 @@
+"""Categorical and diagonal Gaussian policies: closed forms against numbers and samples."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl import nets
+from purerl.nets import categorical, gaussian, policies
+from purerl.types import Box, Discrete, EnvSpec
+
+LOGITS = jnp.log(jnp.array([0.5, 0.3, 0.2])) + 7.0
+OTHER = jnp.log(jnp.array([0.1, 0.6, 0.3]))
+NORMAL = (jnp.array([0.0]), jnp.array([0.0]))
+SHIFTED = (jnp.array([1.0]), jnp.log(jnp.array([2.0])))
+
+
+def test_gaussian_by_number():
+    assert float(gaussian.entropy(NORMAL)) == pytest.approx(1.4189385)
+    assert float(gaussian.kl(NORMAL, SHIFTED)) == pytest.approx(0.443147, abs=1e-6)
+    assert float(gaussian.kl(SHIFTED, NORMAL)) == pytest.approx(1.306853, abs=1e-6)
+    assert float(gaussian.log_prob(NORMAL, jnp.array([2.0]))) == pytest.approx(-2.9189385)
+
+
+def test_categorical_by_number():
+    entropy = -(0.5 * np.log(0.5) + 0.3 * np.log(0.3) + 0.2 * np.log(0.2))
+    assert float(categorical.entropy(LOGITS)) == pytest.approx(entropy, rel=1e-5)
+    kl = 0.5 * np.log(5) + 0.3 * np.log(0.5) + 0.2 * np.log(2 / 3)
+    assert float(categorical.kl(LOGITS, OTHER)) == pytest.approx(kl, rel=1e-5)
+    reverse = 0.1 * np.log(1 / 5) + 0.6 * np.log(2) + 0.3 * np.log(3 / 2)
+    assert float(categorical.kl(OTHER, LOGITS)) == pytest.approx(reverse, rel=1e-5)
+    assert float(categorical.log_prob(LOGITS, jnp.int32(1))) == pytest.approx(np.log(0.3), rel=1e-5)
+    assert int(categorical.mode(LOGITS)) == 0
+
+
+def test_both_divergences_have_the_direction_old_to_new():
+    """Spinning Up had KL(new || old) for one policy and KL(old || new) for the other."""
+    key = jax.random.key(0)
+    acts = categorical.sample(jnp.broadcast_to(LOGITS, (100_000, 3)), key)
+    ratio = categorical.log_prob(LOGITS[None], acts) - categorical.log_prob(OTHER[None], acts)
+    assert float(categorical.kl(LOGITS, OTHER)) == pytest.approx(float(ratio.mean()), abs=0.01)
+    old = tuple(jnp.broadcast_to(x, (100_000, 1)) for x in NORMAL)
+    acts = gaussian.sample(old, key)
+    new = tuple(x[None] for x in SHIFTED)
+    ratio = gaussian.log_prob(old, acts) - gaussian.log_prob(new, acts)
+    assert float(gaussian.kl(NORMAL, SHIFTED)) == pytest.approx(float(ratio.mean()), abs=0.01)
+
+
+def test_entropies_are_minus_the_mean_log_probability_of_samples_and_joint():
+    """Spinning Up averaged the Gaussian's entropy over action dimensions."""
+    key = jax.random.key(1)
+    dist = (jnp.zeros((100_000, 3)), jnp.broadcast_to(jnp.array([-0.5, 0.0, 0.7]), (100_000, 3)))
+    sampled = -gaussian.log_prob(dist, gaussian.sample(dist, key)).mean()
+    assert float(gaussian.entropy(dist)[0]) == pytest.approx(float(sampled), abs=0.02)
+    logits = jnp.broadcast_to(LOGITS, (100_000, 3))
+    sampled = -categorical.log_prob(logits, categorical.sample(logits, key)).mean()
+    assert float(categorical.entropy(LOGITS)) == pytest.approx(float(sampled), abs=0.01)
+
+
+def test_actions_are_drawn_from_the_distribution_that_is_learned():
+    """TorchingUp drew in proportion to sigmoids and learned a softmax."""
+    acts = np.asarray(categorical.sample(jnp.broadcast_to(LOGITS, (50_000, 3)), jax.random.key(2)))
+    share = np.bincount(acts, minlength=3) / len(acts)
+    learned = np.exp(categorical.log_prob(LOGITS[None], jnp.arange(3)))
+    np.testing.assert_allclose(share, learned, atol=0.01)
+
+
+def test_densities_sum_and_integrate_to_one():
+    a = jnp.linspace(-12, 12, 20_001)[:, None]
+    density = np.exp(gaussian.log_prob(tuple(x[None] for x in SHIFTED), a))
+    assert np.trapezoid(density, a[:, 0]) == pytest.approx(1.0, abs=1e-5)
+    total = np.exp(categorical.log_prob(LOGITS[None], jnp.arange(3))).sum()
+    assert total == pytest.approx(1.0, abs=1e-6)
+
+
+def test_log_prob_adds_up_over_dimensions():
+    mean, log_std, act = np.random.default_rng(0).normal(size=(3, 5, 2)).astype(np.float32)
+    whole = gaussian.log_prob((mean, log_std), act)
+    parts = [gaussian.log_prob((mean[:, [i]], log_std[:, [i]]), act[:, [i]]) for i in (0, 1)]
+    assert whole.shape == (5,)
+    np.testing.assert_allclose(whole, parts[0] + parts[1], rtol=1e-5)
+
+
+def test_extreme_logits_give_finite_numbers_and_gradients():
+    logits = jnp.array([0.0, -200.0, 300.0])
+    likely = lambda x: categorical.log_prob(x, jnp.int32(2))  # noqa: E731
+    for fn in (categorical.entropy, lambda x: categorical.kl(x, x), likely):
+        assert np.isfinite(fn(logits))
+        assert np.isfinite(jax.grad(fn)(logits)).all()
+
+
+def test_the_divergence_of_equals_is_zero_and_never_negative():
+    mean, log_std = np.random.default_rng(1).normal(size=(2, 200, 4)).astype(np.float32)
+    assert not np.any(gaussian.kl((mean, log_std), (mean, log_std)))
+    near = (mean + np.float32(1e-4), log_std + np.float32(1e-4))
+    assert (gaussian.kl((mean, log_std), near) >= 0).all()
+
+
+def test_policies_work_in_environment_units():
+    discrete = EnvSpec((3,), Discrete(3, start=5))
+    acts = policies.sample(discrete, jnp.broadcast_to(LOGITS, (100, 3)), jax.random.key(0))
+    assert sorted(set(acts.tolist())) == [5, 6, 7]
+    assert int(policies.mode(discrete, LOGITS)) == 5
+    assert float(policies.log_prob(discrete, LOGITS, jnp.int32(6))) == pytest.approx(np.log(0.3))
+    box = EnvSpec((3,), Box((0.0,), (10.0,)))
+    dist = (jnp.array([0.2]), jnp.array([0.0]))
+    assert float(policies.mode(box, dist)[0]) == pytest.approx(6.0)
+    assert float(policies.mode(box, (jnp.array([3.0]), dist[1]))[0]) == 10.0
+    at_mode = policies.log_prob(box, dist, jnp.array([6.0]))
+    assert float(at_mode) == pytest.approx(-0.5 * np.log(2 * np.pi), rel=1e-5)
+    wide = policies.sample(box, (jnp.zeros((5000, 1)), jnp.zeros((5000, 1))), jax.random.key(0))
+    assert float(wide.std()) == pytest.approx(5.0, rel=0.05)  # not clipped: it leaves the box
+    assert float(policies.kl(box, NORMAL, SHIFTED)) == pytest.approx(0.443147, abs=1e-6)
+    assert float(policies.entropy(discrete, jnp.zeros(3))) == pytest.approx(np.log(3))
+
+
+def test_the_gaussian_policys_deviation_is_one_trainable_vector(key):
+    """TorchingUp held it constant; it starts at -0.5 and does not see the observation."""
+    net = nets.GaussianPolicy(2, (4,))
+    params = net.init(key, jnp.zeros((1, 3)))
+    assert params["params"]["log_std"].tolist() == [-0.5, -0.5]
+    mean, log_std = net.apply(params, jnp.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]))
+    assert mean.shape == log_std.shape == (2, 2)
+    assert bool((log_std == -0.5).all())
+    assert bool((mean[0] != mean[1]).all())
+    obs, act = jnp.ones((1, 3)), jnp.ones((1, 2))
+    grads = jax.grad(lambda p: gaussian.log_prob(net.apply(p, obs), act)[0])(params)
+    assert bool((grads["params"]["log_std"] != 0).all())
+
+
+def test_values_may_be_negative(key):
+    """TorchingUp ended its value network with a ReLU."""
+    net = nets.ValueFunction((8,))
+    obs = jax.random.normal(key, (200, 3))
+    params = jax.vmap(lambda k: net.init(k, obs))(jax.random.split(key, 20))
+    values = jax.vmap(lambda p: net.apply(p, obs))(params)
+    assert values.shape == (20, 200)
+    assert float(values.min()) < 0 < float(values.max())
+
+
+def test_a_small_head_makes_the_first_policy_nearly_uniform(key):
+    obs = 10.0 * jax.random.normal(key, (50, 3))
+    for scale, low, high in ((0.01, 0.0, 0.01), (1.0, 0.1, 9.0)):
+        net = nets.CategoricalPolicy(2, (64,), "tanh", "orthogonal", scale)
+        logits = net.apply(net.init(key, obs), obs)
+        assert low < float(jnp.ptp(logits, axis=1).mean()) < high + 0.02
