@@ -1,0 +1,341 @@
+"""PPO: the clipped losses by number, the early stop, every option, and its ancestors' defects."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from purerl import returns
+from purerl.algos import ppo, vpg
+from tests.algos import pg
+from tests.algos.hand import both
+from tests.cases import BOX, DISCRETE, make_rollout
+
+PROBABILITIES = (0.5, 0.3, 0.2)
+
+
+def learner(actor=None, **settings):
+    """A softmax of three probabilities, and a value of 2 everywhere."""
+    actor = actor or pg.Bandit(tuple(float(np.log(p)) for p in PROBABILITIES))
+    return ppo.init(
+        jax.random.key(0), ppo.Spec(pg.THREE, actor=actor, critic=pg.Level(), **settings)
+    )
+
+
+def with_ratios(ratios, adv, **fields):
+    """Rows at which the policy of `learner` has these ratios to the old one."""
+    logp = np.log(PROBABILITIES[: len(ratios)]) - np.log(ratios)
+    return pg.rows(range(len(ratios)), adv, logp=logp, **fields)
+
+
+# --- the policy's loss --------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize(("sign", "expected"), [(1.0, -0.1711778), (-1.0, 0.1933333)])
+def test_the_clipped_surrogate_by_number(wrap, sign, expected):
+    adv = sign * np.array([0.3, 0.2, 0.1])
+    value, info = wrap(ppo.actor_loss)(learner().params, with_ratios([1, 1, 0.135335], adv))
+    assert float(value) == pytest.approx(expected, abs=1e-6)
+    assert float(info["clip_frac"]) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "adv", "flat"),
+    [(1.5, 1.0, True), (1.5, -1.0, False), (0.5, -1.0, True), (0.5, 1.0, False), (1.1, 1.0, False)],
+)
+def test_no_gradient_where_clipped_in_the_direction_of_the_advantage(ratio, adv, flat):
+    """TorchingUp's clipped branch lacked the advantage."""
+    batch = with_ratios([ratio], [adv])
+    grad = jax.grad(lambda p: ppo.actor_loss(p, batch)[0])(learner().params)
+    assert bool((pg.theta(grad.actor) == 0).all()) == flat
+
+
+def test_at_ratio_one_the_gradient_is_the_policy_gradient():
+    rollout = make_rollout(DISCRETE, 20)
+    settings = {"hidden": (8,), "gamma": 0.9}
+    ours = ppo.init(jax.random.key(0), ppo.Spec(DISCRETE, **settings)).params
+    plain = vpg.init(jax.random.key(0), vpg.Spec(DISCRETE, **settings)).params
+    batch = ppo.prepare(ours, rollout)
+    _, info = ppo.actor_loss(ours, batch)
+    assert float(info["clip_frac"]) == 0.0
+    assert float(info["kl"]) == pytest.approx(0.0, abs=1e-9)
+    got = jax.grad(lambda p: ppo.actor_loss(p, batch)[0])(ours).actor
+    wanted = jax.grad(lambda p: vpg.actor_loss(p, vpg.prepare(plain, rollout))[0])(plain).actor
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+
+
+def test_the_divergence_is_estimated_without_sign():
+    """Spinning Up's mean log-ratio may be negative and never stops then."""
+    batch = with_ratios(np.exp([0.1, -0.2, 0.05]), [0.0, 0.0, 0.0])
+    _, info = ppo.actor_loss(learner().params, batch)
+    assert float(info["kl"]) == pytest.approx(0.0083909, rel=1e-4)
+    for ratios in ([2.0, 2.0], [0.5, 0.5]):
+        assert float(ppo.actor_loss(learner().params, with_ratios(ratios, [0.0, 0.0]))[1]["kl"]) > 0
+
+
+def test_the_entropy_bonus_is_subtracted():
+    batch = with_ratios([1.0], [0.0])
+    entropy = -float(np.sum(np.array(PROBABILITIES) * np.log(PROBABILITIES)))
+    value, info = ppo.actor_loss(learner(ent_coef=0.5).params, batch)
+    assert float(value) == pytest.approx(-0.5 * entropy, rel=1e-5)
+    assert float(info["entropy"]) == pytest.approx(entropy, rel=1e-5)
+
+
+def test_rows_count_by_their_weight():
+    batch = with_ratios([1.0, 1.0], [1.0, 5.0])._replace(weight=jnp.array([2.0, 0.0]))
+    value, _ = ppo.actor_loss(learner().params, batch)
+    assert float(value) == pytest.approx(-1.0, rel=1e-5)
+    value, _ = ppo.critic_loss(learner().params, batch._replace(ret=jnp.array([1.0, 50.0])))
+    assert float(value) == pytest.approx(1.0)
+
+
+# --- the values' loss ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "ret", "clipped", "plain"),
+    [(1.0, 3.0, 3.24, 1.0), (1.0, 0.0, 4.0, 4.0), (2.1, 3.0, 1.0, 1.0)],
+)
+def test_value_clipping_takes_the_larger_of_two_errors(old, ret, clipped, plain):
+    batch = with_ratios([1.0], [0.0], ret=ret, val=old)  # the value is 2
+    value, _ = ppo.critic_loss(learner(vf_clip=0.2).params, batch)
+    assert float(value) == pytest.approx(clipped, rel=1e-5)
+    value, info = ppo.critic_loss(learner().params, batch)
+    assert (float(value), float(info["val"])) == (pytest.approx(plain), 2.0)
+
+
+def test_targets_are_of_the_rewards_units_and_bootstrap_at_cuts_only():
+    """TorchingUp fitted values to standardised returns and mixed them with raw rewards."""
+    state = learner(gamma=0.5, lam=0.5)
+    end = ppo.prepare(state.params, pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0]))
+    np.testing.assert_allclose(end.ret, [1.5, 1.0, 2.0])
+    raw = np.array([-0.25, -1.0, 0.0])
+    np.testing.assert_allclose(end.adv, (raw - raw.mean()) / raw.std(), rtol=1e-5)
+    last = ppo.prepare(state.params, pg.rollout([1.0, 1.0], [0, 1], [0, 1]))
+    np.testing.assert_allclose(last.ret, [1.5, 1.0])
+    mixed = learner(gamma=0.5, lam=0.5, value_target="lambda")
+    batch = ppo.prepare(mixed.params, pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0]))
+    np.testing.assert_allclose(batch.ret, raw + 2.0)
+
+
+# --- the update ---------------------------------------------------------------------------------
+
+
+def by_hand(state, batch, passes):
+    """Full-batch passes of policy and value in turns, without a stop, as a Python loop."""
+    spec, params = state.params.spec, state.params
+    opt = {name: optax.adam(rate) for name, rate in (("actor", spec.pi_lr), ("critic", spec.vf_lr))}
+    kept = {name: tx.init(getattr(params, name)) for name, tx in opt.items()}
+    for _ in range(passes):
+        rows = batch
+        if spec.recompute_advantages:
+            again = ppo.prepare(params, batch.rollout)
+            rows = batch._replace(adv=again.adv, ret=again.ret)
+        for name, fn in (("actor", ppo.actor_loss), ("critic", ppo.critic_loss)):
+            grad = getattr(jax.grad(lambda p, f=fn, r=rows: f(p, r)[0])(params), name)
+            step, kept[name] = opt[name].update(grad, kept[name])
+            params = params.replace(**{name: optax.apply_updates(getattr(params, name), step)})
+    return params
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_an_update_is_passes_of_both_in_turns(recompute):
+    spec = ppo.Spec(
+        BOX, hidden=(8,), train_pi_iters=3, train_v_iters=3, target_kl=None, pi_lr=3e-3, vf_lr=0.05,
+        recompute_advantages=recompute,
+    )  # fmt: skip
+    state = ppo.init(jax.random.key(0), spec)
+    batch = ppo.prepare(state.params, make_rollout(BOX, 20))
+    new, info = ppo.update(state, batch)
+    wanted = by_hand(state, batch, 3)
+    for a, b in zip(jax.tree.leaves(new.params), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert float(info["stop_iter"]) == 3.0
+    for name, fn in (("loss_pi", ppo.actor_loss), ("loss_v", ppo.critic_loss)):
+        before, after = (float(fn(p, batch)[0]) for p in (state.params, new.params))
+        assert float(info[name]) == pytest.approx(before, rel=1e-4, abs=1e-6)
+        assert float(info[f"delta_{name}"]) == pytest.approx(after - before, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(("pi", "v"), [(0, 3), (3, 0), (2, 5), (5, 2), (0, 0)])
+def test_passes_of_policy_and_values_are_counted_apart(pi, v):
+    """No value steps crashed Spinning Up's torch code."""
+    rates = {"pi_lr": 1e-3, "vf_lr": 1e-3, "target_kl": None}
+    state = learner(train_pi_iters=pi, train_v_iters=v, **rates)
+    new, info = ppo.update(state, with_ratios([1.0, 1.0], [1.0, -1.0], ret=9.0))
+    moved = pg.theta(new.params.actor) - pg.theta(state.params.actor)
+    assert float(info["stop_iter"]) == pi
+    assert float(jnp.abs(moved).max()) == pytest.approx(pi * 1e-3, rel=0.05)
+    assert float(pg.theta(new.params.critic)) == pytest.approx(2 + v * 1e-3, rel=1e-4)
+
+
+def test_the_policy_stops_before_the_first_step_too_far_and_the_values_go_on():
+    """Spinning Up's TensorFlow code had taken that step already."""
+    batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=9.0)
+    settings = {"pi_lr": 0.02, "vf_lr": 0.1, "train_v_iters": 30, "clip_ratio": 10.0}
+    stopped, info = ppo.update(learner(target_kl=0.002, train_pi_iters=30, **settings), batch)
+    steps = int(info["stop_iter"])
+    assert 1 < steps < 30
+    free, _ = ppo.update(learner(target_kl=None, train_pi_iters=steps, **settings), batch)
+    pg.same_bits(stopped.params.actor, free.params.actor)
+    pg.same_bits(stopped.params.critic, free.params.critic)
+    reached = float(ppo.actor_loss(stopped.params, batch)[1]["kl"])
+    assert reached > 1.5 * 0.002
+    assert float(info["kl"]) == pytest.approx(reached, rel=1e-4)
+    before, _ = ppo.update(learner(target_kl=None, train_pi_iters=steps - 1, **settings), batch)
+    assert float(ppo.actor_loss(before.params, batch)[1]["kl"]) <= 1.5 * 0.002
+
+
+def test_a_policy_that_starts_too_far_takes_no_step():
+    state = learner(target_kl=1e-4)
+    new, info = ppo.update(state, with_ratios([2.0], [1.0]))
+    assert float(info["stop_iter"]) == 0.0
+    pg.same_bits(new.params.actor, state.params.actor)
+    pg.same_bits(new.opt_state["actor"], state.opt_state["actor"])
+
+
+def test_constant_advantages_give_no_step_and_no_nan():
+    state = learner(gamma=0.0)
+    batch = ppo.prepare(state.params, pg.rollout([1.0] * 4, [1] * 4, [0] * 4))
+    np.testing.assert_array_equal(batch.adv, np.zeros(4))
+    new, _ = ppo.update(state, batch)
+    pg.same_bits(new.params.actor, state.params.actor)
+
+
+# --- options ------------------------------------------------------------------------------------
+
+
+def test_minibatches_use_every_row_once_in_a_new_order_each_pass():
+    state = learner(minibatch_size=4)
+    batch = pg.rows([0] * 12, jnp.arange(12.0))
+    now = ppo._Progress(state.params, state.opt_state, jnp.float32(1.0))
+    seen = []
+
+    def spy(now, rows):
+        jax.debug.callback(lambda x: seen.append(np.asarray(x)), rows.adv, ordered=True)
+        return now, None
+
+    for number in range(2):
+        ppo._over(spy, now, batch, jax.random.key(number))
+    jax.effects_barrier()
+    passes = np.concatenate(seen).reshape(2, 12)
+    assert [sorted(p) for p in passes.tolist()] == [list(range(12))] * 2
+    assert passes[0].tolist() != passes[1].tolist() != list(range(12))
+    assert all(len(rows) == 4 for rows in seen)
+
+
+def test_minibatch_updates_count_steps_and_depend_on_the_key_alone():
+    state = learner(minibatch_size=2, train_pi_iters=3, train_v_iters=2, target_kl=None, vf_lr=0.1)
+    batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=[5.0, 1.0, -9.0])
+    batch = jax.tree.map(lambda x: jnp.concatenate([x, x]), batch)  # six rows
+    first, info = ppo.update(state, batch._replace(key=jax.random.key(0)))
+    again, _ = ppo.update(state, batch._replace(key=jax.random.key(0)))
+    other, _ = ppo.update(state, batch._replace(key=jax.random.key(1)))
+    assert float(info["stop_iter"]) == 9.0
+    assert int(first.opt_state["critic"][1].count) == 6
+    pg.same_bits(first.params, again.params)
+    assert float(pg.theta(first.params.critic)) != float(pg.theta(other.params.critic))
+
+
+def test_a_minibatch_of_all_rows_is_the_full_batch():
+    batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=[5.0, 1.0, -9.0])
+    batch = batch._replace(key=jax.random.key(0))
+    full, _ = ppo.update(learner(), batch)
+    one, _ = ppo.update(learner(minibatch_size=3), batch)
+    np.testing.assert_allclose(pg.theta(one.params.actor), pg.theta(full.params.actor), rtol=1e-3)
+    assert float(pg.theta(one.params.critic)) == pytest.approx(
+        float(pg.theta(full.params.critic)), rel=1e-4
+    )
+
+
+def test_policy_and_values_see_different_orders():
+    batch = pg.rows([0], [0.0])._replace(key=jax.random.key(0))
+    words = {tuple(jax.random.key_data(ppo._key(batch, jnp.int32(i))).tolist()) for i in range(6)}
+    assert len(words) == 6
+
+
+def test_gradients_are_clipped_by_their_norm_before_adam():
+    spec = ppo.Spec(pg.THREE, max_grad_norm=0.5, adam_eps=1e-5)
+    tx = ppo._optimizers(spec)["critic"]
+    grad = {"a": jnp.array([3.0, 4.0])}
+    step, _ = tx.update(grad, tx.init(grad))
+    clipped = np.array([0.3, 0.4])
+    np.testing.assert_allclose(step["a"], clipped / (clipped + 1e-5), rtol=1e-5)
+    small = {"a": jnp.array([0.03, 0.04])}
+    step, _ = tx.update(small, tx.init(small))
+    np.testing.assert_allclose(step["a"], [0.03 / 0.03001, 0.04 / 0.04001], rtol=1e-5)
+
+
+def test_learning_rates_fall_to_zero():
+    one_pass = {"train_pi_iters": 1, "train_v_iters": 1, "lr_decay_updates": 4}
+    state = learner(pi_lr=0.1, vf_lr=0.1, target_kl=None, clip_ratio=50.0, **one_pass)
+    batch = with_ratios([1.0], [1.0], ret=100.0)
+    sizes = []
+    for _ in range(6):
+        new, _ = ppo.update(state, batch)
+        sizes.append(float(pg.theta(new.params.critic) - pg.theta(state.params.critic)))
+        state = new
+    np.testing.assert_allclose(sizes, [0.1, 0.075, 0.05, 0.025, 0, 0], rtol=0.02, atol=1e-7)
+    assert int(state.step) == 6
+
+
+def test_observations_are_normalised_by_all_rows_of_earlier_rollouts():
+    spec = ppo.Spec(BOX, hidden=(8,), normalise_obs=True, train_pi_iters=1, train_v_iters=1)
+    state = ppo.init(jax.random.key(0), spec)
+    plain = ppo.init(jax.random.key(0), ppo.Spec(BOX, hidden=(8,)))
+    obs = jnp.float32(np.random.default_rng(0).normal(5, 3, (4, 3)))
+    np.testing.assert_array_equal(ppo.policy(state.params, obs), ppo.policy(plain.params, obs))
+    seen = []
+    for seed in range(3):
+        rollout = make_rollout(BOX, 20, seed=seed)
+        rollout = rollout._replace(obs=5 + 3 * rollout.obs, next_obs=5 + 3 * rollout.next_obs)
+        batch = ppo.prepare(state.params, rollout)
+        np.testing.assert_array_equal(batch.obs, rollout.obs.reshape(-1, 3))  # stored as they came
+        state, _ = ppo.update(state, batch)
+        seen.append(rollout.obs.reshape(-1, 3))
+        rows = np.concatenate(seen)
+        np.testing.assert_allclose(state.params.obs_stats.mean, rows.mean(axis=0), rtol=1e-5)
+        np.testing.assert_allclose(state.params.obs_stats.var, rows.var(axis=0), rtol=1e-4)
+    scaled = (obs - rows.mean(axis=0)[None]) / rows.std(axis=0)[None]
+    same = plain.params.replace(actor=state.params.actor, critic=state.params.critic)
+    got, wanted = ppo.policy(state.params, obs), ppo.policy(same, scaled)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ppo._value(state.params, obs), ppo._value(same, scaled), rtol=1e-4)
+
+
+def test_rewards_are_scaled_by_the_deviation_of_earlier_discounted_sums():
+    options = {"scale_rewards": True, "gamma": 0.5, "train_v_iters": 0, "train_pi_iters": 0}
+    state = learner(**options)
+    rollout = pg.rollout([1.0, 2.0, 4.0, 8.0], [0, 0, 1, 0], [0, 0, 0, 0])
+    first = ppo.prepare(state.params, rollout)
+    np.testing.assert_allclose(first.ret, [3.0, 4.0, 4.0, 9.0])  # nothing seen: as they are
+    state, _ = ppo.update(state, first)
+    sums = np.array([1.0, 2.5, 5.25, 8.0])  # anew after the terminal step
+    np.testing.assert_allclose(state.params.ret_stats.var, sums.var(), rtol=1e-5)
+    second = ppo.prepare(state.params, rollout)
+    scaled = np.array([1.0, 2.0, 4.0, 8.0]) / sums.std()
+    np.testing.assert_allclose(second.ret[2:], [scaled[2], scaled[3] + 1.0], rtol=1e-4)
+    assert float(state.params.obs_stats.rows) == 0.0
+
+
+def test_statistics_are_off_by_default_and_have_no_gradient():
+    state = learner()
+    new, _ = ppo.update(state, ppo.prepare(state.params, pg.rollout([1.0], [0], [0])))
+    for stats in (new.params.obs_stats, new.params.ret_stats):
+        pg.same_bits(stats, returns.no_moments(stats.mean.shape))
+
+
+def test_options_that_need_more_of_a_batch_say_so():
+    batch = pg.rows([0, 0, 0], [1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="^minibatch_size must divide the 3 rows .*, got 2"):
+        ppo.update(learner(minibatch_size=2), batch._replace(key=jax.random.key(0)))
+    with pytest.raises(ValueError, match=r"^minibatches are shuffled with batch\.key, got None"):
+        ppo.update(learner(minibatch_size=3), batch)
+    with pytest.raises(ValueError, match=r"^batch\.key must be one typed key"):
+        ppo.update(learner(minibatch_size=3), batch._replace(key=jnp.zeros(2, jnp.uint32)))
+    for option in ("recompute_advantages", "scale_rewards"):
+        with pytest.raises(ValueError, match=r"need the transitions in batch\.rollout"):
+            ppo.update(learner(**{option: True}), batch)

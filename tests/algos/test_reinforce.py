@@ -1,0 +1,107 @@
+"""REINFORCE: its loss by number, its weights, and the defects of its ancestors."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.algos import reinforce
+from purerl.types import Box, Discrete, EnvSpec
+from tests.algos import pg
+from tests.algos.hand import both
+
+TWO = EnvSpec((1,), Discrete(2))
+
+
+def learner(env=TWO, actor=None, **settings):
+    spec = reinforce.Spec(env, actor=actor or pg.Bandit((0.0,) * env.act_dim), **settings)
+    return reinforce.init(jax.random.key(0), spec)
+
+
+@both
+def test_the_loss_is_minus_the_mean_of_weighted_log_probabilities(wrap):
+    params = learner(actor=pg.Bandit((0.0, np.log(3.0)))).params  # probabilities 1/4 and 3/4
+    batch = pg.rows([0, 1, 1], [1.0, 2.0, -4.0])._replace(weight=jnp.array([1.0, 1.0, 0.5]))
+    value, info = wrap(reinforce.actor_loss)(params, batch)
+    wanted = -(np.log(0.25) + 2 * np.log(0.75) - 2 * np.log(0.75)) / 3
+    assert float(value) == pytest.approx(wanted, rel=1e-5)
+    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
+    assert float(info["entropy"]) == pytest.approx(entropy, rel=1e-5)
+
+
+def test_the_gradient_is_that_of_the_expected_reward_of_a_bandit():
+    """Exactly p (1 - p) (r1 - r0) for the second logit, when actions come in their proportions."""
+    p, r0, r1 = 0.75, 1.0, 3.0
+    params = learner(actor=pg.Bandit((0.0, np.log(3.0)))).params
+    batch = pg.rows([0, 1, 1, 1], [r0, r1, r1, r1])
+    grad = pg.theta(jax.grad(lambda q: reinforce.loss(q, batch)[0])(params).actor)
+    assert -float(grad[1]) == pytest.approx(p * (1 - p) * (r1 - r0), rel=1e-5)
+    assert -float(grad[0]) == pytest.approx(-p * (1 - p) * (r1 - r0), rel=1e-5)
+
+
+def test_a_constant_return_has_no_gradient_over_the_exact_policy():
+    params = learner(actor=pg.Bandit((0.0, np.log(3.0)))).params
+    batch = pg.rows([0, 1, 1, 1], [5.0] * 4)
+    grad = jax.grad(lambda q: reinforce.loss(q, batch)[0])(params)
+    np.testing.assert_allclose(pg.theta(grad.actor), 0.0, atol=1e-6)
+
+
+def test_log_probabilities_add_up_over_action_dimensions():
+    """TorchingUp flattened actions to one column."""
+    env = EnvSpec((1,), Box((-1.0, -1.0), (1.0, 1.0)))
+    params = reinforce.init(jax.random.key(0), reinforce.Spec(env, hidden=(4,))).params
+    act = jnp.array([[0.3, -0.2], [1.5, 0.0]])
+    mean, log_std = reinforce._dist(params, jnp.zeros((2, 1)))
+    density = jax.scipy.stats.norm.logpdf(act, mean, jnp.exp(log_std)).sum(axis=1)
+    value, _ = reinforce.actor_loss(params, pg.rows(act, [1.0, 1.0]))
+    assert float(value) == pytest.approx(-float(density.mean()), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("to_go", "expected"),
+    [(True, (5.23, 4.7, 3.0, 4.9, 1.0)), (False, (5.23, 5.23, 5.23, 4.9, 4.9))],
+)
+def test_returns_are_to_go_or_of_the_whole_episode(to_go, expected):
+    end = [0, 0, 1, 0, 1]
+    state = learner(reward_to_go=to_go, gamma=0.9, standardise=False)
+    batch = reinforce.prepare(state.params, pg.rollout([1, 2, 3, 4, 1], end, [0] * 5))
+    np.testing.assert_allclose(batch.adv, expected, rtol=1e-6)
+    np.testing.assert_allclose(batch.ret, expected, rtol=1e-6)
+
+
+def test_steps_of_an_episode_that_the_rollout_cuts_do_not_count():
+    state = learner(gamma=1.0)
+    rollout = pg.rollout([1, 3, 100, 100], [0, 1, 0, 0], [0] * 4)
+    batch = reinforce.prepare(state.params, rollout)
+    np.testing.assert_allclose(batch.weight, [2, 2, 0, 0])
+    np.testing.assert_allclose(batch.adv[:2], [1, -1], rtol=1e-5)  # of 4 and 3
+    limited = reinforce.prepare(state.params, rollout._replace(truncated=rollout.terminated))
+    np.testing.assert_allclose(limited.weight, [2, 2, 0, 0])  # a time limit counts as an end
+
+
+def test_a_rollout_without_a_finished_episode_changes_nothing():
+    state = learner()
+    batch = reinforce.prepare(state.params, pg.rollout([1, 2, 3], [0] * 3, [0] * 3))
+    np.testing.assert_array_equal(batch.weight, [0, 0, 0])
+    new, info = reinforce.update(state, batch)
+    pg.same_bits(new.params, state.params)
+    assert float(info["loss_pi"]) == 0.0
+
+
+def test_the_loss_does_not_reach_back_through_the_returns():
+    """Equal returns, standardised, are zeros and not numbers divided by zero."""
+    state = learner(gamma=0.0)
+    batch = reinforce.prepare(state.params, pg.rollout([1] * 4, [1] * 4, [0] * 4))
+    np.testing.assert_array_equal(batch.adv, np.zeros(4))
+
+
+def test_an_update_follows_the_gradient_and_reports_what_changed():
+    state = learner(pi_lr=0.1)
+    batch = pg.rows([0, 1], [-1.0, 1.0])
+    new, info = reinforce.update(state, batch)
+    np.testing.assert_allclose(pg.theta(new.params.actor), [-0.1, 0.1], rtol=1e-4)  # Adam's first
+    q = np.exp(0.2) / (1 + np.exp(0.2))
+    assert float(info["kl"]) == pytest.approx(-0.5 * np.log(4 * q * (1 - q)), rel=1e-3)
+    before, after = (float(reinforce.loss(p, batch)[0]) for p in (state.params, new.params))
+    assert float(info["delta_loss_pi"]) == pytest.approx(after - before, rel=1e-4)
+    assert after < before

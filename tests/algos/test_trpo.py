@@ -1,0 +1,163 @@
+"""TRPO and NPG: steps of known length, the line search, and what it must never do."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.algos import trpo
+from tests.algos import pg
+from tests.algos.hand import both
+
+THREE = ((0.5, 0.3, 0.2), (0.3, -0.1, -0.2))  # probabilities, a gradient
+
+
+def normal(**settings):
+    """A Gaussian of mean 0 and deviation 0.5: F = 4. The gradient of its loss is 2."""
+    spec = trpo.Spec(pg.UNIT, actor=pg.Mean(), critic=pg.Level(), **settings)
+    logp = -0.5 - np.log(0.5) - 0.5 * np.log(2 * np.pi)  # of 0.5
+    batch = pg.rows([[0.5]], [-1.0], logp=logp)
+    return trpo.init(jax.random.key(0), spec), batch
+
+
+def softmax(**settings):
+    actor = pg.Bandit(tuple(float(np.log(p)) for p in THREE[0]))
+    spec = trpo.Spec(pg.THREE, actor=actor, critic=pg.Level(), **settings)
+    batch = pg.rows([0, 1, 2], [0.0, 0.0, 0.0], logp=np.log(THREE[0]))
+    return trpo.init(jax.random.key(0), spec), batch
+
+
+def grad_of(state, batch):
+    return jax.grad(lambda p: trpo.actor_loss(p, batch)[0])(state.params).actor
+
+
+@both
+def test_the_surrogate_is_weighted_by_the_ratio(wrap):
+    state, _ = softmax()
+    batch = pg.rows([0, 1], [2.0, -1.0], logp=np.log([0.25, 0.6]))
+    value, _ = wrap(trpo.actor_loss)(state.params, batch)
+    assert float(value) == pytest.approx(-(2.0 * 2.0 - 1.0 * 0.5) / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("damping", "step", "kl"), [(0.0, 0.0707107, 0.01), (0.1, 0.069843, 0.0097561)]
+)
+def test_the_step_of_a_gaussian_has_the_length_of_the_quadratic_model(damping, step, kl):
+    state, batch = normal(damping_coeff=damping)
+    grad = grad_of(state, batch)
+    assert float(pg.theta(grad)[0]) == pytest.approx(2.0, rel=1e-5)
+    full = trpo.natural_step(state.params, batch, grad)
+    assert float(pg.theta(full)[0]) == pytest.approx(step, rel=1e-4)
+    moved, _ = trpo.update(state, batch)
+    assert float(trpo.divergence(moved.params, state.params, batch)) == pytest.approx(kl, rel=1e-3)
+
+
+def test_the_fisher_product_of_a_softmax_by_number():
+    state, batch = softmax(damping_coeff=0.1)
+    vector = {"params": {"theta": jnp.float32([1, -2, 0.5])}}
+
+    def kl(actor):
+        return trpo.divergence(state.params.replace(actor=actor), state.params, batch)
+
+    product = jax.jvp(jax.grad(kl), (state.params.actor,), (vector,))[1]
+    np.testing.assert_allclose(pg.theta(product), [0.5, -0.6, 0.1], atol=1e-6)
+
+
+def test_the_step_of_a_softmax_by_number():
+    state, batch = softmax(damping_coeff=0.1, delta=0.01)
+    step = trpo.natural_step(state.params, batch, {"params": {"theta": jnp.float32(THREE[1])}})
+    np.testing.assert_allclose(pg.theta(step), [0.164599, -0.027951, -0.136649], rtol=1e-4)
+    for sign, kl in ((1.0, 0.00756871), (-1.0, 0.00774534)):
+        actor = jax.tree.map(lambda a, s, sign=sign: a + sign * s, state.params.actor, step)
+        new = state.params.replace(actor=actor)
+        assert float(trpo.divergence(new, state.params, batch)) == pytest.approx(kl, rel=1e-4)
+
+
+def test_the_divergence_is_that_of_the_new_policy_from_the_old():
+    state, batch = softmax()
+    other = state.params.replace(actor={"params": {"theta": jnp.log(jnp.float32([0.2, 0.2, 0.6]))}})
+    p, q = np.array(THREE[0]), np.array([0.2, 0.2, 0.6])
+    got = float(trpo.divergence(other, state.params, batch))
+    assert got == pytest.approx(float((p * np.log(p / q)).sum()), rel=1e-5)
+
+
+def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_dimensions():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(10, 10))
+    a = a @ a.T / 10 + np.eye(10)
+    b = rng.normal(size=10)
+    matrix = jnp.float32(a)
+    for iters in (10, 40):  # and stay at the solution
+        x = trpo.conjugate_gradient(lambda v: matrix @ v, jnp.float32(b), iters)
+        np.testing.assert_allclose(x, np.linalg.solve(a, b), atol=2e-6 * 10)
+    zero = trpo.conjugate_gradient(lambda v: matrix @ v, jnp.zeros(10), 10)
+    np.testing.assert_array_equal(zero, np.zeros(10))
+
+
+@pytest.mark.parametrize("step", [-1.0, float("nan"), 1e30])
+def test_a_step_that_never_helps_leaves_the_policy_bit_for_bit(step):
+    state, batch = normal(backtrack_iters=7)
+    params, info = trpo.line_search(state.params, batch, {"params": {"theta": jnp.full(1, step)}})
+    pg.same_bits(params, state.params)
+    assert float(info["accepted"]) == 0.0
+    assert float(info["backtrack_iters"]) == 7.0
+
+
+def test_a_step_too_long_is_shortened_to_the_first_that_fits():
+    state, batch = normal(backtrack_coeff=0.8, delta=0.01)
+    step = 3 * 0.0707107  # KL 0.09: of 0.8^(2 j) * 0.09 the first below 0.01 has j = 5
+    params, info = trpo.line_search(state.params, batch, {"params": {"theta": jnp.full(1, step)}})
+    assert float(info["backtrack_iters"]) == 5.0
+    assert float(pg.theta(params.actor)[0]) == pytest.approx(-(0.8**5) * step, rel=1e-5)
+    params, info = trpo.line_search(state.params, batch, {"params": {"theta": jnp.full(1, 0.0707)}})
+    assert (float(info["backtrack_iters"]), float(info["accepted"])) == (0.0, 1.0)
+
+
+def test_a_step_within_the_bound_that_raises_the_loss_is_shortened():
+    """A rise over the old loss alone refuses a step, whatever its divergence."""
+    state, _ = normal(delta=10.0)
+    logp = float(jax.scipy.stats.norm.logpdf(0.5, 0.0, 0.5))
+    batch = pg.rows([[0.5]], [1.0], logp=logp)  # the loss is lowest with the mean at 0.5
+    params, info = trpo.line_search(state.params, batch, {"params": {"theta": jnp.full(1, -2.0)}})
+    assert float(info["backtrack_iters"]) == 4.0  # 2, 1.6, 1.28, 1.02, 0.82: below 1 at last
+    assert float(pg.theta(params.actor)[0]) == pytest.approx(2 * 0.8**4, rel=1e-5)
+
+
+def test_npg_takes_the_full_step_without_asking():
+    state, batch = normal(method="npg", damping_coeff=0.0, delta=4.0)
+    new, info = trpo.update(state, batch)
+    assert float(pg.theta(new.params.actor)[0]) == pytest.approx(-(4.0**0.5) * 0.707107, rel=1e-4)
+    assert "backtrack_iters" not in info
+    assert float(info["kl"]) == pytest.approx(4.0, rel=1e-3)
+
+
+def test_an_update_reports_before_and_after():
+    state, batch = normal(train_v_iters=5, vf_lr=0.1)
+    batch = batch._replace(ret=jnp.array([0.0]))
+    new, info = trpo.update(state, batch)
+    for name, fn in (("loss_pi", trpo.actor_loss), ("loss_v", trpo.critic_loss)):
+        before, after = (float(fn(p, batch)[0]) for p in (state.params, new.params))
+        assert float(info[name]) == pytest.approx(before, rel=1e-5)
+        assert float(info[f"delta_{name}"]) == pytest.approx(after - before, rel=1e-3)
+        assert after < before
+    assert float(info["kl"]) == pytest.approx(0.0097561, rel=1e-3)
+    assert (float(info["backtrack_iters"]), float(info["accepted"])) == (0.0, 1.0)
+
+
+def test_no_value_steps_and_zero_advantages_change_nothing():
+    state, batch = normal(train_v_iters=0)
+    new, info = trpo.update(state, batch._replace(adv=jnp.zeros(1)))
+    pg.same_bits(new.params, state.params)
+    assert all(np.isfinite(x) for x in info.values())
+
+
+def test_a_terminal_at_the_last_step_does_not_bootstrap():
+    spec = trpo.Spec(pg.THREE, actor=pg.Bandit((0.0,) * 3), critic=pg.Level(), gamma=0.5)
+    params = trpo.init(jax.random.key(0), spec).params
+    end = trpo.prepare(params, pg.rollout([1.0, 1.0], [0, 1], [0, 0]))
+    cut = trpo.prepare(params, pg.rollout([1.0, 1.0], [0, 0], [0, 1]))
+    np.testing.assert_allclose(end.ret, [1.5, 1.0])
+    np.testing.assert_allclose(cut.ret, [2.0, 2.0])
+    raw = 1.0 + 0.5 * 2 * np.array([1, 0]) - 2.0
+    raw[0] += 0.5 * 0.97 * raw[1]
+    np.testing.assert_allclose(end.adv, (raw - raw.mean()) / raw.std(), rtol=1e-5)
