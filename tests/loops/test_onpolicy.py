@@ -1,0 +1,205 @@
+"""The on-policy half of the loop: exact rollouts, exact counts, exact updates."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from purerl import rng
+from purerl.algos import ppo, reinforce, vpg
+from purerl.loops import gym as loop
+from purerl.loops import onpolicy
+from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule, Rollout
+from tests.loops import script
+
+SPEC = vpg.Spec(EnvSpec.of(script.Script()), hidden=(4,), train_v_iters=2)
+WAYS = {
+    "one": (1, script.own(1)),
+    "three": (3, script.own(3)),
+    "next_step": (3, script.vector(3, AutoresetMode.NEXT_STEP)),
+    "same_step": (3, script.vector(3, AutoresetMode.SAME_STEP)),
+    "disabled": (3, script.vector(3, AutoresetMode.DISABLED)),
+}
+
+
+def start(env_fn: Any, seed: int = 0, spec: Any = SPEC, algo: Any = vpg, **changes: Any) -> Any:
+    fields = {"steps": 60, "steps_per_epoch": 30} | changes
+    return loop.start(algo, spec, env_fn, OnPolicySchedule(**fields), seed)
+
+
+def finish(carry: loop.Carry) -> tuple[loop.Carry, list[Any]]:
+    records = []
+    while carry.steps < carry.schedule.steps:
+        carry, record = loop.advance(carry)
+        records.append(record)
+    return carry, records
+
+
+def entries(rollout: Rollout, who: int) -> list[tuple[Any, ...]]:
+    """Rows of one environment, as `script.expected` writes them."""
+    column = [np.asarray(x)[:, who] for x in rollout]
+    ints = lambda x: tuple(int(v) for v in x)  # noqa: E731
+    obs, _, rew, next_obs, terminated, truncated = column
+    return [
+        (ints(obs[t]), float(rew[t]), ints(next_obs[t]), bool(terminated[t]), bool(truncated[t]))
+        for t in range(len(rew))
+    ]
+
+
+@pytest.mark.parametrize(("number", "made"), WAYS.values(), ids=WAYS)
+def test_every_way_of_resetting_gives_true_transitions_in_columns(number, made):
+    env_fn, _ = made
+    carry = start(env_fn, num_envs=number)
+    carry, first = onpolicy.collect(carry, 30 // number)
+    carry, second = onpolicy.collect(carry, 30 // number)
+    for who in range(number):
+        found = entries(first, who)
+        assert found == script.expected(who, 30 // number)
+        if made is not WAYS["next_step"][1]:
+            assert found + entries(second, who) == script.expected(who, 60 // number)
+    assert first.obs.shape == (30 // number, number, 3)
+    assert first.act.shape == (30 // number, number, 2)
+
+
+@pytest.mark.parametrize("name", ["one", "three", "same_step", "disabled"])
+def test_a_run_makes_exactly_the_steps_asked_for(name):
+    number, (env_fn, envs) = WAYS[name]
+    envs.clear()
+    carry, records = finish(start(env_fn, num_envs=number))
+    assert sum(len(env.actions) for env in envs) == 60 == carry.steps
+    assert [r["steps"] for r in records] == [30, 60]
+    assert [r["epoch"] for r in records] == [r["updates"] for r in records] == [1, 2]
+
+
+def test_rows_beyond_a_full_column_are_stepped_and_not_learned_from():
+    number, (env_fn, envs) = WAYS["next_step"]
+    carry = start(env_fn, num_envs=number)
+    _, rollout = onpolicy.collect(carry, 10)
+    stepped = [len(env.actions) for env in envs]
+    assert max(stepped) >= 10
+    for who in range(number):
+        assert entries(rollout, who) == script.expected(who, 10)
+
+
+def test_episodes_go_on_across_epochs_or_start_anew():
+    for going_on, lengths in ((True, [45]), (False, [])):
+        env_fn, envs = script.own(1, lengths=(45,))
+        _, records = finish(start(env_fn, continue_episodes=going_on))
+        assert records[0]["ep_lengths"] == []  # and nothing crashes without a finished episode
+        assert records[1]["ep_lengths"] == lengths
+        assert len(envs[0].seeds) == (2 if going_on else 3)
+        assert len(set(envs[0].seeds)) == len(envs[0].seeds)
+
+
+def test_a_cut_episodes_return_does_not_leak_into_the_next():
+    env_fn, _ = script.own(1, lengths=(40, 5))
+    _, records = finish(start(env_fn, continue_episodes=False))
+    assert records[1]["ep_lengths"] == [5]
+    assert records[1]["ep_returns"] == [500.0 + 15.0]
+
+
+def test_cutting_needs_environments_that_the_loop_resets():
+    with pytest.raises(ValueError, match=r"^continue_episodes=False needs environments that the"):
+        start(WAYS["disabled"][1][0], num_envs=3, continue_episodes=False)
+
+
+def test_the_policy_acts_with_its_own_stream_and_the_environment_gets_a_clipped_copy():
+    env_fn, envs = script.own(1)
+    carry = start(env_fn)
+    params = jax.tree.map(jnp.copy, carry.learner.params)
+    carry, rollout = onpolicy.collect(carry, 30)
+    for t in (0, 1, 17):
+        wanted = vpg.act(params, rollout.obs[t], rng.stream(0, 0, "act", t))
+        np.testing.assert_allclose(rollout.act[t], wanted, atol=1e-5)
+    stored, handed = rollout.act[:, 0], np.array(envs[0].actions)
+    assert (np.abs(stored - handed) > 1e-3).any()  # the script refuses what leaves its box
+    np.testing.assert_array_equal(np.clip(stored, [-2, 0], [2, 1]), handed)
+
+
+def test_an_advance_is_prepare_and_update_with_the_documented_key():
+    spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=10, train_pi_iters=2, train_v_iters=2)
+    twin = start(script.own(1)[0], spec=spec, algo=ppo)
+    _, rollout = onpolicy.collect(twin, 30)
+    batch = ppo.prepare(twin.learner.params, rollout)
+    batch = batch._replace(key=rng.stream(0, 0, "update", 0))
+    wanted, info = ppo.update(twin.learner, batch)
+    carry, record = loop.advance(start(script.own(1)[0], spec=spec, algo=ppo))
+    for a, b in zip(jax.tree.leaves(carry.learner), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert {"loss_pi", "loss_v", "kl", "entropy", "clip_frac", "stop_iter", "val"} <= set(record)
+    for name in info:
+        size = abs(float(info[name.removeprefix("delta_")]))  # a change is the difference of two
+        assert record[name] == pytest.approx(float(info[name]), abs=1e-3 * size + 1e-5), name
+
+
+def test_the_key_of_an_update_is_new_each_time():
+    spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=10, train_pi_iters=2, train_v_iters=2)
+    carry = start(script.own(1)[0], spec=spec, algo=ppo)
+    words = [onpolicy.memory.words(dataclasses.replace(carry, updates=n), n) for n in (0, 1)]
+    keys = [rng.stream(int(w[0]), int(w[1]), "update", w[2:]) for w in words]
+    assert bool((jax.random.key_data(keys[0]) != jax.random.key_data(keys[1])).any())
+    assert bool(keys[1] == rng.stream(0, 0, "update", 1))
+
+
+def test_runs_repeat_bit_for_bit_and_seeds_differ():
+    runs = [finish(start(script.own(2)[0], seed=s, num_envs=2))[0] for s in (5, 5, 6)]
+    leaves = [jax.tree.leaves(carry.learner) for carry in runs]
+    for a, b in zip(leaves[0], leaves[1], strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert any(bool((a != b).any()) for a, b in zip(leaves[0], leaves[2], strict=True))
+
+
+def test_one_compilation_serves_a_run():
+    before = onpolicy._compiled_learn()._cache_size()
+    finish(start(script.own(1)[0], steps=150, spec=dataclasses.replace(SPEC, hidden=(5,))))
+    assert onpolicy._compiled_learn()._cache_size() - before == 1
+
+
+def test_a_consumed_or_complete_carry_is_refused():
+    carry = start(script.own(1)[0], steps=30)
+    after, _ = loop.advance(carry)
+    with pytest.raises(ValueError, match="^this carry was consumed"):
+        loop.advance(carry)
+    with pytest.raises(ValueError, match="^the run is complete: 30 of 30"):
+        loop.advance(after)
+
+
+def test_numbers_that_are_not_finite_are_named():
+    class Broken(script.Script):
+        def step(self, action: Any) -> Any:
+            obs, rew, *rest = super().step(action)
+            return obs, float("nan") if self.steps == 17 else rew, *rest
+
+    with pytest.raises(
+        loop.NonFiniteError,
+        match=r"^rew of environment 0 is not finite at environment step 17: nan",
+    ):
+        finish(start(lambda: Broken()))
+    wild = vpg.Spec(SPEC.env, hidden=(4,), vf_lr=1e38, pi_lr=1e38)
+    with pytest.raises(loop.NonFiniteError, match="^learning diverged between updates 0 and 1"):
+        finish(start(script.own(1)[0], spec=wild))
+
+
+def test_schedules_of_the_other_kind_and_rollouts_that_do_not_fit_are_refused_at_the_start():
+    env_fn = script.own(1)[0]
+    with pytest.raises(ValueError, match=r"^schedule of purerl\.algos\.vpg must be an OnPolicySch"):
+        loop.start(vpg, SPEC, env_fn, OffPolicySchedule(), 0)
+    spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=7)
+    with pytest.raises(ValueError, match="^minibatch_size must divide the 30 rows of a rollout"):
+        start(env_fn, spec=spec, algo=ppo)
+
+
+def test_run_evaluates_and_reports_each_epoch():
+    schedule = OnPolicySchedule(steps=60, steps_per_epoch=30, num_test_episodes=2)
+    records = list(loop.run(vpg, SPEC, script.own(3)[0], schedule, 0))
+    assert [len(r["test_returns"]) for r in records] == [2, 2]
+
+
+def test_reinforce_runs_without_a_finished_episode():
+    spec = reinforce.Spec(SPEC.env, hidden=(4,))
+    _, records = finish(start(script.own(1, lengths=(500,))[0], spec=spec, algo=reinforce))
+    assert [r["loss_pi"] for r in records] == [0.0, 0.0]
