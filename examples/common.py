@@ -12,9 +12,16 @@ import gymnasium
 from purerl import cli
 from purerl.loops import gym as loop
 
+METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
+
 
 def train(
-    algo: ModuleType, doc: str, env: str, schedule: Any, argv: Sequence[str] | None = None
+    algo: ModuleType,
+    doc: str,
+    env: str,
+    schedule: Any,
+    argv: Sequence[str] | None = None,
+    **settings: Any,
 ) -> float:
     """Train as the command line says; return the mean return reached last.
 
@@ -24,13 +31,14 @@ def train(
         env: Gymnasium id unless `--env` gives another.
         schedule: defaults of the schedule's options.
         argv: words of the command line; None for those of the process.
+        **settings: defaults of the algorithm's options that differ from its own.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--env", default=env, help=f"Gymnasium id (default: {env})")
     parser.add_argument("--seed", type=cli.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
-    cli.add_fields(parser, algo.Spec, schedule)
+    cli.add_fields(parser, algo.Spec, schedule, **settings)
     args = parser.parse_args(argv)
     schedule = cli.build(parser, schedule, args)
     spec = cli.build(parser, algo.Spec, args, env=cli.env_spec(parser, args.env))
@@ -50,7 +58,7 @@ def train(
         if "test_returns" in record:
             score = statistics.fmean(record["test_returns"])
             line += f"  test return {score:>9.1f}"
-        for metric in ("loss_q", "q1", "q", "alpha", "epsilon"):
+        for metric in METRICS:
             if metric in record:
                 line += f"  {metric} {record[metric]:.3f}"
         print(line, flush=True)

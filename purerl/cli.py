@@ -23,7 +23,7 @@ from purerl import checks
 from purerl.types import EnvSpec
 
 
-def add_fields(parser: argparse.ArgumentParser, *sources: Any) -> None:
+def add_fields(parser: argparse.ArgumentParser, *sources: Any, **defaults: Any) -> None:
     """Add one option per field of each dataclass that a word on a command line can express.
 
     Types come from the annotations, defaults from the fields (or from the instance given), help
@@ -34,6 +34,7 @@ def add_fields(parser: argparse.ArgumentParser, *sources: Any) -> None:
     Args:
         parser: gets one group of options per dataclass.
         *sources: dataclasses, or instances whose values are the defaults.
+        **defaults: of fields whose own default does not suit.
     """
     for source in sources:
         cls = source if isinstance(source, type) else type(source)
@@ -44,10 +45,11 @@ def add_fields(parser: argparse.ArgumentParser, *sources: Any) -> None:
             if convert is None:
                 continue
             default = field.default if source is cls else getattr(source, field.name)
+            default = defaults.get(field.name, default)
             text = field.metadata.get("help", comments.get(field.name, ""))
             group.add_argument(
                 *_flags(field.name),
-                default=argparse.SUPPRESS,
+                default=defaults.get(field.name, argparse.SUPPRESS),
                 help=f"{text} ({_show(default)})".replace("%", "%%").strip(),
                 **_options(convert),
             )

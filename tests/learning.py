@@ -21,14 +21,24 @@ from typing import Any, NamedTuple
 import gymnasium
 
 import purerl
-from purerl.algos import ddpg, dqn, sac, td3
+from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
 from purerl.types import EnvSpec
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
-TELLTALES = ("q1", "q", "logp", "alpha", "epsilon")  # where the algorithm reports them
+TELLTALES = (
+    "q1",
+    "q",
+    "logp",
+    "alpha",
+    "epsilon",
+    "val",
+    "kl",
+    "entropy",
+    "stop_iter",
+)  # where the algorithm reports them
 
 
 class Preset(NamedTuple):
@@ -38,6 +48,7 @@ class Preset(NamedTuple):
     bar: float  # of the score
     spec: dict[str, Any]
     schedule: dict[str, Any]
+    every: int = 1  # epochs between two evaluations
 
 
 PENDULUM = {
@@ -47,6 +58,10 @@ PENDULUM = {
     "num_test_episodes": 20,
 }
 HALFCHEETAH = {"steps": 100_000, "steps_per_epoch": 5_000}  # the rest is Spinning Up's
+
+CARTPOLE = {"steps": 200_000, "num_test_episodes": 10}
+FIVE = (0, 1, 2, 3, 4)
+MINIBATCHES = {"train_pi_iters": 10, "train_v_iters": 10, "target_kl": None, "lam": 0.95}
 
 PRESETS = {
     "td3-pendulum": Preset(
@@ -75,6 +90,50 @@ PRESETS = {
     ),
     "ddpg-halfcheetah": Preset(ddpg, "HalfCheetah-v5", (0, 1, 2), 3000.0, {}, HALFCHEETAH),
     "sac-halfcheetah": Preset(sac, "HalfCheetah-v5", (0, 1, 2), 5000.0, {}, HALFCHEETAH),
+    "reinforce-cartpole": Preset(reinforce, "CartPole-v1", FIVE, 400.0, {}, CARTPOLE),
+    "vpg-cartpole": Preset(vpg, "CartPole-v1", FIVE, 475.0, {"pi_lr": 1e-2}, CARTPOLE),
+    "trpo-cartpole": Preset(trpo, "CartPole-v1", FIVE, 475.0, {}, CARTPOLE),
+    "ppo-cartpole": Preset(ppo, "CartPole-v1", FIVE, 475.0, {}, CARTPOLE | {"steps": 100_000}),
+    "trpo-pendulum": Preset(
+        trpo,
+        "Pendulum-v1",
+        FIVE,
+        -250.0,
+        {"gamma": 0.9},
+        {"steps": 100_000, "steps_per_epoch": 1_000, "num_test_episodes": 20},
+        every=5,
+    ),
+    "ppo-pendulum": Preset(
+        ppo,
+        "Pendulum-v1",
+        FIVE,
+        -250.0,
+        MINIBATCHES
+        | {"gamma": 0.9, "pi_lr": 1e-3, "vf_lr": 1e-3, "minibatch_size": 100}
+        | {"lr_decay_updates": 50},
+        {"steps": 100_000, "steps_per_epoch": 2_000, "num_envs": 4, "num_test_episodes": 20},
+        every=5,
+    ),
+    "ppo-invertedpendulum": Preset(
+        ppo,
+        "InvertedPendulum-v5",
+        (0, 1, 2),
+        1000.0,
+        {},
+        {"steps": 60_000, "num_test_episodes": 10},
+    ),
+    "ppo-halfcheetah": Preset(
+        ppo,
+        "HalfCheetah-v5",
+        (0, 1, 2),
+        5000.0,
+        MINIBATCHES
+        | {"value_target": "lambda", "vf_lr": 3e-4, "minibatch_size": 64, "max_grad_norm": 0.5}
+        | {"initializer": "orthogonal", "head_scale": 0.01, "lr_decay_updates": 488}
+        | {"normalise_obs": True, "scale_rewards": True, "recompute_advantages": True},
+        {"steps": 488 * 2_048, "steps_per_epoch": 2_048, "num_test_episodes": 10},
+        every=61,
+    ),
 }
 
 
@@ -87,7 +146,13 @@ def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
     spec = preset.algo.Spec(EnvSpec.of(env_fn()), **preset.spec)
     schedule = dataclasses.replace(preset.algo.SCHEDULE, **preset.schedule)
     rows, began = [], time.monotonic()
-    for record in loop.run(preset.algo, spec, env_fn, schedule, seed):
+    carry = loop.start(preset.algo, spec, env_fn, schedule, seed)
+    while carry.steps < schedule.steps:
+        carry, record = loop.advance(carry)
+        if record is None or record["epoch"] % preset.every:
+            continue
+        params, episodes = carry.learner.params, schedule.num_test_episodes
+        record |= loop.evaluate(preset.algo, params, env_fn, seed, record["epoch"], episodes)
         rows.append(
             {
                 "seed": seed,
@@ -97,6 +162,7 @@ def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
             }
             | {name: round(record[name], 4) if name in record else "" for name in TELLTALES}
         )
+    carry.envs.close()
     return rows
 
 

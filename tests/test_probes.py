@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from purerl.algos import ddpg, dqn, sac, td3
+from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
-from purerl.types import EnvSpec, OffPolicySchedule
+from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
 from tests import probes
 
 
@@ -20,8 +20,8 @@ class Learner(NamedTuple):
     algo: Any
     discrete: bool
     settings: dict[str, Any]
-    schedule: OffPolicySchedule
-    value: Callable[[Any, np.ndarray], np.ndarray]
+    schedule: OffPolicySchedule | OnPolicySchedule
+    value: Callable[[Any, np.ndarray], np.ndarray] | None  # none: it learns no value
 
 
 def td3_value(params, obs):
@@ -46,6 +46,12 @@ def dqn_value(params, obs):
     return np.asarray(dqn._network(params.spec).apply(params.critic, obs)).max(axis=1)
 
 
+def critic_value(params, obs):
+    spec = params.spec
+    _, critic = vpg._networks(spec)
+    return np.asarray(critic.apply(params.critic, obs))
+
+
 SCHEDULE = OffPolicySchedule(
     steps=2_500, steps_per_epoch=2_500, start_steps=500, update_after=64, batch_size=64
 )
@@ -53,11 +59,22 @@ RATES = {"hidden": (32, 32), "pi_lr": 3e-3, "q_lr": 3e-3, "polyak": 0.95}
 SOFT = {"hidden": (32, 32), "lr": 3e-3, "polyak": 0.95, "alpha": 0.002}
 GREEDY = {"hidden": (32, 32), "lr": 3e-3, "target_every": 20, "eps_decay": 1_000}
 
+ROLLOUTS = OnPolicySchedule(steps=12_800, steps_per_epoch=128)
+NETS = {"hidden": (32, 32), "gamma": 0.9}
+STEPS = NETS | {"train_v_iters": 20, "vf_lr": 1e-2}
+MANY = STEPS | {"train_pi_iters": 10, "pi_lr": 3e-3, "target_kl": 0.05}
+
 LEARNERS = {
     "td3": Learner(td3, False, RATES, SCHEDULE, td3_value),
     "ddpg": Learner(ddpg, False, RATES, SCHEDULE, ddpg_value),
     "sac": Learner(sac, False, SOFT, SCHEDULE, sac_value),
     "dqn": Learner(dqn, True, GREEDY, SCHEDULE, dqn_value),
+    "reinforce": Learner(reinforce, True, NETS, ROLLOUTS, None),
+    "vpg": Learner(vpg, False, STEPS | {"pi_lr": 1e-2}, ROLLOUTS, critic_value),
+    "trpo-discrete": Learner(trpo, True, STEPS | {"delta": 0.05}, ROLLOUTS, critic_value),
+    "trpo-box": Learner(trpo, False, STEPS | {"delta": 0.05}, ROLLOUTS, critic_value),
+    "ppo-discrete": Learner(ppo, True, MANY, ROLLOUTS, critic_value),
+    "ppo-box": Learner(ppo, False, MANY, ROLLOUTS, critic_value),
 }
 
 pytestmark = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
@@ -65,40 +82,55 @@ SIGNS = np.array([[-1.0, 0.0], [1.0, 0.0]], np.float32)
 
 
 def train(learner: Learner, probe: Any, updates: int | None = None, **settings: Any) -> Any:
-    """Return the parameters after one run; `updates` are those of a burst."""
+    """Return the parameters after one run; `updates` are those of a burst, off-policy."""
 
     def env_fn():
         return probe(learner.discrete)
 
     spec = learner.algo.Spec(EnvSpec.of(env_fn()), **(learner.settings | settings))
-    schedule = dataclasses.replace(learner.schedule, updates_per_burst=updates)
+    schedule = learner.schedule
+    if isinstance(schedule, OffPolicySchedule):
+        schedule = dataclasses.replace(schedule, updates_per_burst=updates)
     carry = loop.start(learner.algo, spec, env_fn, schedule, seed=0)
     while carry.steps < schedule.steps:
         carry, _ = loop.advance(carry)
     return carry.learner.params
 
 
+def values_near(learner: Learner, params: Any, obs: Any, wanted: Any, within: float = 0.1) -> None:
+    if learner.value:
+        np.testing.assert_allclose(learner.value(params, obs), wanted, atol=within)
+
+
+def needs_values(learner: Learner) -> None:
+    if not learner.value:
+        pytest.skip("learns no values")
+
+
 def test_constant_reward_is_learned(learner):
+    needs_values(learner)
     params = train(learner, probes.Constant)
-    np.testing.assert_allclose(learner.value(params, SIGNS), [1.0, 1.0], atol=0.1)
+    values_near(learner, params, SIGNS, [1.0, 1.0])
 
 
 def test_reward_that_depends_on_the_observation_is_learned(learner):
+    needs_values(learner)
     params = train(learner, probes.Observation)
-    np.testing.assert_allclose(learner.value(params, SIGNS), [-1.0, 1.0], atol=0.1)
+    values_near(learner, params, SIGNS, [-1.0, 1.0])
 
 
 def test_reward_one_step_later_is_discounted_once(learner):
+    needs_values(learner)
     params = train(learner, probes.Delayed, gamma=0.5)
     obs = np.array([[1.0, 0.0], [1.0, 1.0]], np.float32)
-    np.testing.assert_allclose(learner.value(params, obs), [0.5, 1.0], atol=0.1)
+    values_near(learner, params, obs, [0.5, 1.0])
 
 
 def test_the_best_action_is_found(learner):
     params = train(learner, probes.Action)
     best = [1, 1] if learner.discrete else [[0.5], [0.5]]
     np.testing.assert_allclose(learner.algo.policy(params, SIGNS), best, atol=0.1)
-    np.testing.assert_allclose(learner.value(params, SIGNS), [1.0, 1.0], atol=0.1)
+    values_near(learner, params, SIGNS, [1.0, 1.0])
 
 
 def test_the_best_action_for_each_observation_is_found(learner):
@@ -118,7 +150,8 @@ def test_the_identity_is_learned(learner):
 
 
 def test_a_time_limit_bootstraps(learner):
-    slow = {"target_every": 20, "lr": 1e-3} if learner.discrete else {"polyak": 0.9}
+    needs_values(learner)
+    slow = {} if hasattr(learner.algo, "prepare") else {"polyak": 0.9}
+    slow = {"target_every": 20, "lr": 1e-3} if learner.algo is dqn else slow
     params = train(learner, probes.Ring, updates=250, gamma=0.98, **slow)
-    value = learner.value(params, np.eye(4, dtype=np.float32))
-    np.testing.assert_allclose(value, np.full(4, 50.0), atol=1.0)
+    values_near(learner, params, np.eye(4, dtype=np.float32), np.full(4, 50.0), within=1.0)

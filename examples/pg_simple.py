@@ -1,0 +1,72 @@
+"""The simplest policy gradient: every action weighted by its whole episode's return.
+
+    python examples/pg_simple.py
+    python examples/pg_simple.py --env Acrobot-v1 --lr 5e-3 --render
+
+L = -mean(log pi(a_t | s_t) R), with R the sum of all rewards of the episode. Nothing but jax, optax
+and gymnasium: purerl.algos.reinforce is the same with a library around it.
+"""
+
+import argparse
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+
+def log_policy(params, obs):
+    return jax.nn.log_softmax(jnp.tanh(obs @ params["w1"] + params["b1"]) @ params["w2"])
+
+
+@jax.jit
+def act(params, obs, key, count):
+    return jax.random.categorical(jax.random.fold_in(key, count), log_policy(params, obs))
+
+
+def loss(params, obs, act, weight):
+    logp = jnp.take_along_axis(log_policy(params, obs), act[:, None], axis=1)[:, 0]
+    return -(logp * weight).mean()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--env", default="CartPole-v1", help="Gymnasium id, Discrete actions")
+    parser.add_argument("--lr", type=float, default=1e-2)
+    parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--steps", type=int, default=5_000, help="of an epoch")
+    parser.add_argument("--render", action="store_true", help="show each epoch's first episode")
+    args = parser.parse_args()
+    env = gymnasium.make(args.env)
+    shown = gymnasium.make(args.env, render_mode="human") if args.render else env
+    key, *keys = jax.random.split(jax.random.key(0), 3)
+    w1 = jax.random.normal(keys[0], (env.observation_space.shape[0], 32)) / 2
+    w2 = jax.random.normal(keys[1], (32, int(env.action_space.n))) / np.sqrt(32)
+    params, tx = {"w1": w1, "b1": jnp.zeros(32), "w2": w2}, optax.adam(args.lr)
+    opt_state, count, step = tx.init(params), 0, jax.jit(jax.value_and_grad(loss))
+    for epoch in range(args.epochs):
+        obss, acts, weights, returns = [], [], [], []
+        while len(acts) < args.steps:
+            stage, rews, over = env if returns else shown, [], False
+            obs, _ = stage.reset(seed=count)
+            while not over:
+                obss.append(obs)
+                acts.append(int(act(params, obs, key, count)))
+                obs, rew, terminated, truncated, _ = stage.step(acts[-1])
+                count, over = count + 1, terminated or truncated
+                rews.append(rew)
+            returns.append(sum(rews))
+            weights += [returns[-1]] * len(rews)
+        batch = (
+            np.asarray(x, t)[: args.steps] for x, t in ((obss, "f4"), (acts, "i4"), (weights, "f4"))
+        )
+        value, grads = step(params, *batch)
+        updates, opt_state = tx.update(grads, opt_state)
+        params = optax.apply_updates(params, updates)
+        score, length = np.mean(returns), len(acts) / len(returns)
+        print(f"epoch {epoch:2}  loss {value:8.3f}  return {score:7.2f}  ep_len {length:6.1f}")
+
+
+if __name__ == "__main__":
+    main()

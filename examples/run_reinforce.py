@@ -1,0 +1,21 @@
+"""Train REINFORCE on a Gymnasium environment.
+
+    python examples/run_reinforce.py
+    python examples/run_reinforce.py --no-reward-to-go --gamma 1 --no-standardise
+
+Without arguments: CartPole-v1, 200 000 steps, under a minute on one core, a return of 400 to 500.
+Every field of `reinforce.Spec` and of the schedule is an option; `--help` lists them.
+"""
+
+import dataclasses
+
+from common import train
+
+import purerl
+from purerl.algos import reinforce
+
+SCHEDULE = dataclasses.replace(reinforce.SCHEDULE, steps=200_000, num_test_episodes=5)
+
+if __name__ == "__main__":
+    purerl.setup()
+    train(reinforce, __doc__, "CartPole-v1", SCHEDULE)

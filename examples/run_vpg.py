@@ -1,0 +1,23 @@
+"""Train VPG on a Gymnasium environment.
+
+    python examples/run_vpg.py
+    python examples/run_vpg.py --env Acrobot-v1 --seed 1
+
+Without arguments: CartPole-v1, 200 000 steps, under a minute on one core, a return of 500. Every
+field of `vpg.Spec` and of the schedule is an option; `--help` lists them. The defaults are
+Spinning Up's, but for the policy's learning rate: with one step per rollout its 3e-4 has reached a
+return of 50 after 200 000 steps.
+"""
+
+import dataclasses
+
+from common import train
+
+import purerl
+from purerl.algos import vpg
+
+SCHEDULE = dataclasses.replace(vpg.SCHEDULE, steps=200_000, num_test_episodes=5)
+
+if __name__ == "__main__":
+    purerl.setup()
+    train(vpg, __doc__, "CartPole-v1", SCHEDULE, pi_lr=1e-2)
