@@ -58,9 +58,7 @@ def main():
                 rews.append(rew)
             returns.append(sum(rews))
             weights += [returns[-1]] * len(rews)
-        batch = (
-            np.asarray(x, t)[: args.steps] for x, t in ((obss, "f4"), (acts, "i4"), (weights, "f4"))
-        )
+        batch = (np.asarray(x)[: args.steps] for x in (obss, acts, weights))
         value, grads = step(params, *batch)
         updates, opt_state = tx.update(grads, opt_state)
         params = optax.apply_updates(params, updates)

@@ -88,9 +88,44 @@ def test_the_other_algorithms_run_the_same_way(name, env, words):
     assert re.search(r"\nreturn -?\d+\.\d after \d+ s\n", out)
 
 
+@pytest.mark.parametrize("name", ["reinforce", "vpg", "trpo", "ppo"])
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_policy_gradients_run_on_both_kinds_of_action_space(name, env):
+    words = ("--env", env, "--steps", "800", "--steps-per-epoch", "400")
+    out = run(f"examples/run_{name}.py", *words, "--num-test-episodes", "1", "--hidden", "8")
+    assert out.startswith(f"{name} on {env}, seed 0: 800 steps\n")
+    assert re.search(r"step +800 .*test return .* kl \d", out)
+    assert re.search(r"\nreturn -?\d+\.\d after \d+ s\n", out)
+
+
+def test_settings_of_a_script_are_its_defaults_and_its_help_says_so():
+    helped = " ".join(run("examples/run_vpg.py", "--help").split())
+    assert "learning rate of the policy (default: 0.01)" in helped
+
+
+@pytest.mark.parametrize("name", ["pg_simple", "pg_reward_to_go"])
+def test_the_two_smallest_policy_gradients(name):
+    short = ("--epochs", "3", "--steps", "300")
+    out = run(f"examples/{name}.py", *short, "--env", "Acrobot-v1", "--lr", "1e-3")
+    assert re.match(r"epoch +0  loss +-?\d+\.\d+  return +-\d+\.\d+  ep_len +\d+\.\d", out)
+    assert len(out.splitlines()) == 3
+    text = (ROOT / "examples" / f"{name}.py").read_text()
+    assert len(text.splitlines()) <= 70
+    assert "purerl." not in text.split('"""')[2]
+
+
+def test_the_two_smallest_differ_in_their_weights_alone():
+    texts = [
+        (ROOT / "examples" / f"pg_{name}.py").read_text().split('"""')[2].splitlines()
+        for name in ("simple", "reward_to_go")
+    ]
+    assert sum(a != b for a, b in zip(*texts, strict=True)) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "env", "message"),
     [
+        ("ppo", "Blackjack-v1", "FlattenObservation"),
         ("dqn", "Pendulum-v1", "dqn needs a Discrete action space"),
         ("sac", "CartPole-v1", "sac needs a Box action space"),
         ("ddpg", "CartPole-v1", "ddpg needs a Box action space"),

@@ -31,8 +31,24 @@ def test_dqn_holds_the_pole_with_one_seed():
     assert solved(train(PRESETS["dqn-cartpole"], 0), 475.0)
 
 
+@pytest.mark.parametrize(("name", "steps"), [("ppo", 60_000), ("trpo", 60_000), ("vpg", 60_000)])
+def test_policy_gradients_balance_the_pole_for_a_while_with_one_seed(name, steps):
+    """A smoke test of the first part of the run; the gates of five seeds are below."""
+    preset = PRESETS[f"{name}-cartpole"]
+    short = preset.schedule | {"steps": steps, "num_test_episodes": 5}
+    rows = train(preset._replace(schedule=short, every=5), 0)
+    assert max(row["test_return"] for row in rows) >= 350
+
+
+def test_reinforce_learns_something_with_one_seed():
+    preset = PRESETS["reinforce-cartpole"]
+    short = preset.schedule | {"steps": 60_000, "num_test_episodes": 5}
+    rows = train(preset._replace(schedule=short, every=5), 0)
+    assert max(row["test_return"] for row in rows) >= 150
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["td3-pendulum", "sac-pendulum", "ddpg-pendulum"])
+@pytest.mark.parametrize("name", [n for n in PRESETS if n.endswith("pendulum") and "inv" not in n])
 def test_three_of_five_seeds_learn_pendulum(name):
     assert sum(s >= PRESETS[name].bar for s in scores(name)) >= 3
 
@@ -44,13 +60,25 @@ def test_three_of_five_seeds_of_dqn_hold_the_pole():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["ppo", "trpo", "vpg", "reinforce"])
+def test_three_of_five_seeds_of_policy_gradients_hold_the_pole(name):
+    assert sum(s >= PRESETS[f"{name}-cartpole"].bar for s in scores(f"{name}-cartpole")) >= 3
+
+
+@pytest.mark.slow
+def test_ppo_holds_the_inverted_pendulum():
+    pytest.importorskip("mujoco")
+    assert sum(s >= 1000.0 for s in scores("ppo-invertedpendulum")) >= 2
+
+
+@pytest.mark.slow
 def test_td3_holds_the_inverted_pendulum_with_every_seed():
     pytest.importorskip("mujoco")
     assert min(scores("td3-invertedpendulum")) >= PRESETS["td3-invertedpendulum"].bar
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["td3-halfcheetah", "sac-halfcheetah", "ddpg-halfcheetah"])
+@pytest.mark.parametrize("name", [n for n in PRESETS if n.endswith("halfcheetah")])
 def test_runs_with_the_half_cheetah(name):
     pytest.importorskip("mujoco")
     assert statistics.fmean(scores(name)) >= PRESETS[name].bar
