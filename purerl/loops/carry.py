@@ -68,10 +68,31 @@ ONCE = {"xla_backend_optimization_level": 0}  # for programs run once: halves th
 _FASTER = {"xla_cpu_prefer_vector_width": 512, "xla_cpu_copy_insertion_use_region_analysis": True}
 
 
+def act(carry: Carry, obs: np.ndarray, calls: int) -> np.ndarray:
+    """Act with the key `stream(seed, rank, "act", calls)`: one program from NumPy to NumPy."""
+    key = _act_keys(carry.seed, carry.rank, calls // _KEYS)[calls % _KEYS]
+    return np.asarray(_act(carry.algo, carry.learner.params, obs, key))
+
+
+_KEYS = 1_024  # derived at a time: one by one that takes as long as the network
+
+
+@functools.lru_cache(maxsize=4)
+def _act_keys(seed: int, rank: int, part: int) -> np.ndarray:
+    """Return the data of consecutive keys of the stream `act`."""
+    calls = np.stack([rng.words(part * _KEYS + i) for i in range(_KEYS)])
+    return np.asarray(_streams(np.array([seed, rank], np.uint32), calls))
+
+
+@jax.jit
+def _streams(words: jax.Array, calls: jax.Array) -> jax.Array:
+    keys = jax.vmap(lambda call: rng.stream(words[0], words[1], "act", call))(calls)
+    return jax.random.key_data(keys)
+
+
 @functools.partial(jax.jit, static_argnums=0)
-def act(algo: ModuleType, params: Any, obs: Any, words: jax.Array) -> jax.Array:
-    """Act with the key of one call: one program from NumPy to NumPy."""
-    return algo.act(params, obs, rng.stream(words[0], words[1], "act", words[2:]))
+def _act(algo: ModuleType, params: Any, obs: Any, key: Any) -> jax.Array:
+    return algo.act(params, obs, jax.random.wrap_key_data(key))
 
 
 def zeros(number: int) -> jax.Array:
@@ -120,11 +141,13 @@ class Episodes:
 
 def count(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) -> list[int]:
     """Add a step to the episodes in progress, in place; return the environments that ended one."""
-    rows = step.rows
-    ep_return += rows.rew * step.valid
-    ep_length += step.valid
-    done = (rows.terminated | rows.truncated) & step.valid
-    return np.flatnonzero(done).tolist() if done.any() else []
+    if step.valid is None:
+        ep_return += step.rows.rew
+        ep_length += 1
+    else:
+        ep_return += step.rows.rew * step.valid
+        ep_length += step.valid
+    return step.ended
 
 
 def check_rows(rows: Transition, who: np.ndarray, steps: int) -> None:

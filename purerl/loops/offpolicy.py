@@ -152,18 +152,17 @@ def collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:
     for rows, old in zip(stage, carry.surplus, strict=True):
         rows[:filled] = old
     everyone, episodes = np.arange(number), memory.Episodes(carry)
-    obs, calls, params = carry.obs, carry.calls, carry.learner.params
+    obs, calls = carry.obs, carry.calls
     while filled < needed:
-        words = memory.words(carry, calls)
         if carry.steps + filled * carry.ranks < schedule.start_steps:
-            act = random_act(envs.spec, number, words)
+            act = np.asarray(random_act(envs.spec, number, memory.words(carry, calls)))
         else:
-            act = memory.act(carry.algo, params, obs, words)
-        step = envs.step(obs, np.asarray(act))
+            act = memory.act(carry, obs, calls)
+        step = envs.step(obs, act)
         obs, calls = step.obs, calls + 1
         episodes.add(step)
-        real = slice(None) if step.valid.all() else step.valid
-        end = filled + int(step.valid.sum())
+        real = slice(None) if step.valid is None else step.valid
+        end = filled + (number if step.valid is None else int(step.valid.sum()))
         who[filled:end] = everyone[real]
         for rows, new in zip(stage, step.rows, strict=True):
             rows[filled:end] = new[real]

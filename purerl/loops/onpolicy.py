@@ -82,24 +82,32 @@ def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
     """
     schedule, envs = carry.schedule, carry.envs
     assert isinstance(schedule, OnPolicySchedule)
-    number = schedule.num_envs
-    stage = memory.rows(envs.spec.example(), length, number)
-    everyone, episodes = np.arange(number), memory.Episodes(carry)
-    filled = np.zeros(number, np.int64)  # rows of each environment
-    obs, calls, params = carry.obs, carry.calls, carry.learner.params
-    while filled.min() < length:
-        act = memory.act(carry.algo, params, obs, memory.words(carry, calls))
-        step = envs.step(obs, np.asarray(act))
+    number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode
+    stage = memory.rows(envs.spec.example(), most, number)
+    valid = np.ones((most, number), bool)
+    episodes, obs, calls, t = memory.Episodes(carry), carry.obs, carry.calls, 0
+    while t < length or valid[:t].sum(axis=0).min() < length:
+        step = envs.step(obs, memory.act(carry, obs, calls))
         obs, calls = step.obs, calls + 1
         episodes.add(step)
-        real = everyone[step.valid & (filled < length)]
         for rows, new in zip(stage, step.rows, strict=True):
-            rows[filled[real], real] = new[real]
-        filled[real] += 1
+            rows[t] = new
+        if step.valid is not None:
+            valid[t] = step.valid
+        t += 1
+    stage = Transition(*(_columns(rows[:t], valid[:t], length) for rows in stage))
     flat = Transition(*(rows.reshape(-1, *rows.shape[2:]) for rows in stage))
-    memory.check_rows(flat, np.tile(everyone, length), carry.steps)
+    memory.check_rows(flat, np.tile(np.arange(number), length), carry.steps)
     if not schedule.continue_episodes:
         obs = envs.reset()
         episodes.drop()
     carry = dataclasses.replace(carry, obs=obs, calls=calls, **episodes.fields())
     return carry, Rollout(*stage)
+
+
+def _columns(rows: np.ndarray, valid: np.ndarray, length: int) -> np.ndarray:
+    """Return the first `length` valid rows of each environment."""
+    if valid.all():
+        return rows[:length]
+    first = np.argsort(~valid, axis=0, kind="stable")[:length]
+    return np.take_along_axis(rows, first.reshape(*first.shape, *[1] * (rows.ndim - 2)), axis=0)

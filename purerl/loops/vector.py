@@ -22,7 +22,8 @@ class Step(NamedTuple):
     """What one call of `step` gives for N environments."""
 
     rows: Transition  # [N, ...]
-    valid: np.ndarray  # [N] bool, False where the call only started an episode
+    valid: np.ndarray | None  # [N] bool, False where the call only started an episode; none: all
+    ended: list[int]  # environments whose row ended an episode
     obs: np.ndarray  # [N, ...], to act on next
 
 
@@ -50,6 +51,7 @@ class OwnEnvs:
         self.episode = [-1] * len(envs)  # number of the episode in progress
         self.actions: list[list[Any]] = [[] for _ in envs]  # taken in it: with its seed, its state
         self._hand_over = _hand_over(spec, envs[0].action_space)
+        self._dtype = envs[0].observation_space.dtype  # 64 bits are stored as 32
 
     def reset(self) -> np.ndarray:
         """Start an episode in every environment."""
@@ -64,23 +66,24 @@ class OwnEnvs:
         next_obs = np.empty_like(obs)
         rew = np.empty(number, np.float32)
         terminated, truncated = np.empty(number, bool), np.empty(number, bool)
-        handed = self._hand_over(act)
-        for i, env in enumerate(self.envs):
-            self.actions[i].append(np.array(handed[i]))  # a copy: the environment may write to it
+        ended = []
+        for i, (env, action) in enumerate(zip(self.envs, self._hand_over(act), strict=True)):
+            self.actions[i].append(action if isinstance(action, int) else action.copy())
             try:
-                now, rew[i], terminated[i], truncated[i], _ = env.step(handed[i])
+                now, rew[i], ends, cut, _ = env.step(action)
             except Exception as error:  # whatever it raises, it is the environment's
                 raise _fault(f"environment {i}", "step", error) from error
             self._store(i, now, next_obs)
-            if self.max_ep_len is not None and len(self.actions[i]) >= self.max_ep_len:
-                truncated[i] = True
+            cut = cut or len(self.actions[i]) == self.max_ep_len
+            terminated[i], truncated[i] = ends, cut
+            if ends or cut:
+                ended.append(i)
         rows = Transition(obs, act, rew, next_obs, terminated, truncated)
-        done = terminated | truncated
-        if done.any():
+        if ended:
             next_obs = next_obs.copy()
-            for k in np.flatnonzero(done).tolist():
-                self._start(k, next_obs)
-        return Step(rows, np.ones(number, bool), next_obs)
+            for i in ended:
+                self._start(i, next_obs)
+        return Step(rows, None, ended, next_obs)
 
     def close(self) -> None:
         """Close every environment."""
@@ -99,6 +102,9 @@ class OwnEnvs:
         self._store(i, first, obs)
 
     def _store(self, i: int, now: Any, obs: np.ndarray) -> None:
+        if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
+            obs[i] = now  # the usual case, without the questions below
+            return
         if np.shape(now) != self.spec.obs_shape:
             raise EnvFault(
                 f"environment {i} must return observations of shape {self.spec.obs_shape}, as its "
@@ -146,7 +152,9 @@ class VectorEnvs:
                     f"{np.shape(value)}."
                 )
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
-        done, valid = terminated | truncated, ~self._fresh
+        done = terminated | truncated
+        valid = ~self._fresh if self._fresh.any() else None
+        ended = np.flatnonzero(done if valid is None else done & valid).tolist()
         if self.mode is AutoresetMode.SAME_STEP:
             for i in np.flatnonzero(done):
                 next_obs[i] = _final_obs(info, int(i))
@@ -155,7 +163,7 @@ class VectorEnvs:
         elif done.any():
             now = self._call("reset", options={"reset_mask": done})[0]
         rows = Transition(obs, act, np.array(rew, np.float32), next_obs, terminated, truncated)
-        return Step(rows, valid, now)
+        return Step(rows, valid, ended, now)
 
     def close(self) -> None:
         """Close the vector environment."""
