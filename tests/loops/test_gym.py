@@ -197,6 +197,14 @@ def test_acting_keys_are_new_at_every_call_and_the_documented_stream():
         np.testing.assert_allclose(envs[0].actions[t], wanted, atol=1e-6)
 
 
+def test_acting_keys_derived_in_parts_are_those_of_the_stream():
+    carry = start(script.own(1)[0])
+    obs = np.ones((1, 3), np.float32)
+    for call in (1_023, 1_024, 5_000, 2**33 + 1):
+        wanted = td3.act(carry.learner.params, obs, rng.stream(0, 0, "act", call))
+        np.testing.assert_allclose(memory.act(carry, obs, call), wanted, atol=1e-6)
+
+
 def test_the_environment_gets_a_clipped_copy_in_its_own_dtype():
     class Fine(script.Script):
         def __init__(self):
