@@ -27,8 +27,19 @@ TASKS = (
     *("td3-halfcheetah", "td3-pendulum", "sac-halfcheetah"),
     *("dqn-cartpole", "dqn-cartpole1"),  # bursts of 50, and one update after every step
 )
+ON_POLICY = (
+    *(
+        f"ppo-{env}-{schedule}"
+        for schedule in ("full", "small")
+        for env in ("cartpole", "halfcheetah")
+    ),
+    *(f"{algo}-{env}-full" for algo in ("trpo", "vpg") for env in ("cartpole", "halfcheetah")),
+    *("ppo-update", "trpo-update", "vpg-update"),
+)
 STARTS = ("td3-start", "sac-start")
+ALL = (*TASKS, *ON_POLICY, *STARTS, "limit")
 PEERS = ("sbx", "sb3")
+ABSENT = {"trpo": ("sbx",), "vpg": PEERS}  # sb3 has TRPO in sb3-contrib; nobody has VPG
 
 
 def environment(cache: str | None = None) -> dict[str, str]:
@@ -91,7 +102,7 @@ def compare(task: str, pythons: dict[str, str], repeats: int, core: int) -> None
     for contender in contenders:
         best, middle = max(contender.windows), statistics.median(contender.windows)
         ratio = f"{max(ours) / best:5.2f} best  {statistics.median(ours) / middle:5.2f} median"
-        print(f"{task:<16} {contender.name:<7} {best:9.1f} best  {middle:9.1f} median   {ratio}")
+        print(f"{task:<21} {contender.name:<7} {best:9.1f} best  {middle:9.1f} median   {ratio}")
     sys.stdout.flush()
 
 
@@ -134,19 +145,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tasks", nargs="*", help=f"of {', '.join([*TASKS, *STARTS, 'limit'])}")
+    parser.add_argument("tasks", nargs="*", help=f"of {', '.join(ALL)}")
     parser.add_argument("--peers", default=".venv-peers/bin/python", help="their interpreter")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
     args = parser.parse_args()
     pythons = {"purerl": sys.executable} | dict.fromkeys(PEERS, args.peers)
-    for task in args.tasks or (*TASKS, *STARTS, "limit"):
+    for task in args.tasks or ALL:
         if task in STARTS:
             compare_start(task, pythons, max(3, args.repeats // 2), args.core)
         elif task == "limit":
             compare("limit", {"purerl": sys.executable}, args.repeats, args.core)
-        elif task in TASKS:
-            compare(task, pythons, args.repeats, args.core)
+        elif task in (*TASKS, *ON_POLICY):
+            absent = ABSENT.get(task.partition("-")[0], ())
+            present = {name: python for name, python in pythons.items() if name not in absent}
+            compare(task, present, args.repeats, args.core)
         else:
             parser.error(f"unknown task {task!r}")
 

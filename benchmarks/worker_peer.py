@@ -93,6 +93,54 @@ def cartpole(peer, every):
     return steps(make(peer, "dqn", env, 128, **burst, **explore, **rest))
 
 
+def on_policy(peer, algo, env_id, schedule):
+    """Return a PPO or TRPO model with purerl's settings and the steps of its epoch."""
+    if peer == "sbx":
+        import sbx as library
+    else:
+        import stable_baselines3 as library
+        import torch
+
+        torch.set_num_threads(1)
+        if algo == "trpo":
+            import sb3_contrib as library
+    length = 4_000 if schedule == "full" else 2_048
+    options = {"n_steps": length, "gae_lambda": 0.97, "device": "cpu"}
+    options["policy_kwargs"] = {"net_arch": {"pi": [64, 64], "vf": [64, 64]}}
+    if algo == "trpo":
+        options |= {"batch_size": length, "n_critic_updates": 80, "cg_max_steps": 10}
+    elif schedule == "full":
+        options |= {"batch_size": length, "n_epochs": 80}
+    else:
+        options |= {"batch_size": 64, "n_epochs": 10}
+    model = getattr(library, algo.upper())("MlpPolicy", gymnasium.make(env_id), **options)
+    return model, length
+
+
+def epochs(model, length):
+    """Return the function that runs one epoch: steps per second."""
+    model.learn(length)
+
+    def window():
+        began = time.perf_counter()
+        model.learn(length, reset_num_timesteps=False)
+        return length / (time.perf_counter() - began)
+
+    return window
+
+
+def one_update(model, length):
+    """Return the function that updates once on a rollout that is there already."""
+    model.learn(length)
+
+    def window():
+        began = time.perf_counter()
+        model.train()
+        return 1 / (time.perf_counter() - began)
+
+    return window
+
+
 def main():
     """Print a rate for every line read."""
     task, peer = sys.argv[1:]
@@ -101,8 +149,13 @@ def main():
         make(peer, algo, gymnasium.make("Pendulum-v1"), 100).learn(150)
         print("updated", flush=True)
         return
-    names = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1"}
-    if what.startswith("updates-"):
+    names = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1", "cartpole": "CartPole-v1"}
+    if what == "update":
+        window = one_update(*on_policy(peer, algo, "HalfCheetah-v5", "full"))
+    elif algo in ("ppo", "trpo"):
+        env, _, schedule = what.partition("-")
+        window = epochs(*on_policy(peer, algo, names[env], schedule))
+    elif what.startswith("updates-"):
         window = updates(peer, algo, int(what.removeprefix("updates-")))
     elif what.startswith("cartpole"):
         window = cartpole(peer, 1 if what == "cartpole1" else 50)

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import gymnasium
+from gymnasium import spaces, wrappers
 
 import purerl
 from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
@@ -49,6 +50,7 @@ class Preset(NamedTuple):
     spec: dict[str, Any]
     schedule: dict[str, Any]
     every: int = 1  # epochs between two evaluations
+    raw: bool = False  # the policy acts in the environment's units, as Spinning Up's does
 
 
 PENDULUM = {
@@ -117,10 +119,11 @@ PRESETS = {
     "ppo-invertedpendulum": Preset(
         ppo,
         "InvertedPendulum-v5",
-        (0, 1, 2),
+        FIVE,
         1000.0,
         {},
-        {"steps": 60_000, "num_test_episodes": 10},
+        {"steps": 80_000, "num_test_episodes": 10},
+        raw=True,
     ),
     "ppo-halfcheetah": Preset(
         ppo,
@@ -141,7 +144,11 @@ def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
     """Train one seed; return a row per evaluation."""
 
     def env_fn() -> Any:
-        return gymnasium.make(preset.env)
+        env = gymnasium.make(preset.env)
+        if not preset.raw:
+            return env
+        units = spaces.Box(-1.0, 1.0, env.action_space.shape)
+        return wrappers.TransformAction(env, lambda act: act, units)
 
     spec = preset.algo.Spec(EnvSpec.of(env_fn()), **preset.spec)
     schedule = dataclasses.replace(preset.algo.SCHEDULE, **preset.schedule)

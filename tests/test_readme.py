@@ -23,6 +23,12 @@ SHORT = {
     "examples/run_td3.py": ["--steps", "1200"],
     "examples/run_ddpg.py": ["--steps", "1200"],
     "examples/run_dqn.py": ["--steps", "1200"],
+    "examples/run_ppo.py": ["--steps", "4000"],
+    "examples/run_trpo.py": ["--steps", "4000"],
+    "examples/run_vpg.py": ["--steps", "4000"],
+    "examples/run_reinforce.py": ["--steps", "4000"],
+    "examples/pg_simple.py": ["--epochs", "1"],
+    "examples/pg_reward_to_go.py": ["--epochs", "1"],
     "examples/custom_ddpg_ou.py": ["1200"],
     "examples/custom_td3_loop.py": ["1200"],
     "examples/vmap_seeds.py": ["1200"],
@@ -40,7 +46,7 @@ def test_the_snippets_run_in_one_program(tmp_path):
     script.write_text("\n".join(snippets))
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    assert len(run.stdout.splitlines()) == 3  # the records of the second snippet
+    assert len(run.stdout.splitlines()) == 7  # the records of the two loops
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("python")])

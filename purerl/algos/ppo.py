@@ -53,6 +53,7 @@ class Spec:
     hidden: tuple[int, ...] = (64, 64)  # units of the hidden layers
     activation: str = "tanh"  # of the hidden layers
     initializer: str = "torch_uniform"  # of all layers
+    log_std_init: float = -0.5  # first log std of Box actions, action range is [-1, 1]
     head_scale: float = 1.0  # factor on the first kernel of the policy's last layer
     gamma: float = 0.99  # discount factor
     lam: float = 0.97  # of the advantage estimates: 0 trusts the values, 1 the rewards
@@ -79,6 +80,7 @@ class Spec:
         nets.check_style(self)
         for name in ("gamma", "lam"):
             checks.real(name, getattr(self, name), 0.0, 1.0)
+        checks.real("log_std_init", self.log_std_init, -20.0, 2.0)
         for name in ("pi_lr", "vf_lr", "clip_ratio", "head_scale", "adam_eps"):
             checks.positive(name, getattr(self, name))
         for name in ("target_kl", "vf_clip", "max_grad_norm"):

@@ -42,6 +42,7 @@ class Spec:
     hidden: tuple[int, ...] = (64, 64)  # units of the hidden layers
     activation: str = "tanh"  # of the hidden layers
     initializer: str = "torch_uniform"  # of all layers
+    log_std_init: float = -0.5  # first log std of Box actions, action range is [-1, 1]
     gamma: float = 0.99  # discount factor
     reward_to_go: bool = True  # rewards after the action only; --no-...: the whole episode's
     standardise: bool = True  # shift and scale returns to mean 0 and deviation 1
@@ -52,6 +53,7 @@ class Spec:
         require_flat("reinforce", self.env)
         nets.check_style(self)
         checks.real("gamma", self.gamma, 0.0, 1.0)
+        checks.real("log_std_init", self.log_std_init, -20.0, 2.0)
         checks.boolean("reward_to_go", self.reward_to_go)
         checks.boolean("standardise", self.standardise)
         checks.positive("pi_lr", self.pi_lr)

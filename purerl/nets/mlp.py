@@ -89,8 +89,7 @@ class GaussianActor(nn.Module):
 class GaussianPolicy(nn.Module):
     """Map observations `[B, O]` to mean and log standard deviation `[B, A]` of an action.
 
-    The log standard deviation is one trainable vector, the same for all observations; it starts
-    at -0.5, as Spinning Up's does.
+    The log standard deviation is one trainable vector, the same for all observations.
     """
 
     act_dim: int
@@ -98,13 +97,15 @@ class GaussianPolicy(nn.Module):
     activation: str = "tanh"
     initializer: str = "torch_uniform"
     head_scale: float = 1.0  # of the last layer's first kernel
+    log_std_init: float = -0.5
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return the mean, and the vector repeated for each observation."""
         style = (self.activation, self.initializer, self.head_scale)
         mean = MLP((*self.hidden, self.act_dim), *style)(obs.astype(jnp.float32))
-        log_std = self.param("log_std", nn.initializers.constant(-0.5), (self.act_dim,))
+        first = nn.initializers.constant(self.log_std_init)
+        log_std = self.param("log_std", first, (self.act_dim,))
         return mean, jnp.broadcast_to(log_std, mean.shape)
 
 

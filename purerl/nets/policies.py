@@ -18,9 +18,10 @@ def policy_network(spec: Any, head_scale: float = 1.0) -> Any:
     """Return the policy network of a Spec: its own, or an MLP that fits the action space."""
     if spec.actor is not None:
         return spec.actor
-    made = CategoricalPolicy if isinstance(spec.env.action, Discrete) else GaussianPolicy
-    style = (spec.hidden, spec.activation, spec.initializer)
-    return made(spec.env.act_dim, *style, head_scale)
+    style = (spec.hidden, spec.activation, spec.initializer, head_scale)
+    if isinstance(spec.env.action, Discrete):
+        return CategoricalPolicy(spec.env.act_dim, *style)
+    return GaussianPolicy(spec.env.act_dim, *style, spec.log_std_init)
 
 
 def policy_shape(env: EnvSpec) -> Any:

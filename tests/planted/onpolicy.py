@@ -86,7 +86,7 @@ MUTANTS = [
     Mutant(POLICIES, "gaussian.log_prob(dist, env.normalise(act))", "gaussian.log_prob(dist, act)", T_DIST),
     Mutant(POLICIES, "return env.denormalise(gaussian.sample(dist, key))", "return env.from_unit(gaussian.sample(dist, key))", T_DIST),
     Mutant(POLICIES, "return env.from_unit(gaussian.mode(dist))", "return env.denormalise(gaussian.mode(dist))", T_DIST),
-    Mutant(MLP, "nn.initializers.constant(-0.5)", "nn.initializers.constant(0.5)", T_DIST),
+    Mutant(MLP, "nn.initializers.constant(self.log_std_init)", "nn.initializers.constant(0.5)", T_DIST),
     Mutant(MLP, "first = _scaled(kernel_init, self.head_scale) if last else kernel_init", "first = kernel_init", T_DIST),
     Mutant(REINFORCE, "value = -(batch.weight * logp * batch.adv).mean()", "value = (batch.weight * logp * batch.adv).mean()", T_REINFORCE),
     Mutant(REINFORCE, "value = -(batch.weight * logp * batch.adv).mean()", "value = -(logp * batch.adv).mean()", T_REINFORCE),
