@@ -225,6 +225,7 @@ def test_updates_start_and_follow_as_the_schedule_says():
 
 def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     sizes = {"steps": 47, "steps_per_epoch": 20, "update_every": 6, "updates_per_burst": 2}
+    sizes["replay_size"] = 999  # shared with no other test, as the program without updates is
     before = loop._compiled_burst()._cache_size()
     spec = td3.Spec(EnvSpec.of(script.Script()), hidden=(9,))
     carry, seen = start(script.own(1)[0], spec=spec, **sizes), []
@@ -670,3 +671,42 @@ def test_a_refused_start_closes_its_environments():
         start(lambda: env, spec=td3.Spec(other))
     assert closed == [1, 1]
     assert start(lambda: env).envs.envs == [env]  # and it may be used again
+
+
+def test_the_replay_memory_holds_replay_size_rows_and_forgets_the_oldest():
+    """TorchingUp read its `capacity` and kept 1000."""
+    env_fn, _ = script.own(1, lengths=(1000,))
+    whole, _ = finish(start(env_fn))
+    carry, _ = finish(start(env_fn, replay_size=20))
+    assert carry.buffer.data.rew.shape == (20,)
+    assert int(carry.buffer.stored) == 20
+    newest = np.asarray(whole.buffer.data.rew)[40:60]
+    np.testing.assert_array_equal(np.sort(carry.buffer.data.rew), np.sort(newest))
+
+
+def test_the_delay_of_td3_holds_at_one_update_per_step():
+    """Spinning Up's count restarted in each burst, so that at `update_every=1` nothing waited."""
+    every = {"update_every": 1, "updates_per_burst": 1, "steps": 30}
+    carry, counts = start(script.own(1)[0], **every), []
+    while carry.steps < 30:
+        actor, updates = jax.tree.map(jnp.copy, carry.learner.params.actor), carry.updates
+        carry, _ = loop.advance(carry)
+        if carry.updates > updates:
+            pairs = zip(*map(jax.tree.leaves, (actor, carry.learner.params.actor)), strict=True)
+            counts.append(any(bool((a != b).any()) for a, b in pairs))
+    assert counts == [True, False] * 6 + [True]
+
+
+def test_records_count_the_steps_taken_not_one_less():
+    carry = start(script.own(1)[0], steps_per_epoch=20)
+    while carry.steps < 60:
+        carry, record = loop.advance(carry)
+        if record:
+            assert record["steps"] == carry.steps == carry.calls == int(carry.buffer.stored)
+
+
+def test_acting_keys_derived_many_at_once_are_those_of_the_stream():
+    carry = start(script.own(1)[0], seed=3)
+    for call in (0, 255, 256, 2**32 - 1, 2**32 + 5):
+        wanted = jax.random.key_data(rng.stream(3, 0, "act", call))
+        np.testing.assert_array_equal(loop._act_key(carry, call), wanted)
