@@ -1,12 +1,13 @@
 """Where the time of a worker goes: by line of Python, and by operation of XLA.
 
-    yes go | head -12 | py-spy record -r 500 -f raw -o stacks.txt -- \\
+    yes go | head -12 | py-spy record --idle -r 500 -f raw -o stacks.txt -- \\
         python benchmarks/worker_purerl.py dqn-cartpole1 purerl
     python benchmarks/shares.py stacks.txt          # shares of the samples within a window
     python benchmarks/shares.py --ops dqn-cartpole1 # shares of XLA's operations in a window
 
 A sample counts for the innermost line of this project or of Gymnasium, so that a compiled program
-counts for the line that calls it.
+counts for the line that calls it; `--idle` because XLA runs programs in a thread of its own while
+Python's waits.
 """
 
 import argparse
@@ -56,7 +57,7 @@ def operations(task: str) -> collections.Counter[str]:
             found[kind(stack[-1])] -= event["dur"]
         stack.append(event)
         found[kind(event)] += event["dur"]
-    return found
+    return collections.Counter({name: n for name, n in found.items() if "wait for" not in name})
 
 
 def kind(event: dict[str, Any]) -> str:

@@ -80,8 +80,13 @@ def play(task: str, contender: str, python: str, seed: int, cache: str, core: in
     for line in process.stdout:
         if line.startswith("eval"):
             lines.append(f"{time.perf_counter() - began} {line.removeprefix('eval')}")
-    if process.wait():
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
         raise RuntimeError(f"{contender} ended with code {process.returncode}; run it by hand")
+    share = (used.ru_utime + used.ru_stime) / (time.perf_counter() - began)
+    if share < 0.95:  # nothing here sleeps: somebody else was on this core
+        print(f"  {contender} seed {seed} had {share:.0%} of its core", flush=True)
     return lines
 
 
