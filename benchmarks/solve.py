@@ -1,6 +1,6 @@
 """Wall clock until a task is solved, from the spawn of the process: purerl beside SBX and SB3.
 
-    make bench-solve                                        # everything, about half an hour
+    make bench-solve                                        # everything, about forty minutes
     make bench-solve ARGS="sac-pendulum --seeds 0 1 2 --only purerl-zoo sbx"
 
 Every run is a fresh process pinned to one core; the contenders of a seed take turns. A worker
