@@ -4,7 +4,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: run test lint unit test-learning mutants bench results clean help
+.PHONY: run test lint unit test-learning mutants bench bench-solve results clean help
 
 run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
 	$(BIN)/python examples/run_sac.py $(ARGS)
@@ -27,6 +27,9 @@ mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; every on
 
 bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed beside SBX and SB3, alternating
 	$(BIN)/python benchmarks/compare.py --peers .venv-peers/bin/python $(ARGS)
+
+bench-solve: $(VENV)/.installed .venv-peers/.installed  ## seconds to solve beside SBX and SB3
+	$(BIN)/python benchmarks/solve.py --peers .venv-peers/bin/python $(ARGS)
 
 results: $(VENV)/.installed-mujoco  ## the training runs behind docs/results.md
 	$(BIN)/python tests/learning.py $(ARGS)

@@ -178,26 +178,31 @@ def first_update(algo: ModuleType) -> None:
     print("updated", flush=True)
 
 
-def main() -> None:
-    name, _, what = sys.argv[1].partition("-")
+def window_of(task: str) -> Callable[[], float]:
+    """Set JAX up and return the function that runs one window of a task."""
+    name, _, what = task.partition("-")
     purerl.setup(threads=1)
     if name == "limit":
-        window = limit()
-    else:
-        algo = algos.load(name)
-        if what == "start":
-            return first_update(algo)
-        if what.startswith("updates-"):
-            window = updates(algo, int(what.removeprefix("updates-")))
-        elif what == "update":
-            window = one_update(algo)
-        elif hasattr(algo, "prepare"):
-            env, _, schedule = what.partition("-")
-            window = on_policy(algo, ENVS[env], schedule)
-        elif what.startswith("cartpole"):
-            window = cartpole(algo, 1 if what == "cartpole1" else 50)
-        else:
-            window = end_to_end(algo, ENVS[what])
+        return limit()
+    algo = algos.load(name)
+    if what == "update":
+        return one_update(algo)
+    if what.startswith("updates-"):
+        return updates(algo, int(what.removeprefix("updates-")))
+    if hasattr(algo, "prepare"):
+        env, _, schedule = what.partition("-")
+        return on_policy(algo, ENVS[env], schedule)
+    if what.startswith("cartpole"):
+        return cartpole(algo, 1 if what == "cartpole1" else 50)
+    return end_to_end(algo, ENVS[what])
+
+
+def main() -> None:
+    task = sys.argv[1]
+    if task.endswith("-start"):
+        purerl.setup(threads=1)
+        return first_update(algos.load(task.removesuffix("-start")))
+    window = window_of(task)
     window()
     print("ready", flush=True)
     for _ in sys.stdin:

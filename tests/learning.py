@@ -2,6 +2,7 @@
 
     python tests/learning.py                      # all of them, about an hour on one core
     python tests/learning.py td3-halfcheetah --seed 1
+    python tests/learning.py --values sac-pendulum --seed 0   # mean Q beside what came of it
 
 Writes docs/results/NAME.csv with every evaluation of every seed. An evaluation plays the
 deterministic policy in environments with seeds of their own; Pendulum gets 20 episodes, since its
@@ -19,12 +20,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import gymnasium
+import jax
+import numpy as np
 from gymnasium import spaces, wrappers
 
 import purerl
 from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
-from purerl.types import EnvSpec
+from purerl.types import Batch, EnvSpec
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
@@ -173,6 +176,71 @@ def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
+def values(preset: Preset, seed: int, episodes: int = 5, steps: int = 1_000) -> dict[str, float]:
+    """Train a seed; return mean Q beside the discounted return that came of it.
+
+    Both are means over the first `steps` steps of some episodes of the policy that the critic
+    values: SAC's sampled actions, whose return is paid alpha times the entropy at every later
+    step, or the deterministic ones. Critics do not see time limits, so episodes are played on
+    beyond them until the rest weighs less than 0.1 %. For tasks that never terminate.
+
+    Returns:
+        `q` (of the first critic, where there are two), `q2`, `obtained`, `error` (root of the
+        mean square of q against obtained, over states), and `correlation`.
+    """
+    algo = preset.algo
+
+    def env_fn() -> Any:
+        return gymnasium.make(preset.env)
+
+    spec = algo.Spec(EnvSpec.of(env_fn()), **preset.spec)
+    schedule = dataclasses.replace(algo.SCHEDULE, **preset.schedule)
+    carry = loop.start(algo, spec, env_fn, schedule, seed)
+    while carry.steps < schedule.steps:
+        carry, _ = loop.advance(carry)
+    params = carry.learner.params
+    rest = int(np.log(1e-3) / np.log(spec.gamma))
+    env = gymnasium.make(preset.env, max_episode_steps=steps + rest)
+    rows: list[tuple[Any, ...]] = []
+    for episode in range(episodes):
+        obs, _ = env.reset(seed=2_000_000 + episode)
+        for _ in range(steps + rest):
+            key = jax.random.key(len(rows))
+            act = algo.act(params, obs, key) if algo is sac else algo.policy(params, obs)
+            next_obs, rew, terminated, _, _ = env.step(np.asarray(act))
+            assert not terminated
+            rows.append((obs, act, rew, next_obs, False, False))
+            obs = next_obs
+    columns = [np.stack(x) for x in zip(*rows, strict=True)]
+    batch = Batch(*(x.astype(np.float32) if x.dtype == np.float64 else x for x in columns))
+    per_row = jax.tree.map(lambda x: x[:, None], batch)._replace(
+        key=jax.random.split(jax.random.key(seed), len(rows))
+    )
+    critic = jax.lax.map(lambda b: algo.critic_loss(params, b)[1], per_row, batch_size=1_000)
+    bonus = np.zeros(len(rows))
+    if algo is sac:
+        found = jax.lax.map(lambda b: algo.actor_loss(params, b)[1], per_row, batch_size=1_000)
+        bonus = -float(sac.temperature(params)) * np.asarray(found["logp"], np.float64)
+    shape = (episodes, steps + rest)
+    paid, bonus = np.reshape(batch.rew, shape).astype(np.float64), bonus.reshape(shape)
+    obtained, ahead = np.zeros(shape), np.zeros(episodes)
+    for t in reversed(range(steps + rest)):
+        obtained[:, t] = paid[:, t] + spec.gamma * ahead
+        ahead = obtained[:, t] + bonus[:, t]  # what the state is worth before its action is drawn
+    name = "q1" if "q1" in critic else "q"
+    q, q2 = (
+        np.asarray(critic[n]).reshape(shape)[:, :steps] for n in (name, name.replace("1", "2"))
+    )
+    obtained = obtained[:, :steps]
+    return {
+        "q": q.mean(),
+        "q2": q2.mean(),
+        "obtained": obtained.mean(),
+        "error": np.sqrt(np.square(q - obtained).mean()),
+        "correlation": np.corrcoef(q.ravel(), obtained.ravel())[0, 1],
+    }
+
+
 def score(rows: list[dict[str, Any]]) -> float:
     """Return the score of a seed: the mean of its last two evaluations, never the best one."""
     return statistics.fmean(row["test_return"] for row in rows[-2:])
@@ -190,7 +258,15 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PRESETS))
     parser.add_argument("--seed", type=int, nargs="*", help="instead of the preset's seeds")
+    parser.add_argument("--values", action="store_true", help="check mean Q, write no file")
     args = parser.parse_args()
+    if args.values:
+        for name in args.names or ("sac-pendulum",):
+            for seed in args.seed or [0]:
+                found = values(PRESETS[name], seed)
+                words = ", ".join(f"{key} {value:.3f}" for key, value in found.items())
+                print(f"{name} seed {seed}: {words}", flush=True)
+        return
     RESULTS.mkdir(exist_ok=True)
     for name in args.names or PRESETS:
         preset, scores = PRESETS[name], []

@@ -70,24 +70,27 @@ _FASTER = {"xla_cpu_prefer_vector_width": 512, "xla_cpu_copy_insertion_use_regio
 
 def act(carry: Carry, obs: np.ndarray, calls: int) -> np.ndarray:
     """Act with the key `stream(seed, rank, "act", calls)`: one program from NumPy to NumPy."""
-    key = _act_keys(carry.seed, carry.rank, calls // _KEYS)[calls % _KEYS]
+    key = _act_keys(carry.seed, carry.rank, calls - calls % _KEYS)[calls % _KEYS]
     return np.asarray(_act(carry.algo, carry.learner.params, obs, key))
 
 
-_KEYS = 1_024  # derived at a time: one by one that takes as long as the network
+_KEYS = 256  # derived at once: one by one, a key costs a third of an acting call
 
 
-@functools.lru_cache(maxsize=4)
-def _act_keys(seed: int, rank: int, part: int) -> np.ndarray:
-    """Return the data of consecutive keys of the stream `act`."""
-    calls = np.stack([rng.words(part * _KEYS + i) for i in range(_KEYS)])
-    return np.asarray(_streams(np.array([seed, rank], np.uint32), calls))
+@functools.lru_cache(maxsize=8)
+def _act_keys(seed: int, rank: int, first: int) -> np.ndarray:
+    """Return the data of the keys of `_KEYS` calls from `first` on."""
+    words = np.array([seed, rank, first >> 32, first & 0xFFFFFFFF], np.uint32)
+    return np.asarray(_derive(words))
 
 
 @jax.jit
-def _streams(words: jax.Array, calls: jax.Array) -> jax.Array:
-    keys = jax.vmap(lambda call: rng.stream(words[0], words[1], "act", call))(calls)
-    return jax.random.key_data(keys)
+def _derive(words: jax.Array) -> jax.Array:
+    def one(low: jax.Array) -> jax.Array:
+        key = rng.stream(words[0], words[1], "act", jnp.stack([words[2], low]))
+        return jax.random.key_data(key)
+
+    return jax.vmap(one)(words[3] + jnp.arange(_KEYS, dtype=jnp.uint32))
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from types import ModuleType
 from typing import Any
 
+import jax
 import numpy as np
 
 from purerl import checks, mpi, rng
@@ -102,7 +103,8 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
         metrics over the updates that computed them, absent where none did.
     """
     schedule = carry.schedule
-    if carry.learner.step.is_deleted():
+    device = carry.learner if carry.buffer is None else carry.buffer  # what every call donates
+    if any(leaf.is_deleted() for leaf in jax.tree.leaves(device)):
         raise ValueError("this carry was consumed by an earlier advance; go on with its result.")
     if carry.steps >= schedule.steps:
         raise ValueError(f"the run is complete: {carry.steps} of {schedule.steps} steps are done.")

@@ -66,9 +66,13 @@ def burst(
     of all batches are drawn before the loop.
 
     Returns:
-        Learner, buffer and sums, all donated, and whether all parameters and metrics are finite.
+        Learner, buffer and sums, and whether all parameters and metrics are finite. All are
+        donated; without updates the buffer alone.
     """
     static = (algo, updates, batch_size)
+    if not updates:  # a learner that goes in and out of a program costs up to 0.4 ms
+        buffer, finite = _compiled_burst()(*static, None, buffer, None, block, count, words)
+        return learner, buffer, sums, finite
     result: tuple[Any, replay.Replay, jax.Array, jax.Array] = _compiled_burst()(
         *static, learner, buffer, sums, block, count, words
     )
@@ -90,13 +94,14 @@ def _burst(
     block: Transition,
     count: jax.Array,
     words: jax.Array,
-) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
+) -> tuple[Any, ...]:
     buffer = replay.add(buffer, block, count)
-    if updates:
-        keys = jax.random.split(rng.stream(words[0], words[1], "sample", words[2:]), updates)
-        batches = jax.vmap(functools.partial(_batch, algo, learner, buffer, batch_size))(keys)
-        learner, info = jax.lax.scan(algo.update, learner, batches)
-        sums = sums + jnp.stack([info[name].sum() for name in sorted(info)])
+    if not updates:
+        return buffer, jnp.bool_(True)
+    keys = jax.random.split(rng.stream(words[0], words[1], "sample", words[2:]), updates)
+    batches = jax.vmap(functools.partial(_batch, algo, learner, buffer, batch_size))(keys)
+    learner, info = jax.lax.scan(algo.update, learner, batches)
+    sums = sums + jnp.stack([info[name].sum() for name in sorted(info)])
     return learner, buffer, sums, memory.all_finite((learner.params, sums))
 
 

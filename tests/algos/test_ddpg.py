@@ -115,3 +115,19 @@ def test_defaults_are_spinning_ups():
     assert (spec.gamma, spec.polyak, spec.pi_lr, spec.q_lr) == (0.99, 0.995, 1e-3, 1e-3)
     assert spec.act_noise == 0.1
     assert (ddpg.SCHEDULE.start_steps, ddpg.SCHEDULE.batch_size) == (10_000, 100)
+
+
+def test_every_dimension_of_a_box_has_bounds_of_its_own():
+    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+    case = CASES["ddpg"]
+    params = ddpg.init(jax.random.key(0), case.spec()).params
+    steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))
+    obs = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    act = np.asarray(ddpg.policy(steep, obs))
+    assert [set(column) for column in act.T.tolist()] == [{-2.0, 2.0}, {0.0, 1.0}]
+
+
+def test_loss_is_a_mean_over_rows_and_does_not_broadcast():
+    params = learner(line(0.0), line(0.0), gamma=0.0).params
+    rows = batch(rows=3)._replace(rew=jnp.array([1.0, 2.0, 3.0]))
+    assert ddpg.critic_loss(params, rows)[0] == pytest.approx((1 + 4 + 9) / 3)

@@ -157,3 +157,10 @@ def test_first_update_is_adam():
     new, _ = dqn.update(state, pair(rew=(1.0, -1.0), terminated=(True, True)))
     expected = [[0.1, 0, 0], [0, -0.1, 0]]
     np.testing.assert_allclose(new.params.critic["params"]["table"], expected, atol=1e-5)
+
+
+def test_one_column_of_values_per_action_does_not_broadcast():
+    """A value `[B, 1]` minus a target `[B]` would be `[B, B]`, and its mean still a number."""
+    params = learner(([1, 2, 3], [4, 5, 6]), ([0, 0, 0],) * 2, huber=False).params
+    value, _ = dqn.critic_loss(params, pair(act=(0, 2), rew=(0.0, 5.0), terminated=(True, True)))
+    assert value == pytest.approx(0.5 * ((1 - 0) ** 2 + (6 - 5) ** 2) / 2)

@@ -10,6 +10,7 @@ from flax import linen as nn
 
 from purerl.algos import sac
 from purerl.nets import squashed
+from purerl.types import Box, EnvSpec
 from tests.algos.hand import ONE, Line, batch, both, line, mlp
 from tests.cases import CASES
 
@@ -247,3 +248,31 @@ def test_the_temperatures_loss_moves_the_temperature_alone():
     grads, _ = jax.grad(sac.alpha_loss, has_aux=True)(state.params, draws(second=0.7))
     assert grads.log_alpha != 0
     assert all(bool((x == 0).all()) for x in jax.tree.leaves((grads.actor, grads.critic)))
+
+
+def test_every_dimension_of_a_box_has_bounds_of_its_own():
+    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+    case = CASES["sac"]
+    params = sac.init(jax.random.key(0), case.spec()).params
+    steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))
+    obs = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    act = np.asarray(sac.policy(steep, obs))
+    assert [set(column) for column in act.T.tolist()] == [{-2.0, 2.0}, {0.0, 1.0}]
+
+
+def test_densities_do_not_depend_on_the_bounds_of_the_box():
+    """Spinning Up scaled the action and left the density: alpha weighed other entropies then."""
+    found = []
+    for low, high in ((-1.0, 1.0), (-2.0, 2.0), (0.0, 50.0)):
+        spec = sac.Spec(EnvSpec((1,), Box((low,), (high,))), Head(), Line(critic=True))
+        params = sac.init(jax.random.key(0), spec).params
+        params = dataclasses.replace(params, actor=head(0.5, -0.5))
+        b = draws(second=0.5 * np.exp(0.5), act=(low + high) / 2)
+        found.append(float(sac.actor_loss(params, b)[1]["logp"]))
+    assert found == pytest.approx([0.108837899] * 3, rel=1e-5)  # of the normalised action
+
+
+def test_loss_is_a_mean_over_rows_and_does_not_broadcast():
+    params = learner(head(0.0, 0.0), line(0.0), line(0.0), gamma=0.0).params
+    rows = draws(rows=3)._replace(rew=jnp.array([1.0, 2.0, 3.0]))
+    assert sac.critic_loss(params, rows)[0] == pytest.approx(2 * (1 + 4 + 9) / 3)

@@ -246,3 +246,13 @@ def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
     expected = {"loss_q": loss_q, "loss_pi": loss_pi, "target": y.mean()}
     expected |= {"q1": q[0].mean(), "q2": q[1].mean()}
     assert {k: float(v) for k, v in info.items()} == pytest.approx(expected, rel=1e-4)
+
+
+def test_every_dimension_of_a_box_has_bounds_of_its_own():
+    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+    case = CASES["td3"]
+    params = td3.init(jax.random.key(0), case.spec()).params
+    steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))
+    obs = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    act = np.asarray(td3.policy(steep, obs))
+    assert [set(column) for column in act.T.tolist()] == [{-2.0, 2.0}, {0.0, 1.0}]

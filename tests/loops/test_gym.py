@@ -200,7 +200,7 @@ def test_acting_keys_are_new_at_every_call_and_the_documented_stream():
 def test_acting_keys_derived_in_parts_are_those_of_the_stream():
     carry = start(script.own(1)[0])
     obs = np.ones((1, 3), np.float32)
-    for call in (1_023, 1_024, 5_000, 2**33 + 1):
+    for call in (0, 255, 256, 5_000, 2**32 - 1, 2**32 + 5):
         wanted = td3.act(carry.learner.params, obs, rng.stream(0, 0, "act", call))
         np.testing.assert_allclose(memory.act(carry, obs, call), wanted, atol=1e-6)
 
@@ -235,6 +235,7 @@ def test_updates_start_and_follow_as_the_schedule_says():
 
 def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     sizes = {"steps": 47, "steps_per_epoch": 20, "update_every": 6, "updates_per_burst": 2}
+    sizes["replay_size"] = 999  # shared with no other test, as the program without updates is
     before = offpolicy._compiled_burst()._cache_size()
     spec = td3.Spec(EnvSpec.of(script.Script()), hidden=(9,))
     carry, seen = start(script.own(1)[0], spec=spec, **sizes), []
@@ -684,3 +685,35 @@ def test_a_refused_start_closes_its_environments():
         start(lambda: env, spec=td3.Spec(other))
     assert closed == [1, 1]
     assert start(lambda: env).envs.envs == [env]  # and it may be used again
+
+
+def test_the_replay_memory_holds_replay_size_rows_and_forgets_the_oldest():
+    """TorchingUp read its `capacity` and kept 1000."""
+    env_fn, _ = script.own(1, lengths=(1000,))
+    whole, _ = finish(start(env_fn))
+    carry, _ = finish(start(env_fn, replay_size=20))
+    assert carry.buffer.data.rew.shape == (20,)
+    assert int(carry.buffer.stored) == 20
+    newest = np.asarray(whole.buffer.data.rew)[40:60]
+    np.testing.assert_array_equal(np.sort(carry.buffer.data.rew), np.sort(newest))
+
+
+def test_the_delay_of_td3_holds_at_one_update_per_step():
+    """Spinning Up's count restarted in each burst, so that at `update_every=1` nothing waited."""
+    every = {"update_every": 1, "updates_per_burst": 1, "steps": 30}
+    carry, counts = start(script.own(1)[0], **every), []
+    while carry.steps < 30:
+        actor, updates = jax.tree.map(jnp.copy, carry.learner.params.actor), carry.updates
+        carry, _ = loop.advance(carry)
+        if carry.updates > updates:
+            pairs = zip(*map(jax.tree.leaves, (actor, carry.learner.params.actor)), strict=True)
+            counts.append(any(bool((a != b).any()) for a, b in pairs))
+    assert counts == [True, False] * 6 + [True]
+
+
+def test_records_count_the_steps_taken_not_one_less():
+    carry = start(script.own(1)[0], steps_per_epoch=20)
+    while carry.steps < 60:
+        carry, record = loop.advance(carry)
+        if record:
+            assert record["steps"] == carry.steps == carry.calls == int(carry.buffer.stored)

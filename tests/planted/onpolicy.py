@@ -30,7 +30,6 @@ MUTANTS = [
     Mutant(RETURNS, "mix = lam * _goes_on(terminated, truncated)", "mix = lam", T_RETURNS),
     Mutant(RETURNS, "mix = lam * _goes_on(terminated, truncated)", "mix = lam * (1.0 - truncated)", T_RETURNS),
     Mutant(RETURNS, "discount * (1.0 - mix) * next_val", "discount * mix * next_val", T_RETURNS),
-    Mutant(RETURNS, "next_val, discount * mix)", "next_val, gamma * mix)", T_RETURNS),
     Mutant(RETURNS, "rew + gamma * (1.0 - terminated) * next_val - val", "rew + gamma * next_val - val", T_RETURNS),
     Mutant(RETURNS, "rew + gamma * (1.0 - terminated) * next_val - val", "rew + gamma * (1.0 - _ends(terminated, truncated)) * next_val - val", T_RETURNS),
     Mutant(RETURNS, "rew + gamma * (1.0 - terminated) * next_val - val", "rew + (1.0 - terminated) * next_val - val", T_RETURNS),

@@ -1,0 +1,83 @@
+"""Where the time of a worker goes: by line of Python, and by operation of XLA.
+
+    yes go | head -12 | py-spy record --idle -r 500 -f raw -o stacks.txt -- \\
+        python benchmarks/worker_purerl.py dqn-cartpole1 purerl
+    python benchmarks/shares.py stacks.txt          # shares of the samples within a window
+    python benchmarks/shares.py --ops dqn-cartpole1 # shares of XLA's operations in a window
+
+A sample counts for the innermost line of this project or of Gymnasium, so that a compiled program
+counts for the line that calls it; `--idle` because XLA runs programs in a thread of its own while
+Python's waits.
+"""
+
+import argparse
+import collections
+import gzip
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def lines(path: Path) -> collections.Counter[str]:
+    """Count py-spy's samples by line of the code that waits for them."""
+    found = collections.Counter[str]()
+    for record in path.read_text().splitlines():
+        stack, number = record.rsplit(" ", 1)
+        frames = stack.split(";")
+        if any(".window (" in frame for frame in frames):
+            own = [frame for frame in frames if re.search("purerl/|gymnasium/", frame)]
+            found[(own or frames)[-1]] += int(number)
+    return found
+
+
+def operations(task: str) -> collections.Counter[str]:
+    """Trace one window with JAX's profiler; sum the microseconds of its own of each operation."""
+    import jax
+
+    from benchmarks import worker_purerl
+
+    window = worker_purerl.window_of(task)
+    window()
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0  # it would cost more than what it measures
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder, create_perfetto_trace=True, profiler_options=options):
+            window()
+        (trace,) = Path(folder).rglob("perfetto_trace.json.gz")
+        events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    found = collections.Counter[str]()
+    open_: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for event in sorted((e for e in events if "dur" in e), key=lambda e: (e["ts"], -e["dur"])):
+        stack = open_.setdefault((event["pid"], event["tid"]), [])
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= event["ts"]:
+            stack.pop()
+        if stack:  # time of its own only
+            found[kind(stack[-1])] -= event["dur"]
+        stack.append(event)
+        found[kind(event)] += event["dur"]
+    return collections.Counter({name: n for name, n in found.items() if "wait for" not in name})
+
+
+def kind(event: dict[str, Any]) -> str:
+    """Return an operation's name without its number."""
+    return re.sub(r"[.\d]+$", "", event["name"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", help="a file of py-spy, or a task of compare.py")
+    parser.add_argument("--ops", action="store_true", help="trace XLA's operations in that task")
+    parser.add_argument("--top", type=int, default=25)
+    args = parser.parse_args()
+    found = operations(args.what) if args.ops else lines(Path(args.what))
+    total = found.total()
+    for name, number in found.most_common(args.top):
+        print(f"{100 * number / total:5.1f} %  {number:9.0f}  {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""One contender of `solve.py`: purerl, with the peers' settings (`zoo`) or its own (`own`)."""
+
+import dataclasses
+import statistics
+import sys
+from typing import Any, NamedTuple
+
+import gymnasium
+
+import purerl
+from benchmarks.solve import EPISODES, TASKS, Verdict
+from purerl import algos
+from purerl.loops import gym as loop
+from purerl.types import EnvSpec
+
+
+class Settings(NamedTuple):
+    """What is given beside the defaults."""
+
+    spec: dict[str, Any]
+    schedule: dict[str, Any]
+
+
+# Where zoo cannot be copied exactly: SB3 clips DQN's gradient at a norm of 10, we do not; SAC's
+# first update may come no earlier than a full batch is stored, at 256 steps instead of 101.
+SETTINGS = {
+    "dqn-cartpole-zoo": Settings(
+        {
+            "lr": 2.3e-3,
+            "double": False,
+            "target_every": 128,  # in effect the zoo's: once per burst
+            "eps_decay": 4_000,  # updates, two steps each: 16 % of 50k steps
+        },
+        {"update_every": 256, "updates_per_burst": 128},
+    ),
+    "dqn-cartpole-own": Settings({}, {}),
+    "sac-pendulum-zoo": Settings(
+        {"alpha": "auto"},
+        {"start_steps": 100, "update_after": 256, "update_every": 1, "batch_size": 256},
+    ),
+    # As in tests/learning.py: batch 100, in bursts of 50.
+    "sac-pendulum-own": Settings({"alpha": "auto"}, {"start_steps": 1_000}),
+    "td3-pendulum-zoo": Settings(
+        {"gamma": 0.98, "hidden": (400, 300)},
+        {
+            "start_steps": 10_000,
+            "update_after": 10_000,
+            "update_every": 1,
+            "batch_size": 256,
+            "replay_size": 200_000,
+        },
+    ),
+    # What SBX 0.28 does at the zoo's settings: it moves the targets at every update, not at every
+    # second, which is nearly this polyak, and starts from Flax's weights.
+    "td3-pendulum-sbx": Settings(
+        {"gamma": 0.98, "hidden": (400, 300), "polyak": 0.99, "initializer": "lecun_normal"},
+        {
+            "start_steps": 10_000,
+            "update_after": 10_000,
+            "update_every": 1,
+            "batch_size": 256,
+            "replay_size": 200_000,
+        },
+    ),
+    "td3-pendulum-own": Settings({}, {"start_steps": 1_000}),
+    # Zoo's clip range falls with the learning rate; ours is constant.
+    "ppo-cartpole-zoo": Settings(
+        {
+            "gamma": 0.98,
+            "lam": 0.8,
+            "value_target": "lambda",
+            "pi_lr": 1e-3,
+            "vf_lr": 1e-3,
+            "lr_decay_updates": 390,
+            "train_pi_iters": 20,
+            "train_v_iters": 20,
+            "target_kl": None,
+            "max_grad_norm": 0.5,
+            "initializer": "orthogonal",
+            "head_scale": 0.01,
+        },
+        {"steps": 390 * 256, "steps_per_epoch": 256, "num_envs": 8},
+    ),
+}
+
+
+def main() -> None:
+    name, contender, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    task, verdict = TASKS[name], Verdict(TASKS[name])
+    spec_settings, settings = SETTINGS[name + contender.removeprefix("purerl")]
+    purerl.setup(threads=1)
+    algo = algos.load(name.partition("-")[0])
+
+    def env_fn() -> Any:
+        return gymnasium.make(task.env)
+
+    spec = algo.Spec(EnvSpec.of(env_fn()), **spec_settings)
+    schedule = dataclasses.replace(
+        algo.SCHEDULE, **{"steps": task.budget, "steps_per_epoch": task.every} | settings
+    )
+    carry, due = loop.start(algo, spec, env_fn, schedule, seed), task.every
+    while carry.steps < schedule.steps:
+        carry, _ = loop.advance(carry)
+        if carry.steps < due:
+            continue
+        due += task.every
+        found = loop.evaluate(algo, carry.learner.params, env_fn, seed, due, EPISODES)
+        if verdict.stop(carry.steps, statistics.fmean(found["test_returns"])):
+            break
+
+
+if __name__ == "__main__":
+    main()
