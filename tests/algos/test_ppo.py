@@ -41,6 +41,12 @@ def test_the_clipped_surrogate_by_number(wrap, sign, expected):
     assert float(info["clip_frac"]) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize(("ratio", "outside"), [(1.19, 0), (1.21, 1), (0.81, 0), (0.79, 1)])
+def test_ratios_outside_of_the_clip_range_are_counted(ratio, outside):
+    _, info = ppo.actor_loss(learner().params, with_ratios([1.0, ratio], [1.0, 1.0]))
+    assert float(info["clip_frac"]) == outside / 2
+
+
 @pytest.mark.parametrize(
     ("ratio", "adv", "flat"),
     [(1.5, 1.0, True), (1.5, -1.0, False), (0.5, -1.0, True), (0.5, 1.0, False), (1.1, 1.0, False)],
@@ -125,35 +131,46 @@ def test_targets_are_of_the_rewards_units_and_bootstrap_at_cuts_only():
 
 
 def by_hand(state, batch, passes):
-    """Full-batch passes of policy and value in turns, without a stop, as a Python loop."""
+    """Passes of policy and value in turns, without a stop, as a Python loop."""
     spec, params = state.params.spec, state.params
     opt = {name: optax.adam(rate) for name, rate in (("actor", spec.pi_lr), ("critic", spec.vf_lr))}
     kept = {name: tx.init(getattr(params, name)) for name, tx in opt.items()}
-    for _ in range(passes):
+    for number in range(passes):
         rows = batch
         if spec.recompute_advantages:
             again = ppo.prepare(params, batch.rollout)
             rows = batch._replace(adv=again.adv, ret=again.ret)
         for name, fn in (("actor", ppo.actor_loss), ("critic", ppo.critic_loss)):
-            grad = getattr(jax.grad(lambda p, f=fn, r=rows: f(p, r)[0])(params), name)
-            step, kept[name] = opt[name].update(grad, kept[name])
-            params = params.replace(**{name: optax.apply_updates(getattr(params, name), step)})
+            for part in minibatches(rows, spec.minibatch_size, 2 * number + (name == "critic")):
+                grad = getattr(jax.grad(lambda p, f=fn, r=part: f(p, r)[0])(params), name)
+                step, kept[name] = opt[name].update(grad, kept[name])
+                params = params.replace(**{name: optax.apply_updates(getattr(params, name), step)})
     return params
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-def test_an_update_is_passes_of_both_in_turns(recompute):
+def minibatches(rows, size, number):
+    """All rows, or parts of them in the order that belongs to the pass."""
+    if size is None:
+        return [rows]
+    order = jax.random.permutation(jax.random.fold_in(rows.key, number), len(rows.adv))
+    rows = rows._replace(key=None, rollout=None)
+    parts = [order[i : i + size] for i in range(0, len(order), size)]
+    return [jax.tree.map(lambda x, p=part: jnp.asarray(x)[p], rows) for part in parts]
+
+
+@pytest.mark.parametrize(("recompute", "size"), [(False, None), (True, None), (True, 8)])
+def test_an_update_is_passes_of_both_in_turns(recompute, size):
     spec = ppo.Spec(
         BOX, hidden=(8,), train_pi_iters=3, train_v_iters=3, target_kl=None, pi_lr=3e-3, vf_lr=0.05,
-        recompute_advantages=recompute,
+        recompute_advantages=recompute, minibatch_size=size,
     )  # fmt: skip
     state = ppo.init(jax.random.key(0), spec)
-    batch = ppo.prepare(state.params, make_rollout(BOX, 20))
+    batch = ppo.prepare(state.params, make_rollout(BOX, 20))._replace(key=jax.random.key(5))
     new, info = ppo.update(state, batch)
     wanted = by_hand(state, batch, 3)
     for a, b in zip(jax.tree.leaves(new.params), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
-    assert float(info["stop_iter"]) == 3.0
+    assert float(info["stop_iter"]) == 3.0 * (1 if size is None else 5)
     for name, fn in (("loss_pi", ppo.actor_loss), ("loss_v", ppo.critic_loss)):
         before, after = (float(fn(p, batch)[0]) for p in (state.params, new.params))
         assert float(info[name]) == pytest.approx(before, rel=1e-4, abs=1e-6)

@@ -1,5 +1,7 @@
 """TRPO and NPG: steps of known length, the line search, and what it must never do."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,6 +92,8 @@ def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_dimensions():
     for iters in (10, 40):  # and stay at the solution
         x = trpo.conjugate_gradient(lambda v: matrix @ v, jnp.float32(b), iters)
         np.testing.assert_allclose(x, np.linalg.solve(a, b), atol=2e-6 * 10)
+    one = trpo.conjugate_gradient(lambda v: 4.0 * v, jnp.float32(b), 1)  # of one eigenvalue
+    np.testing.assert_allclose(one, b / 4, rtol=1e-6)
     zero = trpo.conjugate_gradient(lambda v: matrix @ v, jnp.zeros(10), 10)
     np.testing.assert_array_equal(zero, np.zeros(10))
 
@@ -161,3 +165,14 @@ def test_a_terminal_at_the_last_step_does_not_bootstrap():
     raw = 1.0 + 0.5 * 2 * np.array([1, 0]) - 2.0
     raw[0] += 0.5 * 0.97 * raw[1]
     np.testing.assert_allclose(end.adv, (raw - raw.mean()) / raw.std(), rtol=1e-5)
+    mixed = params.replace(spec=dataclasses.replace(params.spec, value_target="lambda"))
+    batch = trpo.prepare(mixed, pg.rollout([1.0, 1.0], [0, 1], [0, 0]))
+    np.testing.assert_allclose(batch.ret, raw + 2.0, rtol=1e-6)
+
+
+def test_the_error_of_the_values_is_squared_and_weighted():
+    state, batch = softmax()
+    batch = batch._replace(ret=jnp.array([1.0, 5.0, 2.0]), weight=jnp.array([1.0, 0.5, 1.0]))
+    value, info = trpo.critic_loss(state.params, batch)
+    assert float(value) == pytest.approx((1 + 0.5 * 9) / 3)  # the value is 2
+    assert float(info["val"]) == 2.0
