@@ -129,7 +129,6 @@ MUTANTS = [
     Mutant(OFF, "obs, calls = step.obs, calls + 1", "obs, calls = step.rows.next_obs, calls + 1", T_LOOP),
     Mutant(CARRY, "[calls % _KEYS]", "[0]", T_LOOP),
     Mutant(CARRY, "first >> 32, first & 0xFFFFFFFF", "0, first & 0xFFFFFFFF", T_LOOP),
-    Mutant(CARRY, "ep_return += step.rows.rew * step.valid", "ep_return += step.rows.rew", T_LOOP),
     Mutant(VECTOR, "action if isinstance(action, int) else action.copy()", "action", T_LOOP),
     Mutant(VECTOR, "            if ends or cut:\n", "            if ends:\n", T_LOOP),
     Mutant(CARRY, "return algo.act(params, obs, jax.random.wrap_key_data(key))", "return algo.policy(params, obs)", T_LOOP),
