@@ -41,9 +41,11 @@ def survives(mutant: Mutant) -> str:
             words += ["-k", Path(mutant.file).stem]
         env = dict(os.environ) | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         env["PURERL_TEST_CACHE"] = str(ROOT / ".pytest_cache" / "mutants")
-        run = subprocess.run(
-            [sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True
-        )
+        command = [sys.executable, *words]
+        try:
+            run = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=900)
+        except subprocess.TimeoutExpired:
+            return ""  # a test that never ends is noticed as well
     if run.returncode == 1:
         return ""
     return "all tests pass" if run.returncode == 0 else f"pytest ended with {run.returncode}"

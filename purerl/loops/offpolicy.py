@@ -122,7 +122,7 @@ def init(algo: ModuleType, spec: Any, capacity: int, words: jax.Array) -> tuple[
     return learner, replay.init(spec.env.example(), capacity)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=memory.ONCE)
 def random_act(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
     """Draw uniform actions `[number, ...]` in the environment's units."""
     key = rng.stream(words[0], words[1], "start", words[2:])

@@ -4,6 +4,7 @@ Both step all environments at once and hand back true transitions: `next_obs` is
 successor that the environment reached, whatever its way of starting the next episode.
 """
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -51,6 +52,7 @@ class OwnEnvs:
         self.episode = [-1] * len(envs)  # number of the episode in progress
         self.actions: list[list[Any]] = [[] for _ in envs]  # taken in it: with its seed, its state
         self._hand_over = _hand_over(spec, envs[0].action_space)
+        self._limit = math.inf if max_ep_len is None else max_ep_len
         self._dtype = envs[0].observation_space.dtype  # 64 bits are stored as 32
 
     def reset(self) -> np.ndarray:
@@ -74,7 +76,7 @@ class OwnEnvs:
             except Exception as error:  # whatever it raises, it is the environment's
                 raise _fault(f"environment {i}", "step", error) from error
             self._store(i, now, next_obs)
-            cut = cut or len(self.actions[i]) == self.max_ep_len
+            cut = cut or len(self.actions[i]) >= self._limit
             terminated[i], truncated[i] = ends, cut
             if ends or cut:
                 ended.append(i)
