@@ -361,7 +361,8 @@ def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
         going &= kl <= 1.5 * spec.target_kl
     tx = _optimizers(spec)["actor"]
     step, opt = tx.update(mpi.pmean(grads.actor), now.opt_state["actor"])
-    actor = _moved(now.params.actor, step, spec.pi_lr * now.rate)
+    rate = spec.pi_lr * now.rate
+    actor = jax.tree.map(lambda x, s: x - rate * s, now.params.actor, step)
     moved = dataclasses.replace(
         now,
         params=dataclasses.replace(now.params, actor=actor),
@@ -378,7 +379,8 @@ def _step_critic(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
     grads = jax.grad(critic_loss, has_aux=True)(now.params, rows)[0]
     tx = _optimizers(spec)["critic"]
     step, opt = tx.update(mpi.pmean(grads.critic), now.opt_state["critic"])
-    critic = _moved(now.params.critic, step, spec.vf_lr * now.rate)
+    rate = spec.vf_lr * now.rate
+    critic = jax.tree.map(lambda x, s: x - rate * s, now.params.critic, step)
     params = dataclasses.replace(now.params, critic=critic)
     return dataclasses.replace(now, params=params, opt_state=now.opt_state | {"critic": opt}), None
 
@@ -409,10 +411,6 @@ def _rate(spec: Spec, step: jax.Array) -> jax.Array:
     if spec.lr_decay_updates is None:
         return jnp.float32(1.0)
     return jnp.maximum(1.0 - step / spec.lr_decay_updates, 0.0)
-
-
-def _moved(tree: Any, move: Any, rate: jax.Array) -> Any:
-    return jax.tree.map(lambda x, m: x - rate * m, tree, move)
 
 
 def _refreshed(params: Params, batch: PolicyBatch) -> Params:
