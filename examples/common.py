@@ -46,10 +46,20 @@ def train(
     def env_fn() -> gymnasium.Env[Any, Any]:
         return gymnasium.make(args.env)
 
+    try:
+        carry = loop.start(algo, spec, env_fn, schedule, args.seed)
+    except ValueError as error:  # settings that do not fit together
+        parser.error(str(error))
     name = algo.__name__.rpartition(".")[2]
     print(f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps", flush=True)
     began, score = time.monotonic(), float("nan")
-    for record in loop.run(algo, spec, env_fn, schedule, args.seed):
+    while carry.steps < schedule.steps:
+        carry, record = loop.advance(carry)
+        if record is None:
+            continue
+        if episodes := schedule.num_test_episodes:
+            params, limit = carry.learner.params, schedule.max_ep_len
+            record |= loop.evaluate(algo, params, env_fn, args.seed, carry.epoch, episodes, limit)
         rate = record["steps"] / (time.monotonic() - began)
         line = f"step {record['steps']:>9,}  {rate:>7,.0f} steps/s"
         if record["ep_returns"]:

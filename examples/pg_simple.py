@@ -1,10 +1,9 @@
 """The simplest policy gradient: every action weighted by its whole episode's return.
 
-    python examples/pg_simple.py
     python examples/pg_simple.py --env Acrobot-v1 --lr 5e-3 --render
 
-L = -mean(log pi(a_t | s_t) R), with R the sum of all rewards of the episode. Nothing but jax, optax
-and gymnasium: purerl.algos.reinforce is the same with a library around it.
+L = -mean(log pi(a_t | s_t) R), with R the sum of all rewards of the episode. No purerl:
+purerl.algos.reinforce is the same with a library around it.
 """
 
 import argparse
@@ -35,10 +34,12 @@ def main():
     parser.add_argument("--env", default="CartPole-v1", help="Gymnasium id, Discrete actions")
     parser.add_argument("--lr", type=float, default=1e-2)
     parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--steps", type=int, default=5_000, help="of an epoch")
+    parser.add_argument("--steps", type=int, default=5_000, help="of an epoch, cut there")
     parser.add_argument("--render", action="store_true", help="show each epoch's first episode")
     args = parser.parse_args()
     env = gymnasium.make(args.env)
+    if not isinstance(env.action_space, gymnasium.spaces.Discrete):
+        parser.error(f"--env {args.env} has no Discrete actions")
     shown = gymnasium.make(args.env, render_mode="human") if args.render else env
     key, *keys = jax.random.split(jax.random.key(0), 3)
     w1 = jax.random.normal(keys[0], (env.observation_space.shape[0], 32)) / 2
@@ -58,8 +59,7 @@ def main():
                 rews.append(rew)
             returns.append(sum(rews))
             weights += [returns[-1]] * len(rews)
-        batch = (np.asarray(x)[: args.steps] for x in (obss, acts, weights))
-        value, grads = step(params, *batch)
+        value, grads = step(params, *(np.asarray(x)[: args.steps] for x in (obss, acts, weights)))
         updates, opt_state = tx.update(grads, opt_state)
         params = optax.apply_updates(params, updates)
         score, length = np.mean(returns), len(acts) / len(returns)

@@ -2,8 +2,8 @@ r"""Returns, advantages and running statistics: pure functions on arrays `[T]` o
 
 Time is the first axis. `terminated` says that no value follows a step, `truncated` that its
 episode was cut there; the last row is a cut as well, whatever its flags. `next_val` holds the value
-of every step's true successor, so a cut bootstraps from the state it happened in. `gamma` is a
-number or one number per step. All of it is a linear recursion backwards in time,
+of every step's true successor, so a cut bootstraps from the state it happened in. `gamma` is one
+number, or one for every reward. All of it is a linear recursion backwards in time,
 
 .. math::
     x_t = b_t + w_t \, x_{t+1}, \qquad x_T = 0,
@@ -44,7 +44,7 @@ def lambda_returns(
 
     with :math:`\lambda_t = \lambda` inside an episode and 0 where it is cut.
     """
-    _check(rew=rew, next_val=next_val, terminated=terminated, truncated=truncated)
+    _check(rew=rew, next_val=next_val, terminated=terminated, truncated=truncated, gamma=gamma)
     discount = gamma * (1.0 - terminated)
     mix = lam * _goes_on(terminated, truncated)
     return _backward(rew + discount * (1.0 - mix) * next_val, discount * mix)
@@ -61,7 +61,9 @@ def gae(
 
     where the sum stops at the end of each episode.
     """
-    _check(rew=rew, val=val, next_val=next_val, terminated=terminated, truncated=truncated)
+    _check(
+        rew=rew, val=val, next_val=next_val, terminated=terminated, truncated=truncated, gamma=gamma
+    )
     delta = rew + gamma * (1.0 - terminated) * next_val - val
     return _backward(delta, gamma * lam * _goes_on(terminated, truncated))
 
@@ -77,7 +79,7 @@ def n_step_returns(
     with :math:`m = n`, or fewer where the episode or the rollout ends before.
     """
     checks.integer("n", n, 1)
-    _check(rew=rew, next_val=next_val, terminated=terminated, truncated=truncated)
+    _check(rew=rew, next_val=next_val, terminated=terminated, truncated=truncated, gamma=gamma)
     discount = gamma * (1.0 - terminated)
     goes_on = _goes_on(terminated, truncated)
     ret = one = rew + discount * next_val
@@ -95,7 +97,7 @@ def episode_return(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax
         >>> episode_return(jnp.array([1.0, 2.0, 4.0]), end, 0 * end, 0.5).tolist()
         [2.0, 2.0, 4.0]
     """
-    _check(rew=rew, terminated=terminated, truncated=truncated)
+    _check(rew=rew, terminated=terminated, truncated=truncated, gamma=gamma)
     to_go = reward_to_go(rew, jnp.zeros_like(rew), terminated, truncated, gamma)
     first = jnp.concatenate([jnp.ones_like(to_go[:1]), _ends(terminated, truncated)[:-1]])
 
@@ -141,7 +143,15 @@ def vtrace(
     Returns:
         The targets, and the advantages :math:`\bar\rho_t (r_t + \gamma v_{t+1} - V(s_t))`.
     """
-    _check(rew=rew, val=val, next_val=next_val, rho=rho, terminated=terminated, truncated=truncated)
+    _check(
+        rew=rew,
+        val=val,
+        next_val=next_val,
+        rho=rho,
+        terminated=terminated,
+        truncated=truncated,
+        gamma=gamma,
+    )
     discount, goes_on = gamma * (1.0 - terminated), _goes_on(terminated, truncated)
     bounded = jnp.minimum(clip_rho, rho)
     delta = bounded * (rew + discount * next_val - val)
@@ -178,7 +188,15 @@ def retrace(
         gamma: discount.
         lam: weight of the traces.
     """
-    _check(rew=rew, q=q, next_val=next_val, rho=rho, terminated=terminated, truncated=truncated)
+    _check(
+        rew=rew,
+        q=q,
+        next_val=next_val,
+        rho=rho,
+        terminated=terminated,
+        truncated=truncated,
+        gamma=gamma,
+    )
     trace = lam * jnp.minimum(1.0, rho)
     trace = jnp.concatenate([trace[1:], trace[-1:]]) * _goes_on(terminated, truncated)
     later = jnp.concatenate([jnp.asarray(q)[1:], jnp.asarray(q)[-1:]])
@@ -192,7 +210,7 @@ def forward_sum(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Ar
     .. math::
         S_t = r_t + \gamma \, (1 - e_{t-1}) \, S_{t-1}
     """
-    _check(rew=rew, terminated=terminated, truncated=truncated)
+    _check(rew=rew, terminated=terminated, truncated=truncated, gamma=gamma)
     before = jnp.concatenate([jnp.ones_like(rew[:1]), _ends(terminated, truncated)[:-1]])
     weight = gamma * (1.0 - before)
     return _backward(jnp.asarray(rew)[::-1], weight[::-1])[::-1]
@@ -201,14 +219,17 @@ def forward_sum(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Ar
 def standardise(x: jax.Array, weight: jax.Array) -> jax.Array:
     """Shift and scale to mean 0 and standard deviation 1 over the rows of all ranks.
 
+    Numbers that differ by no more than float32's rounding are equal, and equal numbers become 0.
+
     Args:
         x: numbers.
-        weight: of each, 0 for those that must not count; all zero leaves everything at 0.
+        weight: of each, 0 for those that must not count; all zero make everything 0.
     """
     total = jnp.maximum(mpi.psum(weight.sum()), 1e-8)
     mean = mpi.psum((weight * x).sum()) / total
     std = jnp.sqrt(mpi.psum((weight * jnp.square(x - mean)).sum()) / total)
-    return (x - mean) / (std + 1e-8)
+    rounding = 1e-6 * mpi.pmax(jnp.abs(jnp.where(weight > 0, x, 0.0)).max())
+    return jnp.where(std > rounding, (x - mean) / (std + 1e-8), 0.0)
 
 
 def mean_one(weight: jax.Array) -> jax.Array:
@@ -251,6 +272,8 @@ def merge(moments: Moments, rows: jax.Array) -> Moments:
 def scale(x: Any, moments: Moments, shift: bool = True) -> jax.Array:
     """Divide by the running standard deviation, after subtracting the mean; clip to ±10.
 
+    Before the first row is seen nothing is known, and nothing is changed.
+
     Args:
         x: numbers `[..., *shape]`.
         moments: taken as constants.
@@ -258,8 +281,9 @@ def scale(x: Any, moments: Moments, shift: bool = True) -> jax.Array:
     """
     x = jnp.asarray(x, jnp.float32)
     ones = (1,) * (x.ndim - moments.mean.ndim)
-    mean, var, _ = (m.reshape(*ones, *m.shape) for m in jax.lax.stop_gradient(moments))
-    return ((x - mean if shift else x) / jnp.sqrt(var + 1e-8)).clip(-10.0, 10.0)
+    mean, var = (m.reshape(*ones, *m.shape) for m in jax.lax.stop_gradient(moments[:2]))
+    scaled = ((x - mean if shift else x) / jnp.sqrt(var + 1e-8)).clip(-10.0, 10.0)
+    return jnp.where(moments.rows > 0, scaled, x)
 
 
 def _backward(bias: jax.Array, weight: Any) -> jax.Array:
@@ -268,7 +292,7 @@ def _backward(bias: jax.Array, weight: Any) -> jax.Array:
     def join(late: Any, early: Any) -> Any:
         return early[0] + early[1] * late[0], early[1] * late[1]
 
-    pair = (bias, jnp.broadcast_to(weight, bias.shape).astype(bias.dtype))
+    pair = (bias.astype(jnp.float32), jnp.broadcast_to(weight, bias.shape).astype(jnp.float32))
     return jax.lax.associative_scan(join, pair, reverse=True)[0]
 
 
@@ -287,6 +311,9 @@ def _check(**arrays: Any) -> None:
     shape = jnp.shape(arrays["rew"])
     if len(shape) not in (1, 2) or not shape[0]:
         raise ValueError(f"rew must have shape [T] or [T, N] with T of at least 1, got {shape}.")
+    gamma = jnp.shape(arrays.pop("gamma", 0.0))
+    if gamma not in ((), shape):
+        raise ValueError(f"gamma must be a number or have the shape of rew, {shape}, got {gamma}.")
     for name, array in arrays.items():
         if jnp.shape(array) != shape:
             raise ValueError(f"{name} must have the shape of rew, {shape}, got {jnp.shape(array)}.")

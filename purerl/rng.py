@@ -3,8 +3,9 @@
 Every key is a function of (seed, rank, name, counters), so a run is a function of its
 configuration, a resumed run needs counters and no generator states, and two ranks never share a
 stream by accident. Streams in use: `init` (the same on every rank), `act` (call of the acting
-function), `start` (call with random actions), `sample` (updates done before the burst), `env`
-(environment index, episode), `eval` (epoch, environment index, episode).
+function), `start` (call with random actions), `sample` (updates done before the burst), `update`
+(updates done before an on-policy one), `env` (environment index, episode), `eval` (epoch,
+environment index, episode).
 """
 
 import zlib

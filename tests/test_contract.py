@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import inspect
 from typing import Any
 
@@ -164,10 +165,12 @@ class Own(nn.Module):
         if self.broken == "integer parameter":
             flat = flat + self.param("n", lambda key: jnp.zeros((), jnp.int32))
         width = self.dim + (self.broken == "width")
+        low = jnp.bfloat16 if self.broken == "low precision" else jnp.float32
+        dense = functools.partial(nn.Dense, dtype=self.dtype, param_dtype=low)
         x = jnp.concatenate([flat, *act], axis=-1)
-        x = nn.Dense(1 if self.kind == "scalar" else width, dtype=self.dtype)(x)
+        x = dense(1 if self.kind == "scalar" else width)(x)
         if self.kind == "gaussian":
-            return x, nn.Dense(width, dtype=self.dtype)(flat)
+            return x, dense(width)(flat)
         if self.kind == "scalar" and self.broken != "width":
             return x[:, 0]
         return jnp.tanh(x) if self.kind == "unit" else x
@@ -392,6 +395,15 @@ def test_networks_of_low_precision_give_losses_of_full_precision(case):
     networks = own(case, dtype=jnp.bfloat16)
     state, info = case.algo.update(learner(case, **networks), case.batch())
     assert {jnp.result_type(x).name for x in jax.tree.leaves((state.params, info))} == {"float32"}
+
+
+def test_parameters_of_low_precision_keep_it(case):
+    networks = own(case, "low precision")
+    state = learner(case, **networks)
+    before = jax.tree.map(lambda x: x.dtype.name, state)
+    for _ in range(2):
+        state, _ = case.algo.update(state, case.batch())
+    assert jax.tree.map(lambda x: x.dtype.name, state) == before
 
 
 def test_own_networks_that_raise_are_named_with_their_inputs(case):

@@ -114,6 +114,10 @@ def test_the_two_smallest_policy_gradients(name):
     assert "purerl." not in text.split('"""')[2]
 
 
+def test_the_two_smallest_refuse_other_actions():
+    assert "no Discrete actions" in run("examples/pg_simple.py", "--env", "Pendulum-v1", code=2)
+
+
 def test_the_two_smallest_differ_in_their_weights_alone():
     texts = [
         (ROOT / "examples" / f"pg_{name}.py").read_text().split('"""')[2].splitlines()
@@ -126,13 +130,17 @@ def test_the_two_smallest_differ_in_their_weights_alone():
     ("name", "env", "message"),
     [
         ("ppo", "Blackjack-v1", "FlattenObservation"),
+        ("ppo --minibatch-size 7", "CartPole-v1", "minibatch_size must divide the 4000 rows"),
         ("dqn", "Pendulum-v1", "dqn needs a Discrete action space"),
         ("sac", "CartPole-v1", "sac needs a Box action space"),
         ("ddpg", "CartPole-v1", "ddpg needs a Box action space"),
     ],
 )
 def test_the_wrong_algorithm_for_an_environment_is_refused(name, env, message):
-    assert message in run(f"examples/run_{name}.py", "--env", env, code=2)
+    name, *words = name.split()
+    error = run(f"examples/run_{name}.py", "--env", env, *words, code=2)
+    assert message in error
+    assert "Traceback" not in error
 
 
 def test_ddpg_explores_with_noise_of_its_own():

@@ -69,7 +69,11 @@ def test_three_of_five_seeds_of_policy_gradients_hold_the_pole(name):
 def test_ppo_holds_the_inverted_pendulum():
     pytest.importorskip("mujoco")
     preset = PRESETS["ppo-invertedpendulum"]
-    assert sum(solved(train(preset, seed), preset.bar) for seed in preset.seeds) >= 3
+    runs = [
+        train(preset._replace(schedule=preset.schedule | {"steps": 60_000}), seed)
+        for seed in preset.seeds
+    ]
+    assert sum(rows[-1]["test_return"] >= preset.bar for rows in runs) >= 3
 
 
 @pytest.mark.slow

@@ -357,20 +357,18 @@ def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
     spec = now.params.spec
     grads, info = jax.grad(actor_loss, has_aux=True)(now.params, rows)
     kl, going = mpi.pmean(info["kl"]), now.going
+    tested = {"kl": kl, "clip_frac": info["clip_frac"]}
+    tested = {k: jnp.where(now.going, x, getattr(now, k)) for k, x in tested.items()}
     if spec.target_kl is not None:
         going &= kl <= 1.5 * spec.target_kl
     tx = _optimizers(spec)["actor"]
     step, opt = tx.update(mpi.pmean(grads.actor), now.opt_state["actor"])
-    rate = spec.pi_lr * now.rate
-    actor = jax.tree.map(lambda x, s: x - rate * s, now.params.actor, step)
-    moved = dataclasses.replace(
-        now,
-        params=dataclasses.replace(now.params, actor=actor),
-        opt_state=now.opt_state | {"actor": opt},
-        steps=now.steps + 1.0,
-    )
+    step = jax.tree.map(lambda s: -spec.pi_lr * now.rate * s, step)
+    actor = optax.apply_updates(now.params.actor, step)
+    params, opt_state = dataclasses.replace(now.params, actor=actor), now.opt_state | {"actor": opt}
+    moved = dataclasses.replace(now, params=params, opt_state=opt_state, steps=now.steps + 1.0)
     now = jax.tree.map(lambda new, old: jnp.where(going, new, old), moved, now)
-    return dataclasses.replace(now, going=going, kl=kl, clip_frac=info["clip_frac"]), None
+    return dataclasses.replace(now, going=going, **tested), None
 
 
 def _step_critic(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
@@ -379,8 +377,8 @@ def _step_critic(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
     grads = jax.grad(critic_loss, has_aux=True)(now.params, rows)[0]
     tx = _optimizers(spec)["critic"]
     step, opt = tx.update(mpi.pmean(grads.critic), now.opt_state["critic"])
-    rate = spec.vf_lr * now.rate
-    critic = jax.tree.map(lambda x, s: x - rate * s, now.params.critic, step)
+    step = jax.tree.map(lambda s: -spec.vf_lr * now.rate * s, step)
+    critic = optax.apply_updates(now.params.critic, step)
     params = dataclasses.replace(now.params, critic=critic)
     return dataclasses.replace(now, params=params, opt_state=now.opt_state | {"critic": opt}), None
 

@@ -167,7 +167,7 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
     dist = _dist(params, batch.obs)
     logp = policies.log_prob(spec.env, dist, batch.act)  # [B]
     value = -(batch.weight * logp * batch.adv).mean()
-    entropy = policies.entropy(spec.env, dist).mean()
+    entropy = (batch.weight * policies.entropy(spec.env, dist)).mean()
     return value, {"loss_pi": value, "entropy": entropy}
 
 
@@ -178,7 +178,7 @@ def loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
 
 @jax.jit
 def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
-    """Do one step of the policy.
+    """Do one step of the policy, or none if no row counts: Adam would move on by itself.
 
     Args:
         state: of the learner; unchanged and still usable afterwards.
@@ -192,8 +192,15 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     grads, info = jax.grad(actor_loss, has_aux=True)(old, batch)
     tx = optax.adam(spec.pi_lr)
     step, opt_actor = tx.update(mpi.pmean(grads.actor), state.opt_state["actor"])
-    params = dataclasses.replace(old, actor=optax.apply_updates(old.actor, step))
+    moved = (optax.apply_updates(old.actor, step), opt_actor)
+    counted = mpi.psum(batch.weight.sum()) > 0
+    actor, opt_actor = jax.tree.map(
+        lambda new, kept: jnp.where(counted, new, kept),
+        moved,
+        (old.actor, state.opt_state["actor"]),
+    )
+    params = dataclasses.replace(old, actor=actor)
     before, after = (_dist(p, batch.obs) for p in (old, params))
-    info["kl"] = policies.kl(spec.env, before, after).mean()
+    info["kl"] = (batch.weight * policies.kl(spec.env, before, after)).mean()
     info["delta_loss_pi"] = actor_loss(params, batch)[0] - info["loss_pi"]
     return State(params, {"actor": opt_actor}, state.step + 1), info

@@ -200,7 +200,7 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
     dist = _dist(params, batch.obs)
     ratio = jnp.exp(policies.log_prob(spec.env, dist, batch.act) - batch.logp)  # [B]
     value = -(batch.weight * ratio * batch.adv).mean()
-    entropy = policies.entropy(spec.env, dist).mean()
+    entropy = (batch.weight * policies.entropy(spec.env, dist)).mean()
     return value, {"loss_pi": value, "entropy": entropy}
 
 
@@ -288,8 +288,8 @@ def line_search(params: Params, batch: PolicyBatch, step: Any) -> tuple[Params, 
 
     def shortened(j: jax.Array) -> Params:
         part = jnp.float32(spec.backtrack_coeff) ** j
-        actor = jax.tree.map(lambda x, s: x - part * s, params.actor, step)
-        return dataclasses.replace(params, actor=actor)
+        move = jax.tree.map(lambda s: -part * s, step)
+        return dataclasses.replace(params, actor=optax.apply_updates(params.actor, move))
 
     def going_on(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
         j, accepted = carry
@@ -330,7 +330,8 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         params, searched = line_search(params, batch, step)
         info |= searched
     else:
-        params = dataclasses.replace(params, actor=optax.tree.sub(params.actor, step))
+        move = jax.tree.map(jnp.negative, step)
+        params = dataclasses.replace(params, actor=optax.apply_updates(params.actor, move))
     tx = optax.adam(spec.vf_lr)
 
     def fit(_: Any, carry: tuple[Params, Any]) -> tuple[Params, Any]:

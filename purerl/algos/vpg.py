@@ -187,7 +187,7 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
     dist = _dist(params, batch.obs)
     logp = policies.log_prob(spec.env, dist, batch.act)  # [B]
     value = -(batch.weight * logp * batch.adv).mean()
-    entropy = policies.entropy(spec.env, dist).mean()
+    entropy = (batch.weight * policies.entropy(spec.env, dist)).mean()
     return value, {"loss_pi": value, "entropy": entropy}
 
 
@@ -248,7 +248,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
 def _changes(old: Params, new: Params, batch: PolicyBatch) -> Metrics:
     """Measure what an update did: changes of the losses, and KL(old || new)."""
-    kl = policies.kl(old.spec.env, _dist(old, batch.obs), _dist(new, batch.obs)).mean()
+    kl = policies.kl(old.spec.env, _dist(old, batch.obs), _dist(new, batch.obs))
     pi = actor_loss(new, batch)[0] - actor_loss(old, batch)[0]
     v = critic_loss(new, batch)[0] - critic_loss(old, batch)[0]
-    return {"delta_loss_pi": pi, "delta_loss_v": v, "kl": kl}
+    return {"delta_loss_pi": pi, "delta_loss_v": v, "kl": (batch.weight * kl).mean()}

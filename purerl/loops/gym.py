@@ -205,5 +205,6 @@ def _check_cut(schedule: OnPolicySchedule, envs: vector.Envs) -> None:
     if not schedule.continue_episodes and not envs.exact_resume:
         raise ValueError(
             "continue_episodes=False needs environments that the loop resets, not a vector "
-            "environment: return single ones from env_fn and set num_envs, or let episodes go on."
+            "environment: return single ones from env_fn and set num_envs, or set "
+            "continue_episodes=True."
         )

@@ -207,13 +207,32 @@ def make(
     """
     if not callable(env_fn):
         raise ValueError(f"env_fn must be a function that makes an environment, got {env_fn!r}.")
-    first = _made(env_fn)
+    made = [_made(env_fn)]
+    try:
+        return _adapter(made, env_fn, num_envs, seed_of, max_ep_len)
+    except BaseException:
+        for env in made:  # nobody else will
+            _live.discard(env)
+            env.close()
+        raise
+
+
+def _adapter(
+    made: list[Any],
+    env_fn: Callable[[], Any],
+    num_envs: int | None,
+    seed_of: Callable[[int, int], int],
+    max_ep_len: int | None,
+) -> Envs:
+    """Make the other environments, into the same list, and the adapter over all of them."""
+    first = made[0]
     if not hasattr(first, "single_observation_space"):
-        envs = [first, *(_made(env_fn) for _ in range((num_envs or 1) - 1))]
-        specs = [EnvSpec.of(env) for env in envs]
+        while len(made) < (num_envs or 1):
+            made.append(_made(env_fn))
+        specs = [EnvSpec.of(env) for env in made]
         if len(set(specs)) > 1:
             raise ValueError(f"env_fn must make environments of equal spaces, got {set(specs)}.")
-        return OwnEnvs(envs, specs[0], seed_of, max_ep_len)
+        return OwnEnvs(made, specs[0], seed_of, max_ep_len)
     if num_envs not in (None, first.num_envs):
         raise ValueError(
             f"num_envs is {num_envs} but env_fn returns a vector environment of {first.num_envs}; "

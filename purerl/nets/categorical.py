@@ -26,10 +26,15 @@ def log_prob(logits: jax.Array, act: jax.Array) -> jax.Array:
 def entropy(logits: jax.Array) -> jax.Array:
     r"""Return :math:`-\sum_a \pi(a) \log \pi(a)`."""
     logp = jax.nn.log_softmax(logits)
-    return -(jnp.exp(logp) * logp).sum(axis=-1)
+    return -(jnp.exp(logp) * _finite(logp, logp)).sum(axis=-1)
 
 
 def kl(old: jax.Array, new: jax.Array) -> jax.Array:
     r"""Return :math:`KL(old \| new) = \sum_a \pi_{old}(a) \log(\pi_{old}(a) / \pi_{new}(a))`."""
     logp, logq = jax.nn.log_softmax(old), jax.nn.log_softmax(new)
-    return (jnp.exp(logp) * (logp - logq)).sum(axis=-1)
+    return (jnp.exp(logp) * _finite(logp, logp - _finite(logp, logq))).sum(axis=-1)
+
+
+def _finite(logp: jax.Array, term: jax.Array) -> jax.Array:
+    """Return 0 instead of what belongs to an action of probability 0, such as a masked one."""
+    return jnp.where(jnp.isneginf(logp), 0.0, term)

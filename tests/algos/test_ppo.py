@@ -218,6 +218,8 @@ def test_constant_advantages_give_no_step_and_no_nan():
     state = learner(gamma=0.0)
     batch = ppo.prepare(state.params, pg.rollout([1.0] * 4, [1] * 4, [0] * 4))
     np.testing.assert_array_equal(batch.adv, np.zeros(4))
+    inexact = pg.rollout([1.1] * 4_000, [1] * 4_000, [0] * 4_000)
+    np.testing.assert_array_equal(ppo.prepare(state.params, inexact).adv, np.zeros(4_000))
     new, _ = ppo.update(state, batch)
     pg.same_bits(new.params.actor, state.params.actor)
 
@@ -255,6 +257,16 @@ def test_minibatch_updates_count_steps_and_depend_on_the_key_alone():
     assert int(first.opt_state["critic"][1].count) == 6
     pg.same_bits(first.params, again.params)
     assert float(pg.theta(first.params.critic)) != float(pg.theta(other.params.critic))
+
+
+def test_the_divergence_reported_is_the_one_that_stopped():
+    settings = {"pi_lr": 0.05, "target_kl": 0.005, "clip_ratio": 10.0, "minibatch_size": 2}
+    batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=0.0)
+    batch = jax.tree.map(lambda x: jnp.concatenate([x, x]), batch)
+    for seed in range(8):
+        _, info = ppo.update(learner(**settings), batch._replace(key=jax.random.key(seed)))
+        assert float(info["stop_iter"]) < 80
+        assert float(info["kl"]) > 1.5 * 0.005
 
 
 def test_a_minibatch_of_all_rows_is_the_full_batch():

@@ -25,7 +25,7 @@ def test_the_loss_is_minus_the_mean_of_weighted_log_probabilities(wrap):
     value, info = wrap(reinforce.actor_loss)(params, batch)
     wanted = -(np.log(0.25) + 2 * np.log(0.75) - 2 * np.log(0.75)) / 3
     assert float(value) == pytest.approx(wanted, rel=1e-5)
-    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
+    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75)) * 2.5 / 3  # weighted as well
     assert float(info["entropy"]) == pytest.approx(entropy, rel=1e-5)
 
 
@@ -80,12 +80,22 @@ def test_steps_of_an_episode_that_the_rollout_cuts_do_not_count():
 
 
 def test_a_rollout_without_a_finished_episode_changes_nothing():
-    state = learner()
+    """Nor does Adam's momentum of the updates before."""
+    state, _ = reinforce.update(learner(), pg.rows([0, 1], [-1.0, 1.0]))
     batch = reinforce.prepare(state.params, pg.rollout([1, 2, 3], [0] * 3, [0] * 3))
     np.testing.assert_array_equal(batch.weight, [0, 0, 0])
     new, info = reinforce.update(state, batch)
     pg.same_bits(new.params, state.params)
+    pg.same_bits(new.opt_state, state.opt_state)
     assert float(info["loss_pi"]) == 0.0
+
+
+def test_equal_returns_of_long_episodes_are_no_signal():
+    """A solved task: equal but for rounding, and not made +-1 by dividing through it."""
+    state = learner(reward_to_go=False)
+    end = np.arange(4_000) % 500 == 499
+    batch = reinforce.prepare(state.params, pg.rollout(np.ones(4_000), 0 * end, end))
+    np.testing.assert_array_equal(batch.adv, np.zeros(4_000))
 
 
 def test_the_loss_does_not_reach_back_through_the_returns():

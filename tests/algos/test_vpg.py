@@ -115,6 +115,8 @@ def test_constant_advantages_give_no_step_and_no_nan():
     state = learner(gamma=0.0)
     batch = vpg.prepare(state.params, pg.rollout([1.0] * 4, [1] * 4, [0] * 4))
     np.testing.assert_array_equal(batch.adv, np.zeros(4))
+    inexact = pg.rollout([1.1] * 4_000, [1] * 4_000, [0] * 4_000)
+    np.testing.assert_array_equal(vpg.prepare(state.params, inexact).adv, np.zeros(4_000))
     new, _ = vpg.update(state, batch)
     pg.same_bits(new.params.actor, state.params.actor)
 

@@ -687,6 +687,18 @@ def test_a_refused_start_closes_its_environments():
     assert start(lambda: env).envs.envs == [env]  # and it may be used again
 
 
+def test_environments_of_a_refused_start_may_be_used_again():
+    for env_fn, message in (
+        (WAYS["disabled"][1][0], "num_envs is 2 but env_fn returns a vector"),
+        (script.own(1)[0], "env_fn must make a new environment"),
+    ):
+        env = env_fn()
+        with pytest.raises(ValueError, match=message):
+            start(lambda env=env: env, num_envs=2)
+        again = start(lambda env=env: env, num_envs=getattr(env, "num_envs", 1))
+        assert again.envs.num_envs == getattr(env, "num_envs", 1)
+
+
 def test_the_replay_memory_holds_replay_size_rows_and_forgets_the_oldest():
     """TorchingUp read its `capacity` and kept 1000."""
     env_fn, _ = script.own(1, lengths=(1000,))

@@ -89,6 +89,20 @@ def test_extreme_logits_give_finite_numbers_and_gradients():
         assert np.isfinite(jax.grad(fn)(logits)).all()
 
 
+def test_masked_actions_have_no_part_in_entropy_and_divergence():
+    masked, other = LOGITS.at[2].set(-jnp.inf), OTHER.at[2].set(-jnp.inf)
+    p, q = np.array([0.5, 0.3]) / 0.8, np.array([0.1, 0.6]) / 0.7
+    entropy, kl = -np.sum(p * np.log(p)), np.sum(p * np.log(p / q))
+    assert float(categorical.entropy(masked)) == pytest.approx(entropy, rel=1e-5)
+    assert float(categorical.kl(masked, other)) == pytest.approx(kl, rel=1e-5)
+    assert float(categorical.kl(masked, OTHER)) == pytest.approx(
+        np.sum(p * np.log(p / [0.1, 0.6])), rel=1e-5
+    )
+    assert np.isposinf(categorical.kl(LOGITS, other))
+    for fn in (categorical.entropy, lambda x: categorical.kl(x, other)):
+        assert np.isfinite(jax.grad(fn)(masked)[:2]).all()
+
+
 def test_the_divergence_of_equals_is_zero_and_never_negative():
     mean, log_std = np.random.default_rng(1).normal(size=(2, 200, 4)).astype(np.float32)
     assert not np.any(gaussian.kl((mean, log_std), (mean, log_std)))
