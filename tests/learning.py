@@ -2,6 +2,7 @@
 
     python tests/learning.py                      # all of them, about an hour on one core
     python tests/learning.py td3-halfcheetah --seed 1
+    python tests/learning.py --plot               # docs/results/curves.svg, from the files
     python tests/learning.py --values sac-pendulum --seed 0   # mean Q beside what came of it
 
 Writes docs/results/NAME.csv with every evaluation of every seed. An evaluation plays the
@@ -252,6 +253,37 @@ def solved(rows: list[dict[str, Any]], bar: float) -> bool:
     return any(a and b for a, b in itertools.pairwise(above))
 
 
+def plot() -> None:
+    """Draw every seed of every preset, and the mean, from the files into one picture."""
+    import matplotlib.pyplot as plt
+
+    names = [name for name in PRESETS if (RESULTS / f"{name}.csv").exists()]
+    figure, axes = plt.subplots(-(-len(names) // 4), 4, figsize=(13, 2.5 * -(-len(names) // 4)))
+    for name, ax in itertools.zip_longest(names, axes.flat):
+        if name is None:
+            ax.axis("off")
+            continue
+        with (RESULTS / f"{name}.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        steps = sorted({int(row["step"]) for row in rows})
+        curves = [
+            [float(row["test_return"]) for row in rows if row["seed"] == seed]
+            for seed in sorted({row["seed"] for row in rows})
+        ]
+        for curve in curves:
+            ax.plot(steps, curve, color="C0", alpha=0.35, linewidth=1)
+        ax.plot(steps, np.mean(curves, axis=0), color="C0", linewidth=2)
+        ax.axhline(PRESETS[name].bar, color="C3", linestyle=":", linewidth=1)
+        ax.set_title(name, fontsize=10)
+        ax.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k")
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("environment steps")
+    figure.supylabel("return of the deterministic policy")
+    figure.tight_layout()
+    figure.savefig(RESULTS / "curves.svg", metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -259,7 +291,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PRESETS))
     parser.add_argument("--seed", type=int, nargs="*", help="instead of the preset's seeds")
     parser.add_argument("--values", action="store_true", help="check mean Q, write no file")
+    parser.add_argument("--plot", action="store_true", help="draw what the files hold")
     args = parser.parse_args()
+    if args.plot:
+        return plot()
     if args.values:
         for name in args.names or ("sac-pendulum",):
             for seed in args.seed or [0]:
