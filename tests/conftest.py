@@ -15,7 +15,9 @@ import pytest
 import purerl
 from purerl.types import Box, EnvSpec
 
-purerl.setup(threads=1)
+# Thousands of programs in one process: not written to the cache, since jaxlib aborted once in
+# doing so. The scripts that tests run, and the mutants, have one each and share them.
+purerl.setup(threads=1, cache="PURERL_TEST_CACHE" in os.environ)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
