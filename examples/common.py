@@ -53,13 +53,7 @@ def train(
     name = algo.__name__.rpartition(".")[2]
     print(f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps", flush=True)
     began, score = time.monotonic(), float("nan")
-    while carry.steps < schedule.steps:
-        carry, record = loop.advance(carry)
-        if record is None:
-            continue
-        if episodes := schedule.num_test_episodes:
-            params, limit = carry.learner.params, schedule.max_ep_len
-            record |= loop.evaluate(algo, params, env_fn, args.seed, carry.epoch, episodes, limit)
+    for record in loop.finish(carry, env_fn):
         rate = record["steps"] / (time.monotonic() - began)
         line = f"step {record['steps']:>9,}  {rate:>7,.0f} steps/s"
         if record["ep_returns"]:

@@ -3,7 +3,7 @@ r"""Returns, advantages and running statistics: pure functions on arrays `[T]` o
 Time is the first axis. `terminated` says that no value follows a step, `truncated` that its
 episode was cut there; the last row is a cut as well, whatever its flags. `next_val` holds the value
 of every step's true successor, so a cut bootstraps from the state it happened in. `gamma` is one
-number, or one for every reward. All of it is a linear recursion backwards in time,
+number, or one for every reward. Most of it is a linear recursion backwards in time,
 
 .. math::
     x_t = b_t + w_t \, x_{t+1}, \qquad x_T = 0,
@@ -129,9 +129,9 @@ def vtrace(
     with :math:`\bar\rho_t = \min(\bar\rho, \rho_t)` and :math:`c_t = \lambda \min(\bar c, \rho_t)`.
 
     Args:
-        rew: rewards; `val`, `next_val`: values of each state and its successor.
-        val: as above.
-        next_val: as above.
+        rew: rewards.
+        val: values of the states.
+        next_val: values of the successors.
         terminated: no value follows.
         truncated: the episode was cut.
         rho: probability of the action under the policy over that under the behaviour.

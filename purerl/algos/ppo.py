@@ -3,7 +3,7 @@ r"""PPO: many steps on one rollout, with a loss that gives nothing for leaving t
 .. math::
     r = \frac{\pi_\theta(a | s)}{\pi_{old}(a | s)}, \qquad
     L(\theta) = -\mathbb{E}\,[w \min(r \hat A, \mathrm{clip}(r, 1 - \epsilon, 1 + \epsilon) \hat A)]
-        - c \, \mathbb{E}\,[H(\pi_\theta)]
+        - c \, \mathbb{E}\,[w H(\pi_\theta)]
 
 .. math::
     L(\phi) = \mathbb{E}\,[w \, (V_\phi(s) - \hat R)^2]

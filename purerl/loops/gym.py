@@ -22,7 +22,7 @@ from purerl.loops import offpolicy, onpolicy, vector
 from purerl.loops.carry import Carry, NonFiniteError, Record
 from purerl.types import OffPolicySchedule, OnPolicySchedule
 
-__all__ = ["Carry", "NonFiniteError", "Record", "advance", "evaluate", "run", "start"]
+__all__ = ["Carry", "NonFiniteError", "Record", "advance", "evaluate", "finish", "run", "start"]
 
 Schedule = OffPolicySchedule | OnPolicySchedule
 
@@ -126,15 +126,20 @@ def run(
 
     With `schedule.num_test_episodes` each record also has `test_returns` and `test_lengths`.
     """
-    carry = start(algo, spec, env_fn, schedule, seed)
+    return (yield from finish(start(algo, spec, env_fn, schedule, seed), env_fn))
+
+
+def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, Carry]:
+    """Go on from a carry to the end of its run, as `run` does; closes its environments."""
+    schedule = carry.schedule
     try:
         while carry.steps < schedule.steps:
             carry, record = advance(carry)
             if record is None:
                 continue
             if episodes := schedule.num_test_episodes:
-                params, limit = carry.learner.params, schedule.max_ep_len
-                record |= evaluate(algo, params, env_fn, seed, carry.epoch, episodes, limit)
+                args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len)
+                record |= evaluate(carry.algo, carry.learner.params, env_fn, *args)
             yield record
         return carry
     finally:

@@ -50,7 +50,10 @@ def theta(params: Any) -> Any:
 def rows(act: Any, adv: Any, logp: Any = 0.0, ret: Any = 0.0, val: Any = 0.0) -> PolicyBatch:
     """A batch of rows with weight 1 and observation 0."""
     adv = jnp.asarray(adv, jnp.float32)
-    full = lambda x: jnp.broadcast_to(jnp.asarray(x, jnp.float32), adv.shape)  # noqa: E731
+
+    def full(x: Any) -> jax.Array:
+        return jnp.broadcast_to(jnp.asarray(x, jnp.float32), adv.shape)
+
     return PolicyBatch(
         jnp.zeros((len(adv), 1)), jnp.asarray(act), adv, full(ret), full(logp), full(val),
         jnp.ones_like(adv),

@@ -42,7 +42,10 @@ def finish(carry: loop.Carry) -> tuple[loop.Carry, list[Any]]:
 def entries(rollout: Rollout, who: int) -> list[tuple[Any, ...]]:
     """Rows of one environment, as `script.expected` writes them."""
     column = [np.asarray(x)[:, who] for x in rollout]
-    ints = lambda x: tuple(int(v) for v in x)  # noqa: E731
+
+    def ints(x: Any) -> tuple[int, ...]:
+        return tuple(int(v) for v in x)
+
     obs, _, rew, next_obs, terminated, truncated = column
     return [
         (ints(obs[t]), float(rew[t]), ints(next_obs[t]), bool(terminated[t]), bool(truncated[t]))
