@@ -323,15 +323,15 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         `delta_loss_v`, the divergence `kl` of the new policy from the old, and for TRPO those of
         the line search.
     """
-    params, spec = state.params, state.params.spec
-    grads, info = jax.grad(actor_loss, has_aux=True)(params, batch)
-    step = natural_step(params, batch, mpi.pmean(grads.actor))
+    old, spec = state.params, state.params.spec
+    grads, _ = jax.grad(actor_loss, has_aux=True)(old, batch)
+    step = natural_step(old, batch, mpi.pmean(grads.actor))
     if spec.method == "trpo":
-        params, searched = line_search(params, batch, step)
-        info |= searched
+        params, searched = line_search(old, batch, step)
     else:
         move = jax.tree.map(jnp.negative, step)
-        params = dataclasses.replace(params, actor=optax.apply_updates(params.actor, move))
+        params = dataclasses.replace(old, actor=optax.apply_updates(old.actor, move))
+        searched = {}
     tx = optax.adam(spec.vf_lr)
 
     def fit(_: Any, carry: tuple[Params, Any]) -> tuple[Params, Any]:
@@ -344,12 +344,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
     carry = params, state.opt_state["critic"]
     params, opt_critic = jax.lax.fori_loop(0, spec.train_v_iters, fit, carry)
-    info |= critic_loss(state.params, batch)[1] | _changes(state.params, params, batch)
+    before, after = loss(old, batch)[1], loss(params, batch)[1]
+    changes = {f"delta_{name}": after[name] - before[name] for name in ("loss_pi", "loss_v")}
+    info = before | changes | searched | {"kl": divergence(params, old, batch)}
     return State(params, {"critic": opt_critic}, state.step + 1), info
-
-
-def _changes(old: Params, new: Params, batch: PolicyBatch) -> Metrics:
-    """Measure what an update did: changes of the losses, and KL(old || new)."""
-    pi = actor_loss(new, batch)[0] - actor_loss(old, batch)[0]
-    v = critic_loss(new, batch)[0] - critic_loss(old, batch)[0]
-    return {"delta_loss_pi": pi, "delta_loss_v": v, "kl": divergence(new, old, batch)}

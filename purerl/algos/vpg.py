@@ -226,11 +226,11 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         The new state; the metrics of the losses before it, their changes `delta_loss_pi` and
         `delta_loss_v`, and the divergence `kl` of the new policy from the old.
     """
-    params, spec = state.params, state.params.spec
+    old, spec = state.params, state.params.spec
     tx = _optimizers(spec)
-    grads, info_pi = jax.grad(actor_loss, has_aux=True)(params, batch)
+    grads, _ = jax.grad(actor_loss, has_aux=True)(old, batch)
     step, opt_actor = tx["actor"].update(mpi.pmean(grads.actor), state.opt_state["actor"])
-    params = dataclasses.replace(params, actor=optax.apply_updates(params.actor, step))
+    params = dataclasses.replace(old, actor=optax.apply_updates(old.actor, step))
 
     def fit(_: Any, carry: tuple[Params, Any]) -> tuple[Params, Any]:
         params, opt_critic = carry
@@ -242,13 +242,8 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
     carry = params, state.opt_state["critic"]
     params, opt_critic = jax.lax.fori_loop(0, spec.train_v_iters, fit, carry)
-    info = info_pi | critic_loss(state.params, batch)[1] | _changes(state.params, params, batch)
+    before, after = loss(old, batch)[1], loss(params, batch)[1]
+    changes = {f"delta_{name}": after[name] - before[name] for name in ("loss_pi", "loss_v")}
+    kl = policies.kl(spec.env, _dist(old, batch.obs), _dist(params, batch.obs))
+    info = before | changes | {"kl": (batch.weight * kl).mean()}
     return State(params, {"actor": opt_actor, "critic": opt_critic}, state.step + 1), info
-
-
-def _changes(old: Params, new: Params, batch: PolicyBatch) -> Metrics:
-    """Measure what an update did: changes of the losses, and KL(old || new)."""
-    kl = policies.kl(old.spec.env, _dist(old, batch.obs), _dist(new, batch.obs))
-    pi = actor_loss(new, batch)[0] - actor_loss(old, batch)[0]
-    v = critic_loss(new, batch)[0] - critic_loss(old, batch)[0]
-    return {"delta_loss_pi": pi, "delta_loss_v": v, "kl": (batch.weight * kl).mean()}
