@@ -1,6 +1,7 @@
 """Strict JAX for all tests: one thread, the CPU, no silent rank promotion."""
 # ruff: noqa: E402 - the environment must be set before JAX is imported
 
+import itertools
 import os
 from pathlib import Path
 
@@ -15,10 +16,25 @@ import pytest
 import purerl
 from purerl.types import Box, EnvSpec
 
-# Thousands of programs in one process: not written to the cache, since jaxlib aborted once in
-# doing so. The scripts that tests run, and the mutants, have one each and share them.
+# The scripts that tests run, and the mutants, share a cache; the thousands of programs of the tests
+# themselves would fill it.
 purerl.setup(threads=1, cache="PURERL_TEST_CACHE" in os.environ)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+_tests = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def _free_programs():
+    """Forget compiled programs before Linux runs out of memory maps for them.
+
+    Each takes some, a process may have 65,530, and jaxlib aborts at the next compilation.
+    """
+    yield
+    maps = Path("/proc/self/maps")
+    if next(_tests) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 25_000:
+        jax.clear_caches()
 
 
 @pytest.fixture
