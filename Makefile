@@ -4,7 +4,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: run test lint unit test-learning mutants bench bench-solve results clean help
+.PHONY: run test lint unit test-learning test-mpi mutants bench bench-solve bench-mpi results clean help
 
 run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
 	$(BIN)/python examples/run_sac.py $(ARGS)
@@ -17,10 +17,13 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not mpi" $(ARGS)
 
 test-learning: $(VENV)/.installed-mujoco  ## the longer learning runs (about 40 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, learning on two ranks (10 minutes)
+	$(BIN)/python -m pytest tests/mpi $(ARGS)
 
 mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; every one must fail a test
 	$(BIN)/python tests/mutants.py $(ARGS)
@@ -30,6 +33,9 @@ bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed beside SBX and
 
 bench-solve: $(VENV)/.installed .venv-peers/.installed  ## seconds to solve beside SBX and SB3
 	$(BIN)/python benchmarks/solve.py --peers .venv-peers/bin/python $(ARGS)
+
+bench-mpi: $(VENV)/.installed-mujoco  ## what ranks cost and bring
+	$(BIN)/python benchmarks/ranks.py $(ARGS)
 
 results: $(VENV)/.installed-mujoco  ## the training runs behind docs/results.md
 	$(BIN)/python tests/learning.py $(ARGS)

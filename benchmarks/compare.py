@@ -8,7 +8,8 @@ window, so drift of the machine hits all alike. Reported are the best and the me
 the ratio of purerl to each peer (best to best, median to median). Torch runs with one thread, as
 everything here has one core. `start` measures fresh processes from their spawn to the first
 completed update after 100 environment steps, with an empty and with a filled compilation cache
-(peers fill none by themselves).
+(peers fill none by themselves). A task that ends in `-devices2` splits our batches over two CPU
+devices and gives every contender all cores.
 """
 
 import argparse
@@ -36,16 +37,18 @@ ON_POLICY = (
     *(f"{algo}-{env}-full" for algo in ("trpo", "vpg") for env in ("cartpole", "halfcheetah")),
     *("ppo-update", "trpo-update", "vpg-update"),
 )
+SPLIT = ("sac-updates-256-devices2",)
 STARTS = ("td3-start", "sac-start")
-ALL = (*TASKS, *ON_POLICY, *STARTS, "limit")
+ALL = (*TASKS, *ON_POLICY, *SPLIT, *STARTS, "limit")
 PEERS = ("sbx", "sb3")
 ABSENT = {"trpo": ("sbx",), "vpg": PEERS}  # sb3 has TRPO in sb3-contrib; nobody has VPG
 
 
-def environment(cache: str | None = None) -> dict[str, str]:
-    """Return the workers' environment: one thread everywhere, this checkout first."""
+def environment(cache: str | None = None, threads: int = 1) -> dict[str, str]:
+    """Return the workers' environment: as many threads as cores, this checkout first."""
     env = dict(os.environ)
-    env |= {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(HERE.parent)}
+    env |= {"OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
+    env |= {"PYTHONPATH": str(HERE.parent)}
     if cache is not None:
         env["XDG_CACHE_HOME"] = cache
     return env
@@ -54,17 +57,19 @@ def environment(cache: str | None = None) -> dict[str, str]:
 class Contender:
     """A worker process that runs one window of a task whenever it is asked to."""
 
-    def __init__(self, name: str, python: str, task: str, core: int) -> None:
+    def __init__(self, name: str, python: str, task: str, cores: set[int]) -> None:
         script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
         self.name, self.windows = name, list[float]()
+        if name != "purerl":
+            task = task.partition("-devices")[0]
         self.process = subprocess.Popen(
             [python, str(script), task, name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=environment(),
-            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+            env=environment(threads=len(cores)),
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         self.read("ready")
 
@@ -92,7 +97,8 @@ class Contender:
 
 def compare(task: str, pythons: dict[str, str], repeats: int, core: int) -> None:
     """Run all contenders of one task in turns, and print their rates."""
-    contenders = [Contender(name, python, task, core) for name, python in pythons.items()]
+    cores = os.sched_getaffinity(0) if "-devices" in task else {core}
+    contenders = [Contender(name, python, task, cores) for name, python in pythons.items()]
     for _ in range(repeats):
         for contender in contenders:
             contender.window()
@@ -156,7 +162,7 @@ def main() -> None:
             compare_start(task, pythons, max(3, args.repeats // 2), args.core)
         elif task == "limit":
             compare("limit", {"purerl": sys.executable}, args.repeats, args.core)
-        elif task in (*TASKS, *ON_POLICY):
+        elif task in (*TASKS, *ON_POLICY, *SPLIT):
             absent = ABSENT.get(task.partition("-")[0], ())
             present = {name: python for name, python in pythons.items() if name not in absent}
             compare(task, present, args.repeats, args.core)

@@ -4,6 +4,7 @@ Both burst (`gradient_steps=50`), with networks of 2x256, a policy delay of 2 fo
 of 0.2 for SAC, and networks of 120-84 for DQN, as purerl does.
 """
 
+import os
 import sys
 import time
 
@@ -36,7 +37,7 @@ def make(peer, algo, env, batch_size, **settings):
         import stable_baselines3 as library
         import torch
 
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     options = {"learning_starts": 100, "buffer_size": 1_000_000, "device": "cpu"}
     options |= {"train_freq": 50, "gradient_steps": 50, "learning_rate": 1e-3}
     options["policy_kwargs"] = {"net_arch": [256, 256]}
@@ -101,7 +102,7 @@ def on_policy(peer, algo, env_id, schedule):
         import stable_baselines3 as library
         import torch
 
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         if algo == "trpo":
             import sb3_contrib as library
     length = 4_000 if schedule == "full" else 2_048

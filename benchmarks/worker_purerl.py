@@ -21,10 +21,11 @@ ENVS = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1", "cartpole": 
 HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
 
 
-def updates(algo: ModuleType, batch_size: int) -> Callable[[], float]:
+def updates(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[], float]:
     """Return the function that does 200 updates in bursts of 50 from 1e6 rows: updates per second.
 
-    The whole `burst` of the loop is timed, with a block of 50 new rows each time.
+    The whole `burst` of the loop is timed, with a block of 50 new rows each time; `devices` split
+    each batch.
     """
     rng = np.random.default_rng(0)
     rows, size = 1_000_000, 50
@@ -37,12 +38,14 @@ def updates(algo: ModuleType, batch_size: int) -> Callable[[], float]:
 
     words = np.array([0, 0, 0, 0], np.uint32)
     learner, buffer = offpolicy.init(algo, algo.Spec(HALFCHEETAH), rows, words)
-    sums = memory.zeros(len(offpolicy.metric_names(algo, learner, buffer, batch_size)))
+    sums = memory.zeros(len(offpolicy.metric_names(algo, learner, buffer, batch_size)), devices)
+    learner, buffer = memory.placed((learner, buffer), devices)
     filled, number = 0, 50_000
     while filled < rows:
         learner, buffer, sums, _ = offpolicy.burst(
-            algo, 0, batch_size, learner, buffer, sums, block(number), np.int32(number), words
-        )
+            algo, 0, batch_size, devices, learner, buffer, sums, block(number), np.int32(number),
+            words,
+        )  # fmt: skip
         filled += number
     fresh, state, done = block(size), (learner, buffer, sums), [0]
 
@@ -52,7 +55,7 @@ def updates(algo: ModuleType, batch_size: int) -> Callable[[], float]:
         for _ in range(4):
             words[3] = done[0]
             *rest, finite = offpolicy.burst(
-                algo, size, batch_size, *state, fresh, np.int32(size), words
+                algo, size, batch_size, devices, *state, fresh, np.int32(size), words
             )
             state = tuple(rest)
             assert finite
@@ -145,7 +148,7 @@ def one_update(algo: ModuleType) -> Callable[[], float]:
 
     def window() -> float:
         began = time.perf_counter()
-        state[0], _, finite = onpolicy.learn(algo, state[0], rollout, np.zeros(4, np.uint32))
+        state[0], _, finite = onpolicy.learn(algo, 1, state[0], rollout, np.zeros(4, np.uint32))
         assert finite
         return 1 / (time.perf_counter() - began)
 
@@ -181,14 +184,15 @@ def first_update(algo: ModuleType) -> None:
 def window_of(task: str) -> Callable[[], float]:
     """Set JAX up and return the function that runs one window of a task."""
     name, _, what = task.partition("-")
-    purerl.setup(threads=1)
+    what, _, devices = what.partition("-devices")
+    purerl.setup(threads=1, devices=int(devices or 1))
     if name == "limit":
         return limit()
     algo = algos.load(name)
     if what == "update":
         return one_update(algo)
     if what.startswith("updates-"):
-        return updates(algo, int(what.removeprefix("updates-")))
+        return updates(algo, int(what.removeprefix("updates-")), int(devices or 1))
     if hasattr(algo, "prepare"):
         env, _, schedule = what.partition("-")
         return on_policy(algo, ENVS[env], schedule)

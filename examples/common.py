@@ -1,7 +1,9 @@
 """What the `run_*.py` scripts share: options from dataclasses, the loop, one line per epoch."""
 
 import argparse
+import os
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from types import ModuleType
@@ -9,7 +11,8 @@ from typing import Any
 
 import gymnasium
 
-from purerl import cli
+import purerl
+from purerl import cli, mpi
 from purerl.loops import gym as loop
 
 METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
@@ -38,10 +41,17 @@ def train(
     )
     parser.add_argument("--env", default=env, help=f"Gymnasium id (default: {env})")
     parser.add_argument("--seed", type=cli.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
+    _add_ranks(parser)
     cli.add_fields(parser, algo.Spec, schedule, **settings)
     args = parser.parse_args(argv)
     schedule = cli.build(parser, schedule, args)
     spec = cli.build(parser, algo.Spec, args, env=cli.env_spec(parser, args.env))
+    try:
+        schedule.resolve(args.num_cpu or 1)
+        mpi.fork(args.num_cpu)
+    except (ValueError, mpi.MPIUnavailable) as error:
+        parser.error(str(error))
+    purerl.setup(devices=schedule.devices)
 
     def env_fn() -> gymnasium.Env[Any, Any]:
         return gymnasium.make(args.env)
@@ -49,9 +59,14 @@ def train(
     try:
         carry = loop.start(algo, spec, env_fn, schedule, args.seed)
     except ValueError as error:  # settings that do not fit together
-        parser.error(str(error))
+        if mpi.is_root():
+            parser.error(str(error))
+        sys.exit(2)
     name = algo.__name__.rpartition(".")[2]
-    print(f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps", flush=True)
+    line = f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps"
+    if carry.ranks > 1:
+        line += f" on {carry.ranks} ranks, processes {mpi.allgather(os.getpid())}"
+    say(line)
     began, score = time.monotonic(), float("nan")
     for record in loop.finish(carry, env_fn):
         rate = record["steps"] / (time.monotonic() - began)
@@ -65,6 +80,34 @@ def train(
         for metric in METRICS:
             if metric in record:
                 line += f"  {metric} {record[metric]:.3f}"
-        print(line, flush=True)
-    print(f"return {score:.1f} after {time.monotonic() - began:.0f} s")
+        say(line)
+    say(f"return {score:.1f} after {time.monotonic() - began:.0f} s")
     return score
+
+
+def begin(doc: str) -> tuple[int, int]:
+    """Read `--steps`, `--seed` and `--num-cpu`, and start as many ranks; return the first two."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=10_000, help="on each rank (default: 10000)")
+    parser.add_argument("--seed", type=cli.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
+    _add_ranks(parser)
+    args = parser.parse_args()
+    try:
+        mpi.fork(args.num_cpu)
+    except (ValueError, mpi.MPIUnavailable) as error:
+        parser.error(str(error))
+    purerl.setup()
+    return args.steps, args.seed
+
+
+def _add_ranks(parser: argparse.ArgumentParser) -> None:
+    text = "MPI ranks (default: one, or as many as mpiexec started)"
+    parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=int, metavar="N", help=text)
+
+
+def say(line: str) -> None:
+    """Print a line, on one rank only."""
+    if mpi.is_root():
+        print(line, flush=True)

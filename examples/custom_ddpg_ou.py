@@ -1,6 +1,7 @@
 """DDPG with Ornstein-Uhlenbeck noise: exploration of one's own around the library's functions.
 
     python examples/custom_ddpg_ou.py
+    python examples/custom_ddpg_ou.py --num-cpu 2
 
 The paper explores with noise that is correlated in time, as TorchingUp did: the loop adds it to
 `ddpg.policy`, and nothing else has to know. Pendulum-v1, 10 000 steps with one update each, under a
@@ -8,15 +9,14 @@ minute on one core; without the noise the policy returns about -150 in the end.
 """
 
 import functools
-import sys
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from common import begin, say
 
-import purerl
-from purerl import rng
+from purerl import mpi, rng
 from purerl.algos import ddpg
 from purerl.buffers import replay
 from purerl.loops.gym import evaluate
@@ -48,27 +48,26 @@ def learn(
 def main(steps: int = 10_000, seed: int = 0) -> float:
     """Train; return the mean return of ten episodes without noise."""
     make = functools.partial(gymnasium.make, "Pendulum-v1")
-    env = make()
+    env, rank = make(), mpi.proc_id()
     spec = ddpg.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
     state = ddpg.init(rng.stream(seed, 0, "init"), spec)
     buffer = replay.init(spec.env.example(), capacity=steps)
-    score, (obs, _) = 0.0, env.reset(seed=seed)
+    score, (obs, _) = 0.0, env.reset(seed=seed + rank)
     drift = jnp.zeros(spec.env.act_dim)
     for step in range(steps):
-        act, drift = explore(state.params, obs, drift, rng.stream(seed, 0, "act", step))
+        act, drift = explore(state.params, obs, drift, rng.stream(seed, rank, "act", step))
         next_obs, rew, terminated, truncated, _ = env.step(np.asarray(act))
         row = Transition(obs, act, rew, next_obs, terminated, truncated)
         row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # a block of one row
-        key = rng.stream(seed, 0, "sample", step)
+        key = rng.stream(seed, rank, "sample", step)
         state, buffer, info = learn(state, buffer, row, key)
         obs, score = next_obs, score + float(rew)
         if terminated or truncated:
-            print(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
+            say(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
             obs, score, drift = env.reset()[0], 0.0, jnp.zeros_like(drift)
     test = evaluate(ddpg, state.params, make, seed, epoch=1, episodes=10)
     return float(np.mean(test["test_returns"]))
 
 
 if __name__ == "__main__":
-    purerl.setup()
-    print(f"return without noise: {main(*map(int, sys.argv[1:])):.1f}")
+    say(f"return without noise: {main(*begin(__doc__)):.1f}")

@@ -1,19 +1,21 @@
 """The three functions of TD3 in a loop of one's own: no schedule, no carry, nothing hidden.
 
     python examples/custom_td3_loop.py
+    python examples/custom_td3_loop.py --num-cpu 2
 
 Pendulum-v1, 10 000 steps with one update each, under a minute on one core. The last ten episodes,
-exploration noise included, return between -140 and -255 with seeds 0 to 2.
+exploration noise included, return between -140 and -255 with seeds 0 to 2. On several ranks each
+has an environment and a memory of its own, and `update` averages their gradients.
 """
 
 import functools
-import sys
 
 import gymnasium
 import jax
 import numpy as np
+from common import begin, say
 
-import purerl
+from purerl import mpi
 from purerl.algos import td3
 from purerl.buffers import replay
 from purerl.types import EnvSpec, Metrics, Transition
@@ -30,15 +32,15 @@ def learn(
 
 
 def main(steps: int = 10_000, seed: int = 0) -> float:
-    """Train; return the mean return of the last ten episodes."""
-    env = gymnasium.make("Pendulum-v1")
-    env.action_space.seed(seed)
+    """Train; return the mean return of the last ten episodes of this rank."""
+    env, rank = gymnasium.make("Pendulum-v1"), mpi.proc_id()
+    env.action_space.seed(seed + rank)
     spec = td3.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
     key_init, key_loop = jax.random.split(jax.random.key(seed))
     state = td3.init(key_init, spec)
     buffer = replay.init(spec.env.example(), capacity=steps)
-    keys = jax.random.split(key_loop, (steps, 2))
-    returns, score, (obs, _) = [], 0.0, env.reset(seed=seed)
+    keys = jax.random.split(jax.random.fold_in(key_loop, rank), (steps, 2))
+    returns, score, (obs, _) = [], 0.0, env.reset(seed=seed + rank)
     for step in range(steps):
         act = env.action_space.sample()
         if step >= 1_000:
@@ -50,11 +52,10 @@ def main(steps: int = 10_000, seed: int = 0) -> float:
         obs, score = next_obs, score + float(rew)
         if terminated or truncated:
             returns.append(score)
-            print(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
+            say(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
             obs, score = env.reset()[0], 0.0
     return float(np.mean(returns[-10:]))
 
 
 if __name__ == "__main__":
-    purerl.setup()
-    print(f"return of the last episodes: {main(*map(int, sys.argv[1:])):.1f}")
+    say(f"return of the last episodes: {main(*begin(__doc__)):.1f}")

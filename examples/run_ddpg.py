@@ -12,7 +12,6 @@ import dataclasses
 
 from common import train
 
-import purerl
 from purerl.algos import ddpg
 
 SCHEDULE = dataclasses.replace(
@@ -20,5 +19,4 @@ SCHEDULE = dataclasses.replace(
 )
 
 if __name__ == "__main__":
-    purerl.setup()
     train(ddpg, __doc__, "Pendulum-v1", SCHEDULE)

@@ -12,11 +12,9 @@ import dataclasses
 
 from common import train
 
-import purerl
 from purerl.algos import dqn
 
 SCHEDULE = dataclasses.replace(dqn.SCHEDULE, steps=40_000, steps_per_epoch=2_000)
 
 if __name__ == "__main__":
-    purerl.setup()
     train(dqn, __doc__, "CartPole-v1", SCHEDULE)

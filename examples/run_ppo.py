@@ -14,11 +14,9 @@ import dataclasses
 
 from common import train
 
-import purerl
 from purerl.algos import ppo
 
 SCHEDULE = dataclasses.replace(ppo.SCHEDULE, steps=100_000, num_test_episodes=5)
 
 if __name__ == "__main__":
-    purerl.setup()
     train(ppo, __doc__, "CartPole-v1", SCHEDULE)

@@ -11,11 +11,9 @@ import dataclasses
 
 from common import train
 
-import purerl
 from purerl.algos import reinforce
 
 SCHEDULE = dataclasses.replace(reinforce.SCHEDULE, steps=200_000, num_test_episodes=5)
 
 if __name__ == "__main__":
-    purerl.setup()
     train(reinforce, __doc__, "CartPole-v1", SCHEDULE)

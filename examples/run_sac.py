@@ -14,7 +14,6 @@ import dataclasses
 
 from common import train
 
-import purerl
 from purerl.algos import sac
 
 SCHEDULE = dataclasses.replace(
@@ -22,5 +21,4 @@ SCHEDULE = dataclasses.replace(
 )
 
 if __name__ == "__main__":
-    purerl.setup()
     train(sac, __doc__, "Pendulum-v1", SCHEDULE)

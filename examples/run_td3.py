@@ -12,7 +12,6 @@ import dataclasses
 
 from common import train
 
-import purerl
 from purerl.algos import td3
 
 SCHEDULE = dataclasses.replace(
@@ -20,5 +19,4 @@ SCHEDULE = dataclasses.replace(
 )
 
 if __name__ == "__main__":
-    purerl.setup()
     train(td3, __doc__, "Pendulum-v1", SCHEDULE)

@@ -13,11 +13,9 @@ import dataclasses
 
 from common import train
 
-import purerl
 from purerl.algos import trpo
 
 SCHEDULE = dataclasses.replace(trpo.SCHEDULE, steps=100_000, num_test_episodes=5)
 
 if __name__ == "__main__":
-    purerl.setup()
     train(trpo, __doc__, "CartPole-v1", SCHEDULE)

@@ -13,11 +13,9 @@ import dataclasses
 
 from common import train
 
-import purerl
 from purerl.algos import vpg
 
 SCHEDULE = dataclasses.replace(vpg.SCHEDULE, steps=200_000, num_test_episodes=5)
 
 if __name__ == "__main__":
-    purerl.setup()
     train(vpg, __doc__, "CartPole-v1", SCHEDULE, pi_lr=1e-2)

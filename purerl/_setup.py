@@ -42,3 +42,6 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
         jax.config.update("jax_compilation_cache_dir", str(root if cache is True else cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    from purerl import mpi
+
+    mpi.init()  # from here on a rank that fails ends the job

@@ -360,7 +360,8 @@ class OffPolicySchedule:
     updates_per_burst: int | None = None  # updates in a burst; none: as many as update_every
     batch_size: int = 100  # rows of a batch, on each rank
     replay_size: int = 1_000_000  # transitions kept
-    num_envs: int = 1  # environments stepped side by side
+    num_envs: int = 1  # environments stepped side by side, on each rank
+    devices: int = 1  # local devices that split each batch; purerl.setup(devices=2) makes two
     max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
     num_test_episodes: int = 10  # episodes of the deterministic policy after each epoch
 
@@ -368,8 +369,10 @@ class OffPolicySchedule:
         """Check every field and how they fit together."""
         for name in ("steps", "steps_per_epoch", "update_after", "batch_size", "replay_size"):
             checks.integer(name, getattr(self, name), 1)
-        for name, low in (("start_steps", 0), ("num_envs", 1), ("num_test_episodes", 0)):
-            checks.integer(name, getattr(self, name), low)
+        for name in ("num_envs", "devices"):
+            checks.integer(name, getattr(self, name), 1)
+        for name in ("start_steps", "num_test_episodes"):
+            checks.integer(name, getattr(self, name), 0)
         for name in ("update_every", "updates_per_burst", "max_ep_len"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1)
@@ -386,6 +389,10 @@ class OffPolicySchedule:
                 f"than nothing: got {self.update_after} < {self.batch_size}."
             )
         _check_divides(self, self._COUNTS, self.num_envs, "num_envs")
+        if self.batch_size % self.devices:
+            raise ValueError(
+                f"batch_size must divide by devices = {self.devices}, got {self.batch_size}."
+            )
 
     _COUNTS: ClassVar = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
 
@@ -394,6 +401,13 @@ class OffPolicySchedule:
         unit = ranks * self.num_envs
         _check_divides(self, self._COUNTS, unit, "num_envs times ranks")
         _check_divides(self, ("replay_size",), ranks, "ranks")
+        for name in ("update_after", "replay_size"):
+            if getattr(self, name) < ranks * self.batch_size:
+                raise ValueError(
+                    f"{name} counts transitions of all {ranks} ranks, and each needs batch_size = "
+                    f"{self.batch_size} of its own: at least {ranks * self.batch_size}, got "
+                    f"{getattr(self, name)}."
+                )
         every = self.update_every or math.ceil(50 / unit) * unit
         updates = self.updates_per_burst or every
         return dataclasses.replace(self, update_every=every, updates_per_burst=updates)
@@ -409,14 +423,15 @@ class OnPolicySchedule:
 
     steps: int = 200_000  # environment transitions of the whole run
     steps_per_epoch: int = 4_000  # transitions of one rollout
-    num_envs: int = 1  # environments stepped side by side
+    num_envs: int = 1  # environments stepped side by side, on each rank
+    devices: int = 1  # local devices that split each batch; purerl.setup(devices=2) makes two
     max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
     num_test_episodes: int = 0  # episodes of the deterministic policy after each epoch
     continue_episodes: bool = True  # across epochs; --no-...: start anew, as Spinning Up does
 
     def __post_init__(self) -> None:
         """Check every field and how they fit together."""
-        for name in ("steps", "steps_per_epoch", "num_envs"):
+        for name in ("steps", "steps_per_epoch", "num_envs", "devices"):
             checks.integer(name, getattr(self, name), 1)
         checks.integer("num_test_episodes", self.num_test_episodes, 0)
         checks.boolean("continue_episodes", self.continue_episodes)
@@ -434,4 +449,5 @@ class OnPolicySchedule:
         """Check that a rollout divides over ranks and environments."""
         unit = ranks * self.num_envs
         _check_divides(self, ("steps_per_epoch",), unit, "num_envs times ranks")
+        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")
         return self

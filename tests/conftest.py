@@ -18,7 +18,7 @@ from purerl.types import Box, EnvSpec
 
 # The scripts that tests run, and the mutants, share a cache; the thousands of programs of the tests
 # themselves would fill it.
-purerl.setup(threads=1, cache="PURERL_TEST_CACHE" in os.environ)
+purerl.setup(threads=1, cache="PURERL_TEST_CACHE" in os.environ, devices=2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 

@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from planted import Mutant, offpolicy, onpolicy
+from planted import Mutant, offpolicy, onpolicy, ranks
 
 ROOT = Path(__file__).parents[1]
-MUTANTS = offpolicy.MUTANTS + onpolicy.MUTANTS
+MUTANTS = offpolicy.MUTANTS + onpolicy.MUTANTS + ranks.MUTANTS
 
 
 def survives(mutant: Mutant) -> str:
@@ -31,7 +31,7 @@ def survives(mutant: Mutant) -> str:
         return f"its piece is found {source.count(mutant.old)} times"
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("purerl", "tests"):
+        for name in ("purerl", "tests", "examples"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
         (copy / mutant.file).write_text(source.replace(mutant.old, mutant.new))

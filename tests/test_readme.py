@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.mpi.launch import ranks
+
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
 COMMANDS = [
@@ -29,8 +31,8 @@ SHORT = {
     "examples/run_reinforce.py": ["--steps", "4000"],
     "examples/pg_simple.py": ["--epochs", "1"],
     "examples/pg_reward_to_go.py": ["--epochs", "1"],
-    "examples/custom_ddpg_ou.py": ["1200"],
-    "examples/custom_td3_loop.py": ["1200"],
+    "examples/custom_ddpg_ou.py": ["--steps", "1200"],
+    "examples/custom_td3_loop.py": ["--steps", "1200"],
     "examples/vmap_seeds.py": ["1200"],
 }
 
@@ -49,6 +51,15 @@ def test_the_snippets_run_in_one_program(tmp_path):
     assert len(run.stdout.splitlines()) == 7  # the records of the two loops
 
 
+def test_the_snippets_about_ranks_go_on_from_the_first(tmp_path):
+    text = (ROOT / "docs" / "mpi.md").read_text()
+    first = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0]
+    script = tmp_path / "mpi.py"
+    script.write_text("\n".join([first, *re.findall(r"```python\n(.*?)```", text, re.DOTALL)]))
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("python")])
 def test_commands_run(command):
     words = shlex.split(command)[1:]
@@ -57,6 +68,14 @@ def test_commands_run(command):
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip()
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("mpiexec")])
+def test_commands_run_on_ranks(command):
+    _, _, number, _, *words = shlex.split(command)
+    done = ranks(int(number), *words, *SHORT[words[0]])
+    assert done.code == 0, done.err
+    assert f"on {number} ranks" in done.out
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])

@@ -75,7 +75,7 @@ def test_imports_are_light(imports, allowed):
 
 def test_importing_changes_no_setting_of_jax_and_starts_no_backend():
     code = """
-import os, jax
+import os, jax, gymnasium
 before, environ = dict(jax.config.values), dict(os.environ)
 import purerl.loops.gym, purerl.algos.td3, purerl.cli
 print(before == dict(jax.config.values), environ == dict(os.environ))

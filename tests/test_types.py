@@ -174,6 +174,12 @@ def test_counts_divide_over_environments_and_ranks():
         OnPolicySchedule(num_envs=3, steps=4000)
     with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs times ranks = 3"):
         OnPolicySchedule().resolve(3)
+    with pytest.raises(ValueError, match=r"update_after counts .* all 16 ranks, .* at least 1600"):
+        OffPolicySchedule(
+            steps=1600, steps_per_epoch=1600, start_steps=0, update_after=1008
+        ).resolve(16)
+    with pytest.raises(ValueError, match=r"replay_size counts .* at least 400, got 200"):
+        OffPolicySchedule(replay_size=200, update_after=400).resolve(4)
     with pytest.raises(
         ValueError,
         match=r"^steps must be a whole number of rollouts .* 2048, got 100000\. .* 100352",

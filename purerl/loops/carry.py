@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
-from purerl import rng
+from purerl import mpi, rng
 from purerl.buffers import replay
 from purerl.loops import vector
 from purerl.types import OffPolicySchedule, OnPolicySchedule, Transition
@@ -31,7 +34,7 @@ class Carry:
     seed: int
     rank: int
     ranks: int
-    learner: Any
+    learner: Any  # equal on all ranks and devices
     buffer: replay.Replay | None  # off-policy
     metrics: tuple[str, ...]  # names of the sums
     sums: jax.Array  # of each metric since the last record, on the device
@@ -40,7 +43,7 @@ class Carry:
     surplus: Transition  # rows beyond the last border; only NEXT_STEP environments leave any
     ep_return: np.ndarray  # [N] float64, of the episodes in progress
     ep_length: np.ndarray  # [N] int64
-    ep_returns: tuple[float, ...] = ()  # of the episodes that ended since the last record
+    ep_returns: tuple[float, ...] = ()  # of this rank's episodes that ended since the last record
     ep_lengths: tuple[int, ...] = ()
     steps: int = 0  # transitions handed to the device, over all ranks
     calls: int = 0  # of the environments' step, on this rank
@@ -73,10 +76,55 @@ _FASTER = {
 }
 
 
-def act(carry: Carry, obs: np.ndarray, calls: int) -> np.ndarray:
-    """Act with the key `stream(seed, rank, "act", calls)`: one program from NumPy to NumPy."""
+def spread(body: Callable[..., Any], devices: int) -> Callable[..., Any]:
+    """Return a function whose body runs on several devices, each with all of the arguments.
+
+    The axis `mpi.AXIS` is bound in it, so that `mpi.own_rows` and averages work.
+    """
+    return jax.shard_map(body, mesh=_mesh(devices), in_specs=P(), out_specs=P(), check_vma=False)
+
+
+def placed(tree: Any, devices: int) -> Any:
+    """Return a tree of which each device has a copy."""
+    return tree if devices == 1 else jax.device_put(tree, NamedSharding(_mesh(devices), P()))
+
+
+@functools.cache
+def _mesh(devices: int) -> Mesh:
+    return Mesh(np.array(jax.local_devices()[:devices]), (mpi.AXIS,))
+
+
+def own(update: Callable[[Any, Any], Any], devices: int) -> Callable[[Any, Any], Any]:
+    """Return an update that sees the rows of its device only, within `spread`."""
+    if devices == 1:
+        return update
+
+    def part(learner: Any, batch: Any) -> Any:
+        learner, info = update(learner, mpi.own_rows(batch))
+        return learner, mpi.pmean(info)
+
+    return part
+
+
+def local(params: Any) -> Any:
+    """Return the first device's copy, for programs that run on one device."""
+    leaves = jax.tree.leaves(params)
+    if not leaves or not isinstance(leaves[0], jax.Array) or len(leaves[0].devices()) == 1:
+        return params
+    return jax.tree.map(lambda x: x.addressable_data(0), params)
+
+
+def act(carry: Carry, params: Any, obs: np.ndarray, calls: int) -> np.ndarray:
+    """Act with the key `stream(seed, rank, "act", calls)`: one program from NumPy to NumPy.
+
+    Args:
+        carry: whose algorithm, seed and rank count.
+        params: the learner's, as `local` returns them.
+        obs: `[N, ...]`.
+        calls: of the environments' step before this one.
+    """
     key = _act_keys(carry.seed, carry.rank, calls - calls % _KEYS)[calls % _KEYS]
-    return np.asarray(_act(carry.algo, carry.learner.params, obs, key))
+    return np.asarray(_act(carry.algo, params, obs, key))
 
 
 _KEYS = 256  # derived at once: one by one, a key costs a third of an acting call
@@ -103,9 +151,9 @@ def _act(algo: ModuleType, params: Any, obs: Any, key: Any) -> jax.Array:
     return algo.act(params, obs, jax.random.wrap_key_data(key))
 
 
-def zeros(number: int) -> jax.Array:
+def zeros(number: int, devices: int) -> jax.Array:
     """Return the sums of no update."""
-    return jax.device_put(np.zeros(number, np.float32))
+    return placed(jax.device_put(np.zeros(number, np.float32)), devices)
 
 
 def words(carry: Carry, counter: int) -> np.ndarray:
@@ -158,13 +206,14 @@ def count(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) -> li
     return step.ended
 
 
-def check_rows(rows: Transition, who: np.ndarray, steps: int) -> None:
+def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> None:
     """Refuse numbers that are not finite, before they reach the device.
 
     Args:
         rows: new ones, `[R, ...]`.
         who: environment of each.
-        steps: environment steps before the first of them.
+        steps: environment steps before the first of them, over all ranks.
+        ranks: how many there are.
     """
     bad = {
         name: int((~np.isfinite(new)).reshape(len(new), -1).any(axis=1).argmax())
@@ -176,7 +225,8 @@ def check_rows(rows: Transition, who: np.ndarray, steps: int) -> None:
         row = bad[name]
         raise NonFiniteError(
             f"{name} of environment {who[row]} is not finite at environment step "
-            f"{steps + row + 1}: {getattr(rows, name)[row]}. Nothing of this block was stored."
+            f"{steps + row * ranks + 1}: {getattr(rows, name)[row]}. Nothing of this block was "
+            f"stored."
         )
 
 
@@ -199,15 +249,22 @@ def all_finite(tree: Any) -> jax.Array:
 
 
 def record(carry: Carry) -> tuple[Carry, Record]:
-    """Close the epoch: means of the metrics, finished episodes, and a carry that starts anew."""
-    sums = dict(zip(carry.metrics, np.asarray(carry.sums, np.float64).tolist(), strict=True))
-    updates = carry.updates - carry.updates_recorded
+    """Close the epoch: means of the metrics, finished episodes, and a carry that starts anew.
+
+    Over all ranks, and the same on all of them.
+    """
+    if carry.ranks > 1:
+        mpi.assert_in_sync(local(carry.learner), f"the learner after {carry.updates} updates")
+    mine = (np.asarray(carry.sums, np.float64), carry.ep_returns, carry.ep_lengths)
+    totals, ep_returns, ep_lengths = zip(*mpi.allgather(mine), strict=True)
+    sums = dict(zip(carry.metrics, np.sum(totals, axis=0).tolist(), strict=True))
+    updates = (carry.updates - carry.updates_recorded) * carry.ranks
     record: Record = {
         "epoch": carry.epoch + 1,
         "steps": carry.steps,
         "updates": carry.updates,
-        "ep_returns": list(carry.ep_returns),
-        "ep_lengths": list(carry.ep_lengths),
+        "ep_returns": list(itertools.chain(*ep_returns)),
+        "ep_lengths": list(itertools.chain(*ep_lengths)),
     }
     for name, total in sums.items():
         count = sums.get(f"{name}_count", updates)
@@ -215,7 +272,7 @@ def record(carry: Carry) -> tuple[Carry, Record]:
             record[name] = total / count
     carry = dataclasses.replace(
         carry,
-        sums=zeros(len(carry.metrics)),
+        sums=zeros(len(carry.metrics), carry.schedule.devices),
         ep_returns=(),
         ep_lengths=(),
         updates_recorded=carry.updates,

@@ -9,6 +9,9 @@ donating call learns from them. Printing, saving and evaluating happen between t
 `advance`, outside.
 """
 
+import importlib.metadata
+import os
+import re
 from collections.abc import Callable, Generator
 from types import ModuleType
 from typing import Any
@@ -52,6 +55,7 @@ def start(
         )
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     schedule = schedule.resolve(ranks)
+    _check_world(algo, spec, schedule, seed)
     envs = vector.make(
         env_fn,
         schedule.num_envs,
@@ -66,7 +70,8 @@ def start(
             _check_cut(schedule, envs)
             learner = onpolicy.init(algo, spec, words)
             length = schedule.steps_per_epoch // ranks // schedule.num_envs
-            metrics = onpolicy.metric_names(algo, learner, length, schedule.num_envs)
+            shape = (length, schedule.num_envs, schedule.devices)
+            metrics = onpolicy.metric_names(algo, learner, *shape)
         else:
             learner, buffer = offpolicy.init(algo, spec, schedule.replay_size // ranks, words)
             metrics = offpolicy.metric_names(algo, learner, buffer, schedule.batch_size)
@@ -80,10 +85,10 @@ def start(
         seed=seed,
         rank=rank,
         ranks=ranks,
-        learner=mpi.broadcast(learner),
-        buffer=buffer,
+        learner=memory.placed(mpi.sync(learner), schedule.devices),
+        buffer=memory.placed(buffer, schedule.devices),
         metrics=metrics,
-        sums=memory.zeros(len(metrics)),
+        sums=memory.zeros(len(metrics), schedule.devices),
         envs=envs,
         obs=obs,
         surplus=memory.rows(spec.env.example(), 0),
@@ -137,13 +142,24 @@ def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, C
             carry, record = advance(carry)
             if record is None:
                 continue
-            if episodes := schedule.num_test_episodes:
-                args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len)
-                record |= evaluate(carry.algo, carry.learner.params, env_fn, *args)
+            if schedule.num_test_episodes:
+                record |= _evaluated(carry, env_fn)
             yield record
         return carry
     finally:
         carry.envs.close()
+
+
+def _evaluated(carry: Carry, env_fn: Callable[[], Any]) -> Record:
+    """Evaluate with the test episodes divided over ranks."""
+    schedule = carry.schedule
+    own: Record = {"test_returns": [], "test_lengths": []}
+    episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
+    if episodes:
+        args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len)
+        own = evaluate(carry.algo, carry.learner.params, env_fn, *args)
+    everyone = mpi.allgather(own)
+    return {name: [x for one in everyone for x in one[name]] for name in own}
 
 
 def evaluate(
@@ -163,8 +179,8 @@ def evaluate(
         env_fn: as in `start`; a vector environment plays its episodes side by side.
         seed: of the run; the episodes' seeds come from the stream `eval` and `epoch`.
         epoch: number of the evaluation.
-        episodes: how many, divided over the environments beforehand, so that short episodes do
-            not count more often.
+        episodes: how many on this rank, divided over the environments beforehand, so that short
+            episodes do not count more often.
         max_ep_len: cut episodes at this length, or None for the environment's own limit.
 
     Returns:
@@ -173,7 +189,7 @@ def evaluate(
     checks.integer("episodes", episodes, 1)
     checks.integer("epoch", epoch, 0)
     checks.seed(seed)
-    rank = mpi.proc_id()
+    rank, params = mpi.proc_id(), memory.local(params)
     envs = vector.make(
         env_fn, None, lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n), max_ep_len
     )
@@ -204,6 +220,32 @@ def evaluate(
 def _check_env(spec: Any, envs: vector.Envs) -> None:
     if envs.spec != spec.env:
         raise ValueError(f"spec.env must be that of env_fn, {envs.spec}, got {spec.env}.")
+
+
+def _check_world(algo: ModuleType, spec: Any, schedule: Schedule, seed: int) -> None:
+    """Refuse devices that are not there, and ranks that were not started alike."""
+    there = jax.local_device_count()
+    if schedule.devices > there:
+        raise ValueError(
+            f"devices is {schedule.devices} and JAX sees {there}. On a CPU, "
+            f"purerl.setup(devices={schedule.devices}) before the first computation makes as many."
+        )
+    if schedule.devices > 1 and mpi.num_procs() > 1:
+        raise ValueError(
+            f"devices={schedule.devices} and {mpi.num_procs()} ranks do not go together: each "
+            f"device would call MPI. Start one rank per device, with devices=1."
+        )
+    if mpi.num_procs() > 1:
+        about = {
+            "algorithm": algo.__name__,
+            "spec": re.sub(r" at 0x[0-9a-f]+", "", repr(spec)),
+            "schedule": repr(schedule),
+            "seed": str(seed),
+            "threads": os.environ.get("NPROC", "all"),
+        }
+        packages = ("purerl", "jax", "jaxlib", "flax", "optax", "gymnasium", "numpy")
+        about |= {name: importlib.metadata.version(name) for name in packages}
+        mpi.assert_in_sync(about, "what they were started with")
 
 
 def _check_cut(schedule: OnPolicySchedule, envs: vector.Envs) -> None:

@@ -21,7 +21,7 @@ def advance(carry: Carry) -> Carry:
     assert isinstance(schedule, OnPolicySchedule)
     carry, rollout = collect(carry, schedule.steps_per_epoch // carry.ranks // schedule.num_envs)
     words = memory.words(carry, carry.updates)
-    learner, sums, finite = learn(carry.algo, carry.learner, rollout, words)
+    learner, sums, finite = learn(carry.algo, schedule.devices, carry.learner, rollout, words)
     steps = carry.steps + schedule.steps_per_epoch
     carry = dataclasses.replace(carry, learner=learner, sums=sums, steps=steps)
     memory.check_learner(carry, 1, finite)
@@ -29,30 +29,37 @@ def advance(carry: Carry) -> Carry:
 
 
 def learn(
-    algo: ModuleType, learner: Any, rollout: Rollout, words: Any
+    algo: ModuleType, devices: int, learner: Any, rollout: Rollout, words: Any
 ) -> tuple[Any, jax.Array, jax.Array]:
     """Prepare a rollout and update on it, one compiled program.
 
     The same as `prepare` and `update` with the key `stream(seed, rank, "update", updates before)`.
+    Several devices prepare all of the rollout and split its rows.
 
     Returns:
         The learner, donated; the metrics in the order of their names; whether all is finite.
     """
-    result: tuple[Any, jax.Array, jax.Array] = _compiled_learn()(algo, learner, rollout, words)
+    args = (learner, rollout, words)
+    result: tuple[Any, jax.Array, jax.Array] = _compiled_learn()(algo, devices, *args)
     return result
 
 
 @functools.cache
 def _compiled_learn() -> Any:
-    return memory.faster(static_argnums=0, donate_argnums=1)(_learn)
+    return memory.faster(static_argnums=(0, 1), donate_argnums=2)(_split_learn)
+
+
+def _split_learn(algo: ModuleType, devices: int, *args: Any) -> Any:
+    body = functools.partial(_learn, algo, devices)
+    return (memory.spread(body, devices) if devices > 1 else body)(*args)
 
 
 def _learn(
-    algo: ModuleType, learner: Any, rollout: Rollout, words: jax.Array
+    algo: ModuleType, devices: int, learner: Any, rollout: Rollout, words: jax.Array
 ) -> tuple[Any, jax.Array, jax.Array]:
     batch = algo.prepare(learner.params, rollout)
     key = rng.stream(words[0], words[1], "update", words[2:])
-    learner, info = algo.update(learner, batch._replace(key=key))
+    learner, info = memory.own(algo.update, devices)(learner, batch._replace(key=key))
     sums = jnp.stack([info[name] for name in sorted(info)])
     return learner, sums, memory.all_finite((learner.params, sums))
 
@@ -63,12 +70,16 @@ def init(algo: ModuleType, spec: Any, words: jax.Array) -> Any:
     return algo.init(rng.stream(words[0], words[1], "init"), spec)
 
 
-def metric_names(algo: ModuleType, learner: Any, length: int, number: int) -> tuple[str, ...]:
+def metric_names(
+    algo: ModuleType, learner: Any, length: int, number: int, devices: int
+) -> tuple[str, ...]:
     """Return the names of what `update` reports; refuses a rollout that does not suit it."""
 
     def metrics(learner: Any, rollout: Rollout) -> Any:
-        batch = algo.prepare(learner.params, rollout)
-        return algo.update(learner, batch._replace(key=jax.random.key(0)))[1]
+        batch = algo.prepare(learner.params, rollout)._replace(key=jax.random.key(0))
+        if devices > 1:
+            batch = batch._replace(rollout=None)  # what has no rows cannot be split
+        return algo.update(learner, batch)[1]
 
     rollout = Rollout(*memory.rows(learner.params.spec.env.example(), length, number))
     return tuple(sorted(jax.eval_shape(metrics, learner, rollout)))
@@ -85,9 +96,10 @@ def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
     number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode
     stage = memory.rows(envs.spec.example(), most, number)
     valid = np.ones((most, number), bool)
+    params = memory.local(carry.learner.params)
     episodes, obs, calls, t = memory.Episodes(carry), carry.obs, carry.calls, 0
     while t < length or valid[:t].sum(axis=0).min() < length:
-        step = envs.step(obs, memory.act(carry, obs, calls))
+        step = envs.step(obs, memory.act(carry, params, obs, calls))
         obs, calls = step.obs, calls + 1
         episodes.add(step)
         for rows, new in zip(stage, step.rows, strict=True):
@@ -97,7 +109,7 @@ def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
         t += 1
     stage = Transition(*(_columns(rows[:t], valid[:t], length) for rows in stage))
     flat = Transition(*(rows.reshape(-1, *rows.shape[2:]) for rows in stage))
-    memory.check_rows(flat, np.tile(np.arange(number), length), carry.steps)
+    memory.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)
     if not schedule.continue_episodes:
         obs = envs.reset()
         episodes.drop()

@@ -202,7 +202,8 @@ def test_acting_keys_derived_in_parts_are_those_of_the_stream():
     obs = np.ones((1, 3), np.float32)
     for call in (0, 255, 256, 5_000, 2**32 - 1, 2**32 + 5):
         wanted = td3.act(carry.learner.params, obs, rng.stream(0, 0, "act", call))
-        np.testing.assert_allclose(memory.act(carry, obs, call), wanted, atol=1e-6)
+        found = memory.act(carry, carry.learner.params, obs, call)
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 def test_the_environment_gets_a_clipped_copy_in_its_own_dtype():

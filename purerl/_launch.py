@@ -1,0 +1,155 @@
+"""Start this program again under mpiexec, and end as it ends."""
+
+import ctypes
+import importlib.util
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from purerl import _world, checks
+
+_OF_LAUNCHERS = ("PMI", "PMIX", "OMPI_", "PRTE_", "HYDI_", "HYDRA_", "MPI_LOCAL", "PURERL_MPI_JOB")
+
+
+def fork(ranks: int | None = None) -> None:
+    """Run this program on several ranks: start it again under mpiexec, and exit as it exits.
+
+    Call it before the first JAX computation. In the processes that mpiexec starts, and where one
+    rank is enough, it only checks and returns. Each rank gets its share of the cores.
+
+    Args:
+        ranks: how many; None for one, or as many as launched this process.
+
+    Raises:
+        MPIUnavailable: if mpi4py or mpiexec is missing; the message says what to install.
+        ValueError: if this process is one of another number of ranks already.
+    """
+    if ranks is not None:
+        checks.integer("ranks", ranks, 1)
+    if _world.launched() is not None or _world.world().size > 1:
+        if ranks not in (None, size := _world.world().size):
+            raise ValueError(f"{ranks} ranks are asked for, but mpiexec launched {size}.")
+        return
+    if ranks in (None, 1):
+        return
+    assert ranks
+    sys.exit(_run(ranks))
+
+
+def _run(ranks: int) -> int:
+    """Run this program on `ranks` ranks; return the exit code of the job."""
+    if importlib.util.find_spec("mpi4py") is None:
+        raise _world.MPIUnavailable(
+            f"{ranks} ranks need mpi4py, which is not installed. Type: {_world.INSTALL}"
+        )
+    launcher = find_launcher()
+    if launcher is None:
+        raise _world.MPIUnavailable(
+            f"{ranks} ranks need an MPI library, and there is no mpiexec next to {sys.executable} "
+            f"or on the PATH. Type: {_world.INSTALL}"
+        )
+    cores = _world.cores()
+    if ranks > cores:
+        warnings.warn(
+            f"{ranks} ranks on {cores} cores: it works, but ranks that wait take time from those "
+            f"that work.",
+            stacklevel=3,
+        )
+    env = {k: v for k, v in os.environ.items() if not k.startswith(_OF_LAUNCHERS)}
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        env.setdefault(name, str(max(1, cores // ranks)))
+    words = [launcher, "-n", str(ranks)]
+    if is_open_mpi(launcher):  # it pins each rank to a core, and refuses root and crowded cores
+        words += ["--bind-to", "none"]
+        if ranks > cores:
+            words += ["--oversubscribe"]
+            env["OMPI_MCA_mpi_yield_when_idle"] = "1"
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory(prefix="purerl-mpi-") as folder:
+        env["PURERL_MPI_JOB"] = folder
+        process = subprocess.Popen(
+            [*words, sys.executable, *sys.orig_argv[1:]],
+            env=env,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+
+        stopped = []
+
+        def stop(number: int, _: Any) -> None:
+            stopped.append(number)
+            process.terminate()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        ended = _wait(process, Path(folder))
+        if stopped:
+            return 128 + stopped[0]
+        return _verdict(process.returncode, ranks, ended, Path(folder))
+
+
+def find_launcher() -> str | None:
+    """Return the mpiexec of this Python's environment, else the one on the PATH."""
+    for folder in (str(Path(sys.executable).parent), None):
+        for name in ("mpiexec", "mpirun"):
+            if found := shutil.which(name, path=folder):
+                return found
+    return None
+
+
+def is_open_mpi(launcher: str) -> bool:
+    """Say whether a launcher is Open MPI's, whose options differ."""
+    done = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False)
+    return "Open MPI" in done.stdout or "OpenRTE" in done.stdout
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end the launcher, and with it the ranks, if this process is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def _wait(process: Any, folder: Path) -> list[int]:
+    """Wait for the launcher; return the ranks in the order in which their processes ended."""
+    watched: dict[int, int] = {}  # descriptor of a process -> its rank
+    seen: set[int] = set()
+    ended: list[int] = []
+    while process.poll() is None:
+        for path in folder.glob("pid-*") if hasattr(os, "pidfd_open") else ():
+            rank, text = int(path.name.removeprefix("pid-")), path.read_text()
+            if rank not in seen and text:
+                seen.add(rank)
+                try:
+                    watched[os.pidfd_open(int(text))] = rank
+                except ProcessLookupError:
+                    ended.append(rank)
+        for descriptor in select.select(list(watched), [], [], 0.05)[0]:
+            ended.append(watched.pop(descriptor))
+            os.close(descriptor)
+    for descriptor in watched:
+        os.close(descriptor)
+    return ended
+
+
+def _verdict(code: int, ranks: int, ended: list[int], folder: Path) -> int:
+    """Return the exit code of the job; name the rank that ended it without a word of its own."""
+    if list(folder.glob("failed-*")):
+        return code or 1
+    unfinished = [rank for rank in range(ranks) if not (folder / f"done-{rank}").exists()]
+    if not list(folder.glob("pid-*")) or not unfinished:  # nothing begun, or all of it done
+        return code if code >= 0 else 128 - code
+    first = next((rank for rank in ended if rank in unfinished), unfinished[0])
+    number = code - 128 if code > 128 else abs(code)
+    known = {s.value: f" ({s.name})" for s in signal.Signals if s.value > 3}
+    sys.stderr.write(
+        f"rank {first} of {ranks} ended without finishing and without an error of its own; the "
+        f"launcher's exit code is {code}{known.get(number, '')}.\n"
+    )
+    return (code if code > 0 else 128 - code) if code else 1

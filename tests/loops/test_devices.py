@@ -1,0 +1,84 @@
+"""The loops with every batch split over two devices: the same run but for rounding."""
+
+import functools
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+from purerl import algos
+from purerl.loops import carry as memory
+from purerl.loops import gym as loop
+from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+
+OFF = functools.partial(
+    OffPolicySchedule,
+    steps=450,
+    steps_per_epoch=150,
+    start_steps=100,
+    update_after=100,
+    update_every=50,
+    updates_per_burst=4,
+    batch_size=20,
+    replay_size=400,
+    num_test_episodes=1,
+)
+ON = functools.partial(OnPolicySchedule, steps=400, steps_per_epoch=200, num_test_episodes=1)
+
+
+def records(name, schedule):
+    algo, env_id = algos.load(name), "CartPole-v1" if name in ("dqn", "ppo") else "Pendulum-v1"
+    env_fn = functools.partial(gymnasium.make, env_id)
+    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(16, 16))
+    run, records = loop.run(algo, spec, env_fn, schedule, 0), []
+    while True:
+        try:
+            records.append(next(run))
+        except StopIteration as stop:
+            return records, stop.value
+
+
+@pytest.mark.parametrize("name", ["td3", "sac", "dqn", "ppo"])
+def test_two_devices_train_as_one_does(name):
+    schedule = ON if name == "ppo" else OFF
+    compiled = memory._act._cache_size()
+    one, _ = records(name, schedule())
+    acting = memory._act._cache_size() - compiled
+    two, carry = records(name, schedule(devices=2))
+    assert memory._act._cache_size() - compiled == 2 * acting  # once, not after every burst
+    for a, b in zip(one, two, strict=True):
+        assert a.keys() == b.keys()
+        for key in a:
+            np.testing.assert_allclose(a[key], b[key], rtol=2e-3, atol=1e-4, err_msg=key)
+    for leaf in jax.tree.leaves((carry.learner, carry.buffer)):
+        assert len(leaf.devices()) == 2
+
+
+def test_bursts_over_devices_compile_once_each():
+    from purerl.loops import offpolicy
+
+    before = offpolicy._compiled_burst()._cache_size()
+    records("ddpg", OFF(devices=2))
+    assert offpolicy._compiled_burst()._cache_size() - before == 2  # with and without updates
+
+
+def test_devices_that_are_not_there_are_refused():
+    with pytest.raises(
+        ValueError, match=r"devices is 4 and JAX sees 2.*purerl\.setup\(devices=4\)"
+    ):
+        records("td3", OFF(devices=4))
+    with pytest.raises(ValueError, match="batch_size must divide by devices = 3, got 20"):
+        OFF(devices=3)
+    with pytest.raises(ValueError, match="steps_per_epoch .* must divide by ranks times devices"):
+        records("ppo", ON(steps=402, steps_per_epoch=201, devices=2))
+    with pytest.raises(ValueError, match="^devices must be an integer of at least 1, got 0"):
+        ON(devices=0)
+
+
+def test_options_that_need_the_whole_rollout_are_refused_at_the_start():
+    algo = algos.load("ppo")
+    env_fn = functools.partial(gymnasium.make, "CartPole-v1")
+    spec = algo.Spec(EnvSpec.of(env_fn()), recompute_advantages=True)
+    with pytest.raises(ValueError, match=r"recompute_advantages .* need .* batch\.rollout"):
+        loop.start(algo, spec, env_fn, ON(devices=2), 0)

@@ -1,0 +1,324 @@
+"""What must hold on several ranks: run under mpiexec by `test_ranks.py`, all in one job.
+
+    mpiexec -n 2 python tests/mpi/checks.py [part of a name]
+
+Every rank prints `ok NAME` for each check; the first that fails ends the job.
+"""
+
+import dataclasses
+import functools
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+import purerl
+from purerl import _collective, _world, algos, mpi
+from purerl.loops import gym as loop
+from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+from tests.cases import CASES
+
+RANK = mpi.proc_id()
+RANKS = mpi.num_procs()
+
+
+def raises(kind: type[Exception], words: str, function: Any, *args: Any) -> None:
+    """Assert that a call fails with these words in its message."""
+    with pytest.raises(kind, match=re.escape(words)):
+        function(*args)
+
+
+def same_everywhere(tree: Any) -> bool:
+    """Say whether a tree has the same bits on all ranks."""
+    try:
+        mpi.assert_in_sync(tree)
+    except mpi.RanksDisagree:
+        return False
+    return True
+
+
+def alone(function: Any) -> Any:
+    """Return the function as one process would run it."""
+
+    def run(*args: Any) -> Any:
+        kept, _collective.reduce = _collective.reduce, lambda op, tree: tree
+        try:
+            return jax.jit(lambda *a: function(*a))(*args)  # a new function: nothing cached
+        finally:
+            _collective.reduce = kept
+
+    return run
+
+
+def check_ranks_know_each_other() -> None:
+    assert RANKS == int(os.environ["PMI_SIZE"]) > 1
+    assert mpi.allgather(RANK) == list(range(RANKS))
+    assert mpi.allgather(mpi.is_root()) == [True] + [False] * (RANKS - 1)
+
+
+def check_a_process_that_a_rank_starts_is_no_rank() -> None:
+    code = "from purerl import mpi; print(mpi.num_procs())"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "1\n"
+
+
+TREE = {
+    "matrix": np.arange(6, dtype=np.float32).reshape(2, 3) * (RANK + 1),
+    "scalar": np.float32(3.5 - RANK),
+    "half": np.asarray(RANK + 1, jnp.bfloat16),
+    "whole": np.array([RANK, -5 * RANK], np.int32),
+    "flag": np.array([RANK == 0, True]),
+    "nothing": np.zeros((0, 2), np.float32),
+    "none": None,
+}
+REDUCE = {"pmean": np.mean, "psum": np.sum, "pmin": np.min, "pmax": np.max}
+
+
+def wanted(name: str) -> dict[str, np.ndarray]:
+    everyone = mpi.allgather(jax.tree.map(lambda x: np.asarray(x, np.float64), TREE))
+    stacked = jax.tree.map(lambda *x: np.stack(x), *everyone)
+    return jax.tree.map(lambda x: np.asarray(REDUCE[name](x, axis=0)), stacked)
+
+
+def check_reductions_in_a_program_and_on_the_host() -> None:
+    for name in REDUCE:
+        right = wanted(name)
+        for found in (jax.jit(getattr(mpi, name))(TREE), getattr(mpi, name)(TREE)):
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), right, found)
+            assert found["half"].dtype == jnp.bfloat16
+            assert found["matrix"].dtype == np.float32
+            assert found["whole"].dtype.kind == ("f" if name == "pmean" else "i")
+            assert (found["flag"].dtype.kind == "b") == (name in ("pmin", "pmax"))
+        assert same_everywhere(jax.jit(getattr(mpi, name))(TREE))
+    assert mpi.pmean(float(RANK)) == (RANKS - 1) / 2
+    assert isinstance(mpi.psum(2), int)
+    assert isinstance(mpi.psum(jnp.ones(3)), jax.Array)
+    assert mpi.pmean(()) == ()
+    raises(ValueError, "a key has no mean", mpi.pmean, jax.random.key(0))
+
+
+def check_statistics_with_uneven_and_empty_ranks() -> None:
+    rng = np.random.default_rng(0)
+    everything = [1000.0 + rng.normal(size=3 * rank) for rank in range(RANKS)]  # rank 0: none
+    x = np.concatenate(everything)
+    found = mpi.statistics(everything[RANK], min_max=True)
+    np.testing.assert_allclose(found, (x.mean(), x.std(), x.min(), x.max()), rtol=1e-12)
+    assert same_everywhere(np.array(found))
+    raises(ValueError, "at least one number over all ranks", mpi.statistics, [])
+
+
+def check_two_averages_in_one_program_are_never_swapped() -> None:
+    @functools.partial(jax.jit, static_argnums=2)
+    def both(a: jax.Array, b: jax.Array, slow: int) -> Any:
+        work = lambda x, n: jax.lax.fori_loop(0, n, lambda _, y: jnp.tanh(y @ y), x)  # noqa: E731
+        return mpi.pmean(work(a, slow) * 0 + a), mpi.pmean(work(b, 200 - slow) * 0 + b)
+
+    for trial in range(20):
+        a, b = np.full((2, 40, 40), np.float32([[[1]], [[2]]]) * (trial + 1), np.float32)
+        mean_a, mean_b = both(a, b, 200 if trial % 2 == RANK else 0)
+        assert (np.asarray(mean_a) == a).all()
+        assert (np.asarray(mean_b) == b).all()
+
+
+def check_averages_inside_of_loops_branches_and_donated_programs() -> None:
+    mean = (RANKS - 1) / 2
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def program(x: jax.Array, yes: Any) -> jax.Array:
+        x, _ = jax.lax.scan(lambda c, _: (mpi.pmean(c) + 1, None), x, None, 3)
+        x = jax.lax.while_loop(lambda c: c.sum() < 100, lambda c: mpi.pmean(c) + 50, x)
+        return jax.lax.cond(yes, lambda c: mpi.pmean(c + RANK), lambda c: c, x)
+
+    x = jnp.full(2, float(RANK))
+    assert np.asarray(program(x, True)).tolist() == [2 * mean + 53] * 2
+    assert x.is_deleted()
+
+
+def check_gradients_are_averaged_before_they_are_clipped() -> None:
+    tx = optax.chain(mpi.pmean_grads(), optax.clip(1.0), optax.sgd(1.0))
+    step = jax.jit(lambda g: tx.update(g, tx.init(jnp.zeros(())))[0])
+    grads = [10.0, -8.4, *[0.0] * (RANKS - 2)]
+    np.testing.assert_allclose(step(grads[RANK]), -sum(grads) / RANKS, rtol=1e-6)
+
+
+def check_what_cannot_work_is_refused() -> None:
+    raises(ValueError, "vmap over 2 copies", jax.vmap(jax.jit(mpi.pmean)), np.ones((2, 3)))
+    raises(ValueError, "has no derivative", jax.grad(mpi.pmean), 1.0)
+    mesh = Mesh(np.array(jax.local_devices()), ("anything",))
+    part = jax.shard_map(mpi.pmean, mesh=mesh, in_specs=P("anything"), out_specs=P("anything"))
+    raises(RuntimeError, "over 2 devices cannot average", jax.jit(part), np.ones(2))
+    case = CASES["sac"]
+    state = case.algo.init(jax.random.key(0), case.spec())
+    update = mpi.sharded(case.algo.update)
+    raises(RuntimeError, "over 2 devices cannot average", update, state, case.noisy())
+    spec = algos.load("ppo").Spec(EnvSpec.of(pole()))
+    split = OnPolicySchedule(devices=2, steps_per_epoch=40 * RANKS, steps=80 * RANKS)
+    args = (algos.load("ppo"), spec, pole, split, 0)
+    raises(ValueError, "do not go together", loop.start, *args)
+    uneven = OnPolicySchedule(steps_per_epoch=1_000 * RANKS + 1, steps=1_000 * RANKS + 1)
+    args = (algos.load("ppo"), spec, pole, uneven, 0)
+    raises(ValueError, "must divide by num_envs times ranks", loop.start, *args)
+
+
+def check_vmap_over_an_axis_and_ranks_averages_over_both() -> None:
+    x = np.float32([RANK, RANK + 10])
+    both = jax.vmap(mpi.pmean, axis_name=mpi.AXIS)(x)
+    np.testing.assert_allclose(both, (RANKS - 1) / 2 + 5)
+
+
+def check_states_are_brought_into_step_and_compared() -> None:
+    mine = {"x": jnp.arange(3) + RANK, "key": jax.random.key(RANK), "number": RANK, "y": np.ones(2)}
+    assert not same_everywhere(mine)
+    synced = mpi.sync(mine)
+    assert same_everywhere(synced)
+    assert synced["x"].tolist() == [0, 1, 2]
+    assert synced["number"] == 0
+    assert isinstance(synced["y"], np.ndarray)
+    assert mpi.broadcast(RANK, root=1) == 1
+    other = mine | {"x": jnp.zeros(3 + RANK)}
+    raises(mpi.RanksDisagree, "['x']: rank 0 float32[3]; rank 1 float32[4]", mpi.sync, other)
+    words = {"a": "same", "b": f"other {RANK}"}
+    raises(mpi.RanksDisagree, "1 of 2 entries of words", mpi.assert_in_sync, words, "words")
+
+
+def check_every_algorithm_learns_the_same_from_parts_as_one_from_all() -> None:
+    for name, case in CASES.items():
+        size = 6 * RANKS
+        state = case.algo.init(jax.random.key(0), case.spec())
+        whole = case.noisy(size)
+        mine = jax.tree.map(lambda x: x[6 * RANK : 6 * RANK + 6], whole)
+        if case.on_policy:  # minibatches are shuffled, and weights have mean one over all
+            whole, mine = (b._replace(weight=np.ones_like(b.weight)) for b in (whole, mine))
+        split, info = case.algo.update(state, mine)
+        whole_update = alone(case.algo.update.__wrapped__)
+        close(split, whole_update(state, whole)[0], name)
+        assert not same_everywhere(whole_update(state, mine)[0].params), name
+        for _ in range(2):
+            split, info = case.algo.update(split, mine)
+        assert same_everywhere((split.params, split.opt_state, split.step)), name
+        assert np.isfinite(list(info.values())).all()
+
+
+def close(a: Any, b: Any, name: str) -> None:
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def check_advantages_and_weights_are_over_all_ranks() -> None:
+    for name in ("vpg-box", "reinforce-discrete", "ppo-options"):
+        case = CASES[name]
+        params = case.algo.init(jax.random.key(0), case.spec()).params
+        rollout = rollouts(case, RANKS)
+        mine = jax.tree.map(lambda x: x[:, 2 * RANK : 2 * RANK + 2], rollout)
+        split = jax.jit(case.algo.prepare)(params, mine)
+        whole = alone(case.algo.prepare)(params, rollout)
+        for field in ("adv", "ret", "weight"):
+            part = getattr(whole, field).reshape(5, -1)[:, 2 * RANK : 2 * RANK + 2]
+            close(getattr(split, field).reshape(5, 2), part, f"{name} {field}")
+
+
+def rollouts(case: Any, ranks: int) -> Any:
+    from tests.cases import make_rollout
+
+    return make_rollout(case.env, number=2 * ranks)
+
+
+def check_the_policy_stops_at_the_same_step_everywhere() -> None:
+    case = CASES["ppo-box"]
+    spec = case.spec(target_kl=1e-3, train_pi_iters=40, pi_lr=3e-3)
+    state = case.algo.init(jax.random.key(0), spec)
+    rollout = jax.tree.map(lambda x: x[:, :2] * (x.dtype == bool or 1 + RANK), rollouts(case, 1))
+    batch = jax.jit(case.algo.prepare)(state.params, rollout)
+    state, info = case.algo.update(state, batch)
+    assert 0 < float(info["stop_iter"]) < 40
+    assert same_everywhere((info["stop_iter"], info["kl"]))
+
+
+def pole() -> Any:
+    return gymnasium.make("CartPole-v1")
+
+
+def swing() -> Any:
+    return gymnasium.make("Pendulum-v1")
+
+
+def check_loops_divide_counts_and_report_over_all_ranks() -> None:
+    off = OffPolicySchedule(
+        steps=400 * RANKS, steps_per_epoch=200 * RANKS, start_steps=100 * RANKS,
+        update_after=100 * RANKS, update_every=100 * RANKS, updates_per_burst=3, batch_size=10,
+        replay_size=300 * RANKS, num_test_episodes=RANKS + 1,
+    )  # fmt: skip
+    on = OnPolicySchedule(steps=600 * RANKS, steps_per_epoch=300 * RANKS, num_test_episodes=1)
+    for name, make, schedule in (("sac", swing, off), ("dqn", pole, off), ("ppo", pole, on)):
+        algo = algos.load(name)
+        spec = algo.Spec(EnvSpec.of(make()), hidden=(8,))
+        carry = loop.start(algo, spec, make, schedule, 0)
+        first = mpi.allgather(carry.obs.tolist())
+        assert len({str(x) for x in first}) == RANKS, "ranks must not share a stream"
+        own = 0
+        while carry.steps < schedule.steps:
+            before = carry.ep_returns
+            carry, record = loop.advance(carry)
+            own += len(before)
+        assert record is not None
+        assert carry.steps == record["steps"] == schedule.steps
+        assert carry.calls * RANKS == schedule.steps
+        everyone = mpi.allgather(record)
+        assert all(one == everyone[0] for one in everyone)
+        assert same_everywhere((carry.learner.params, carry.learner.opt_state))
+        if carry.buffer is not None:
+            assert not same_everywhere(carry.buffer)
+            assert record["updates"] == 4 * 3
+        carry.envs.close()
+        *_, last = loop.run(algo, spec, make, schedule, 0)
+        assert len(last["test_returns"]) == schedule.num_test_episodes
+        assert all(one == last for one in mpi.allgather(last))
+        assert {k: last[k] for k in record} == record  # and the same again
+
+
+def check_means_of_metrics_are_over_the_updates_of_all_ranks() -> None:
+    from purerl.loops import carry as memory
+
+    algo, schedule = algos.load("td3"), OffPolicySchedule(steps=100 * RANKS, batch_size=10)
+    spec = algo.Spec(EnvSpec.of(swing()), hidden=(8,))
+    schedule = dataclasses.replace(schedule, steps_per_epoch=100 * RANKS, update_after=1000 * RANKS)
+    schedule = dataclasses.replace(schedule, start_steps=0, replay_size=100 * RANKS)
+    carry = loop.start(algo, spec, swing, schedule, 0)
+    sums = dict.fromkeys(carry.metrics, 0.0) | {"loss_q": 6.0 + RANK, "loss_pi": 2.0}
+    sums |= {"loss_pi_count": 1.0 * (RANK == 0)}
+    carry = dataclasses.replace(
+        carry,
+        sums=jnp.array([sums[name] for name in carry.metrics]),
+        updates=2,
+        ep_returns=(float(RANK),) * RANK,
+        ep_lengths=(RANK,) * RANK,
+    )
+    _, record = memory.record(carry)
+    assert abs(record["loss_q"] - np.mean([(6.0 + rank) / 2 for rank in range(RANKS)])) < 1e-6
+    assert record["loss_pi"] == 2.0 * RANKS
+    assert record["ep_lengths"] == [rank for rank in range(RANKS) for _ in range(rank)]
+    carry.envs.close()
+
+
+def main() -> None:
+    chosen = sys.argv[1] if len(sys.argv) > 1 else ""
+    names = [name for name in globals() if name.startswith("check_") and chosen in name]
+    for name in names:
+        globals()[name]()
+        sys.stdout.write(f"ok {name}\n")  # in one piece: ranks share the stream
+        sys.stdout.flush()
+    assert _world.world().inside.begun > 0 or chosen
+
+
+if __name__ == "__main__":
+    purerl.setup(devices=2)
+    main()

@@ -1,0 +1,100 @@
+"""A rank that fails ends the job: within five seconds, with an error, leaving nobody behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.mpi.launch import ROOT, Done, clean, python, ranks
+
+MODULE = ("-m", "tests.mpi.faults")
+
+
+def ended_in_time(done: Done, limit: float = 5.0) -> None:
+    faults = re.findall(r"fault at ([\d.]+)", done.out)
+    assert faults, done.err
+    assert done.ended - min(map(float, faults)) < limit
+    assert done.nobody_left()
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "words"),
+    [
+        ("raise", 1, "rank 1 of 2 failed:\nTraceback.*ArithmeticError: boom on one rank"),
+        ("env", 1, "rank 1 of 2 failed:.*environment 0 raised ArithmeticError in step: boom"),
+        ("callback", 1, "rank 1 of 2 failed:.*pop from empty list"),
+        ("thread", 1, "rank 1 of 2 failed:.*IndexError: pop from empty list"),
+        ("interrupt", 130, "rank 1 of 2 failed:.*KeyboardInterrupt"),
+        ("exit0", 1, "rank 0 of 2 waits for rank 1, which has ended"),
+        ("exit3", 1, "rank 0 of 2 waits for rank 1, which has ended"),
+        ("kill", 9, "signal 9"),
+        ("config", 7, r"RanksDisagree: .*started with.*\['spec'\]: rank 0 .*hidden=\(8,\)"),
+        ("drift", 7, r"RanksDisagree: .* the learner after 1 updates.*\.params\.actor"),
+    ],
+)
+def test_a_rank_that_fails_ends_the_job(kind, code, words):
+    done = ranks(2, *MODULE, kind)
+    assert done.code == code, done.err
+    assert re.search(words, done.err + done.out, re.DOTALL), done.err
+    ended_in_time(done)
+
+
+def test_ranks_at_different_collectives_are_told_apart_on_request():
+    done = ranks(2, *MODULE, "branch", PURERL_MPI_CHECK="1")
+    assert done.code == 1
+    assert re.search("came to different collectives: rank 0: pmean of 10 .* psum of 3", done.err)
+    ended_in_time(done)
+
+
+def test_a_rank_that_does_not_come_is_found_on_request():
+    done = ranks(2, *MODULE, "stuck", PURERL_MPI_TIMEOUT="1")
+    assert done.code == 1
+    assert "rank 0 of 2 has waited 1 s (PURERL_MPI_TIMEOUT)" in done.err
+    assert re.search(r"rank 1 of 2 is not waiting.*faults.py\", line \d+ in step", done.err, re.S)
+    ended_in_time(done, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "words"),
+    [
+        ("kill", 9, r"rank 1 of 2 ended without finishing.* exit code is 9 \(SIGKILL\)"),
+        ("osexit0", 1, "rank 1 of 2 ended without finishing.* exit code is 0"),
+        ("exit0", 1, "rank 0 of 2 waits for rank 1, which has ended"),
+    ],
+)
+def test_a_forked_job_fails_likewise_and_names_the_rank(kind, code, words):
+    done = python(*MODULE, kind, "--fork")
+    assert done.code == code, done.err
+    assert re.search(words, done.err)
+    ended_in_time(done)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_forked_job_ends_with_its_parent(number):
+    process = subprocess.Popen(
+        [sys.executable, *MODULE, "stuck", "--fork"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=clean(),
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    assert process.stdout
+    process.stdout.readline()  # until the fault
+    process.send_signal(number)
+    code = process.wait(timeout=5)
+    assert code == (-9 if number == signal.SIGKILL else 128 + number)
+    process.stdout.close()
+    for _ in range(50):
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    pytest.fail("ranks outlived the process that started them")

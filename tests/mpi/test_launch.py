@@ -1,0 +1,135 @@
+"""How processes become ranks, and what is said when they cannot."""
+
+import re
+import sys
+
+import pytest
+
+from purerl import _launch, _world, mpi
+from tests.mpi.launch import MPIEXEC, python, ranks, run
+
+SAY = (
+    "from purerl import mpi; import sys; sys.stdout.write(f'{mpi.proc_id()}/{mpi.num_procs()}\\n')"
+)
+FORK = f"from purerl import mpi; mpi.fork(2); {SAY}"
+
+
+def lines(text: str) -> list[str]:
+    return sorted(text.splitlines())
+
+
+def test_one_process_never_imports_mpi4py():
+    code = "import sys, purerl; purerl.setup(); from purerl import mpi; mpi.fork(1); mpi.init();"
+    done = python("-c", code + "print(mpi.num_procs(), 'mpi4py' in sys.modules)")
+    assert done.out == "1 False\n", done.err
+
+
+def test_without_mpi4py_everything_runs_on_one_rank_and_fork_says_what_to_type():
+    code = "import sys; sys.modules['mpi4py'] = None;"
+    train = "import runpy; sys.argv = ['run_ppo.py', '--steps', '200', '--steps-per-epoch', '200',"
+    train += "'--num-cpu', '{}']; sys.path.insert(0, 'examples');"
+    train += "runpy.run_path('examples/run_ppo.py', run_name='__main__')"
+    done = python("-c", code + train.format(1))
+    assert done.code == 0, done.err
+    assert "return" in done.out
+    done = python("-c", code + train.format(2))
+    assert done.code == 2
+    assert (
+        "error: 2 ranks need mpi4py, which is not installed. Type: pip install 'purerl" in done.err
+    )
+    assert "Traceback" not in done.err
+
+
+def test_without_mpiexec_fork_says_what_to_type(monkeypatch):
+    monkeypatch.setattr(_launch, "find_launcher", lambda: None)
+    with pytest.raises(mpi.MPIUnavailable, match=r"no mpiexec.*Type: pip install 'purerl\[mpi\]'"):
+        mpi.fork(2)
+    with pytest.raises(ValueError, match="^ranks must be an integer of at least 1"):
+        mpi.fork(0)
+
+
+def test_mpi4py_without_a_library_is_told(tmp_path):
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").touch()
+    fake = "raise RuntimeError('cannot load MPI library')"  # what mpi4py does; no ImportError
+    (tmp_path / "mpi4py" / "MPI.py").write_text(fake)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {SAY}"
+    done = python("-c", code, PMI_SIZE="2")
+    assert "(PMI_SIZE=2), but mpi4py finds no MPI library (cannot load MPI library)" in done.err
+    assert "pip install 'purerl[mpi]'" in done.err
+
+
+def test_a_launcher_that_does_not_fit_the_library_is_told():
+    done = python("-c", SAY, PMI_SIZE="2")  # as if mpiexec of another MPI had started it
+    assert "the launcher says 2 ranks (PMI_SIZE=2), the library of this Python, MPICH" in done.err
+    assert "PURERL_MPI=0" in done.err
+    assert python("-c", SAY, PMI_SIZE="2", PURERL_MPI="0").out == "0/1\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "found"),
+    [
+        ({}, None),
+        ({"PMI_SIZE": "1", "PMI_RANK": "0"}, None),
+        ({"PMI_SIZE": "4"}, ("PMI_SIZE", 4)),
+        ({"OMPI_COMM_WORLD_SIZE": "3"}, ("OMPI_COMM_WORLD_SIZE", 3)),
+        ({"SLURM_STEP_NUM_TASKS": "2"}, ("SLURM_STEP_NUM_TASKS", 2)),
+        ({"PMIX_RANK": "0"}, ("PMIX_RANK", None)),
+        ({"PURERL_MPI": "1"}, ("PURERL_MPI", None)),
+        ({"PURERL_MPI": "1", "PMI_SIZE": "1"}, ("PMI_SIZE", 1)),
+        ({"PURERL_MPI": "0", "PMI_SIZE": "4"}, None),
+    ],
+)
+def test_launchers_are_recognised(monkeypatch, env, found):
+    for name in (*_world._SIZES, *_world._RANKS, "PURERL_MPI"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert _world.launched() == found
+
+
+def test_a_wrong_switch_is_refused(monkeypatch):
+    monkeypatch.setenv("PURERL_MPI", "yes")
+    with pytest.raises(ValueError, match="PURERL_MPI must be 0, 1 or unset, got 'yes'"):
+        _world.launched()
+
+
+def test_fork_starts_the_same_program_again():
+    done = python("-c", FORK)
+    assert done.code == 0, done.err
+    assert lines(done.out) == ["0/2", "1/2"]
+    assert "2 ranks on" not in done.err or "it works" in done.err
+
+
+def test_fork_shares_cores_and_respects_a_choice_of_ones_own():
+    code = "from purerl import mpi; mpi.fork(2); import os; mpi.init(); "
+    code += "import sys; sys.stdout.write(os.environ['NPROC'] + '\\n')"
+    share = str(max(1, _world.cores() // 2))
+    assert lines(python("-c", code).out) == [share] * 2
+    assert lines(python("-c", code, NPROC="3").out) == ["3"] * 2
+    alone = "import os, sys; from purerl import mpi; mpi.init();"
+    alone += "sys.stdout.write(os.environ['NPROC'] + '\\n')"
+    assert lines(ranks(2, "-c", alone).out) == [share] * 2
+
+
+def test_fork_in_a_job_of_another_size_is_refused():
+    done = run(MPIEXEC, "-n", "3", sys.executable, "-c", FORK)
+    assert done.code == 1
+    assert "2 ranks are asked for, but mpiexec launched 3" in done.err
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_an_example_on_two_ranks(fork):
+    words = ["examples/run_vpg.py", "--steps", "2000", "--steps-per-epoch", "1000"]
+    done = python(*words, "--num-cpu", "2") if fork else ranks(2, *words)
+    assert done.code == 0, done.err
+    said = done.out.splitlines()
+    assert re.match(r"vpg on CartPole-v1, seed 0: 2,000 steps on 2 ranks, processes \[", said[0])
+    assert len(said) == 4  # rank 0 alone speaks
+    assert said[2].startswith("step     2,000")
+
+
+def test_an_example_with_counts_that_do_not_divide_is_refused_once():
+    done = python("examples/run_vpg.py", "--num-cpu", "3")
+    assert done.code == 2
+    assert done.err.count("must divide by num_envs times ranks = 3, got 4000") == 1

@@ -1,0 +1,187 @@
+"""Errors in what ranks and devices share: averages, launching, failure, the loops' part of it."""
+
+from planted import Mutant
+
+MPI = "purerl/mpi.py"
+COLLECTIVE = "purerl/_collective.py"
+WORLD = "purerl/_world.py"
+LAUNCH = "purerl/_launch.py"
+CARRY = "purerl/loops/carry.py"
+OFF = "purerl/loops/offpolicy.py"
+ON = "purerl/loops/onpolicy.py"
+LOOP = "purerl/loops/gym.py"
+TYPES = "purerl/types.py"
+T_MPI = "tests/test_mpi.py"
+T_RANKS = "tests/mpi/test_ranks.py"
+T_LAUNCH = "tests/mpi/test_launch.py"
+T_FAIL = "tests/mpi/test_failures.py"
+T_DEVICES = "tests/loops/test_devices.py"
+
+MUTANTS = [
+    Mutant(
+        MPI,
+        'return _collective.reduce("pmean", tree)',
+        'return _collective.reduce("psum", tree)',
+        T_MPI,
+    ),
+    Mutant(
+        MPI,
+        "std = np.sqrt(psum(np.square(x - mean).sum()) / count)",
+        "std = np.sqrt(np.square(x - mean).sum() / count)",
+        T_RANKS,
+    ),
+    Mutant(
+        MPI,
+        "x.min(initial=np.inf), -x.max(initial=-np.inf)",
+        "x.min(initial=np.inf), x.max(initial=-np.inf)",
+        T_MPI,
+    ),
+    Mutant(MPI, "if proc_id() == root else None", "if is_root() else None", T_RANKS),
+    Mutant(
+        MPI, '_assert_equal("the shapes of state", _words(state, values=False))', "pass", T_RANKS
+    ),
+    Mutant(MPI, "values * f", "0 * f", T_RANKS),
+    Mutant(
+        MPI,
+        "state, info = update(state, _fold(batch))",
+        "state, info = update(state, batch)",
+        T_MPI,
+    ),
+    Mutant(MPI, "return state, pmean(info)", "return state, info", T_MPI),
+    Mutant(
+        MPI,
+        "batch = _fold(_check_rows(batch, number))",
+        "batch = _check_rows(batch, number)",
+        T_MPI,
+    ),
+    Mutant(MPI, "index * (x.shape[0] // number), x", "0 * (x.shape[0] // number), x", T_MPI),
+    Mutant(MPI, "or jnp.shape(leaf)[0] % number:", ":", T_MPI),
+    Mutant(
+        COLLECTIVE,
+        "by_dtype.setdefault(jnp.result_type(leaf), []).append(i)",
+        "by_dtype.setdefault(i, []).append(i)",
+        T_MPI,
+    ),
+    Mutant(COLLECTIVE, "ordered=True", "ordered=False", T_RANKS),
+    Mutant(COLLECTIVE, "        x = x / _world.world().size\n", "        pass\n", T_RANKS),
+    Mutant(COLLECTIVE, 'or op in ("pmin", "pmax")', "", T_RANKS),
+    Mutant(
+        COLLECTIVE, "return np.float32 if dtype.itemsize < 4 else dtype", "return dtype", T_RANKS
+    ),
+    Mutant(COLLECTIVE, "np.int32 if dtype == np.bool_ else dtype", "dtype", T_RANKS),
+    Mutant(COLLECTIVE, "if flat.size else flat", "", T_RANKS),
+    Mutant(
+        COLLECTIVE, "    if devices == 1:\n        return False\n", "    return False\n", T_RANKS
+    ),
+    Mutant(COLLECTIVE, "if len(set(everyone)) > 1:", "if False:", T_FAIL),
+    Mutant(WORLD, 'os.environ["PURERL_MPI"] = "0"', "pass", T_RANKS),
+    Mutant(WORLD, 'os.environ.setdefault("NPROC", str(share))', "pass", T_LAUNCH),
+    Mutant(WORLD, "        if (size or 1) > 1:", "        if False:", T_LAUNCH),
+    Mutant(
+        WORLD,
+        "except (ImportError, RuntimeError) as error:",
+        "except ImportError as error:",
+        T_LAUNCH,
+    ),
+    Mutant(WORLD, "    sys.excepthook = functools.partial(_failed, found)\n", "", T_FAIL),
+    Mutant(WORLD, "    threading.excepthook = lambda", "    ignored = lambda", T_FAIL),
+    Mutant(WORLD, "if since is not None and begun > counts[i]:", "if False:", T_FAIL),
+    Mutant(WORLD, "    atexit.register(_leave, found, stop, watcher)\n", "", T_FAIL),
+    Mutant(
+        WORLD, "if since is not None and time.monotonic() - since > limit:", "if False:", T_FAIL
+    ),
+    Mutant(WORLD, "                _say_where(found)", "                pass", T_FAIL),
+    Mutant(
+        WORLD,
+        "{RanksDisagree: DISAGREE, KeyboardInterrupt: 130}",
+        "{KeyboardInterrupt: 130}",
+        T_FAIL,
+    ),
+    Mutant(WORLD, '    if wanted == "0":\n        return None\n', "", T_LAUNCH),
+    Mutant(LAUNCH, "if ranks not in (None, size := _world.world().size):", "if False:", T_LAUNCH),
+    Mutant(LAUNCH, "*sys.orig_argv[1:]", "*sys.argv", T_LAUNCH),
+    Mutant(LAUNCH, "preexec_fn=_die_with_parent if", "preexec_fn=None if", T_FAIL),
+    Mutant(LAUNCH, "            process.terminate()\n", "", T_FAIL),
+    Mutant(
+        LAUNCH,
+        "        return code if code >= 0 else 128 - code\n    first",
+        "        return 0\n    first",
+        T_LAUNCH,
+    ),
+    Mutant(LAUNCH, "(code if code > 0 else 128 - code) if code else 1", "code", T_FAIL),
+    Mutant(
+        LAUNCH,
+        "next((rank for rank in ended if rank in unfinished), unfinished[0])",
+        "unfinished[0]",
+        T_FAIL,
+    ),
+    Mutant(
+        LAUNCH,
+        "env.setdefault(name, str(max(1, cores // ranks)))",
+        "env[name] = str(max(1, cores // ranks))",
+        T_LAUNCH,
+    ),
+    Mutant(LAUNCH, '    if importlib.util.find_spec("mpi4py") is None:', "    if False:", T_LAUNCH),
+    Mutant(
+        CARRY,
+        "    if carry.ranks > 1:\n        mpi.assert_in_sync",
+        "    if False:\n        mpi.assert_in_sync",
+        T_FAIL,
+    ),
+    Mutant(CARRY, "zip(*mpi.allgather(mine), strict=True)", "zip(*[mine], strict=True)", T_RANKS),
+    Mutant(
+        CARRY,
+        "(carry.updates - carry.updates_recorded) * carry.ranks",
+        "(carry.updates - carry.updates_recorded)",
+        T_RANKS,
+    ),
+    Mutant(
+        CARRY,
+        "sums=zeros(len(carry.metrics), carry.schedule.devices)",
+        "sums=zeros(len(carry.metrics), 1)",
+        T_DEVICES,
+    ),
+    Mutant(
+        CARRY,
+        "update(learner, mpi.own_rows(batch))",
+        "update(learner, batch._replace(rollout=None) if hasattr(batch, 'rollout') else batch)",
+        T_DEVICES,
+    ),
+    Mutant(
+        CARRY,
+        "return jax.tree.map(lambda x: x.addressable_data(0), params)",
+        "return params",
+        T_DEVICES,
+    ),
+    Mutant(
+        LOOP,
+        "learner=memory.placed(mpi.sync(learner), schedule.devices)",
+        "learner=learner",
+        T_DEVICES,
+    ),
+    Mutant(LOOP, "    _check_world(algo, spec, schedule, seed)\n", "", T_DEVICES),
+    Mutant(LOOP, "    _check_world(algo, spec, schedule, seed)\n", "", T_FAIL),
+    Mutant(
+        LOOP,
+        "range(carry.rank, schedule.num_test_episodes, carry.ranks)",
+        "range(schedule.num_test_episodes)",
+        T_RANKS,
+    ),
+    Mutant(LOOP, "everyone = mpi.allgather(own)", "everyone = [own]", T_RANKS),
+    Mutant(OFF, "memory.own(algo.update, devices)", "algo.update", T_DEVICES),
+    Mutant(ON, "memory.own(algo.update, devices)", "algo.update", T_DEVICES),
+    Mutant(ON, "if devices > 1:\n", "if False:\n", T_DEVICES),
+    Mutant(
+        TYPES,
+        "if getattr(self, name) < ranks * self.batch_size:",
+        "if False:",
+        "tests/test_types.py",
+    ),
+    Mutant(TYPES, "if self.batch_size % self.devices:", "if False:", T_DEVICES),
+    Mutant(
+        TYPES,
+        '        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")\n',
+        "",
+        T_DEVICES,
+    ),
+]
