@@ -356,13 +356,13 @@ def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
     """Do one step of the policy, or none if it has moved too far by now."""
     spec = now.params.spec
     grads, info = jax.grad(actor_loss, has_aux=True)(now.params, rows)
-    kl, going = mpi.pmean(info["kl"]), now.going
+    (kl, grad), going = mpi.pmean((info["kl"], grads.actor)), now.going
     tested = {"kl": kl, "clip_frac": info["clip_frac"]}
     tested = {k: jnp.where(now.going, x, getattr(now, k)) for k, x in tested.items()}
     if spec.target_kl is not None:
         going &= kl <= 1.5 * spec.target_kl
     tx = _optimizers(spec)["actor"]
-    step, opt = tx.update(mpi.pmean(grads.actor), now.opt_state["actor"])
+    step, opt = tx.update(grad, now.opt_state["actor"])
     step = jax.tree.map(lambda s: -spec.pi_lr * now.rate * s, step)
     actor = optax.apply_updates(now.params.actor, step)
     params, opt_state = dataclasses.replace(now.params, actor=actor), now.opt_state | {"actor": opt}

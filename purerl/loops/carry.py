@@ -94,18 +94,6 @@ def _mesh(devices: int) -> Mesh:
     return Mesh(np.array(jax.local_devices()[:devices]), (mpi.AXIS,))
 
 
-def own(update: Callable[[Any, Any], Any], devices: int) -> Callable[[Any, Any], Any]:
-    """Return an update that sees the rows of its device only, within `spread`."""
-    if devices == 1:
-        return update
-
-    def part(learner: Any, batch: Any) -> Any:
-        learner, info = update(learner, mpi.own_rows(batch))
-        return learner, mpi.pmean(info)
-
-    return part
-
-
 def local(params: Any) -> Any:
     """Return the first device's copy, for programs that run on one device."""
     leaves = jax.tree.leaves(params)

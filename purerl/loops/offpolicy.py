@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import rng
+from purerl import mpi, rng
 from purerl.buffers import replay
 from purerl.loops import carry as memory
 from purerl.loops.carry import Carry
@@ -108,9 +108,11 @@ def _burst(
     if not updates:
         return buffer, jnp.bool_(True)
     keys = jax.random.split(rng.stream(words[0], words[1], "sample", words[2:]), updates)
-    batches = jax.vmap(functools.partial(_batch, algo, learner, buffer, batch_size))(keys)
-    learner, info = jax.lax.scan(memory.own(algo.update, devices), learner, batches)
-    sums = sums + jnp.stack([info[name].sum() for name in sorted(info)])
+    draw = functools.partial(_batch, algo, learner, buffer, batch_size)
+    batches = jax.vmap(draw if devices == 1 else lambda key: mpi.own_rows(draw(key)))(keys)
+    learner, info = jax.lax.scan(algo.update, learner, batches)
+    fresh = jnp.stack([info[name].sum() for name in sorted(info)])
+    sums = sums + (fresh if devices == 1 else mpi.pmean(fresh))
     return learner, buffer, sums, memory.all_finite((learner.params, sums))
 
 

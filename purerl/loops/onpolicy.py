@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import rng
+from purerl import mpi, rng
 from purerl.loops import carry as memory
 from purerl.loops.carry import Carry
 from purerl.types import OnPolicySchedule, Rollout, Transition
@@ -59,8 +59,10 @@ def _learn(
 ) -> tuple[Any, jax.Array, jax.Array]:
     batch = algo.prepare(learner.params, rollout)
     key = rng.stream(words[0], words[1], "update", words[2:])
-    learner, info = memory.own(algo.update, devices)(learner, batch._replace(key=key))
+    batch = batch._replace(key=key)
+    learner, info = algo.update(learner, batch if devices == 1 else mpi.own_rows(batch))
     sums = jnp.stack([info[name] for name in sorted(info)])
+    sums = sums if devices == 1 else mpi.pmean(sums)
     return learner, sums, memory.all_finite((learner.params, sums))
 
 
