@@ -87,6 +87,40 @@ class OwnEnvs:
                 self._start(i, next_obs)
         return Step(rows, None, ended, next_obs)
 
+    def progress(self) -> tuple[list[int], list[np.ndarray]]:
+        """Return number and actions of each episode in progress: with its seed, its state."""
+        space = self.envs[0].action_space
+        taken = [np.array(x, space.dtype).reshape(len(x), *space.shape) for x in self.actions]
+        return list(self.episode), taken
+
+    def go_on(
+        self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
+    ) -> tuple[np.ndarray, list[int]]:
+        """Play the episodes in progress again, and compare where they lead bit for bit.
+
+        Returns:
+            The observations to act on next, and the environments that led elsewhere, which start
+            a new episode.
+        """
+        reached, lost = np.empty_like(obs), []
+        for i, taken in enumerate(actions):
+            self.episode[i] = episodes[i] - 1
+            self._start(i, reached)
+            ended = False
+            for action in taken:
+                action = action.item() if isinstance(action, np.generic) else action
+                self.actions[i].append(action)
+                try:
+                    now, _, ends, cut, _ = self.envs[i].step(action)
+                except Exception as error:  # whatever it raises, it is the environment's
+                    raise _fault(f"environment {i}", "step", error) from error
+                self._store(i, now, reached)
+                ended = ended or ends or cut
+            if ended or reached[i].tobytes() != obs[i].tobytes():
+                lost.append(i)
+                self._start(i, reached)
+        return reached, lost
+
     def close(self) -> None:
         """Close every environment."""
         for env in self.envs:
@@ -166,6 +200,17 @@ class VectorEnvs:
             now = self._call("reset", options={"reset_mask": done})[0]
         rows = Transition(obs, act, np.array(rew, np.float32), next_obs, terminated, truncated)
         return Step(rows, valid, ended, now)
+
+    def progress(self) -> tuple[list[int], list[np.ndarray]]:
+        """Return nothing: these environments do not say how to come back."""
+        return [], []
+
+    def go_on(
+        self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
+    ) -> tuple[np.ndarray, list[int]]:
+        """Start new episodes in all environments."""
+        self._fresh[:] = False
+        return self.reset(), list(range(self.num_envs))
 
     def close(self) -> None:
         """Close the vector environment."""

@@ -1,0 +1,158 @@
+"""A carry as arrays and plain numbers, and back: everything that a resumed run needs.
+
+    frozen = freeze(carry, since=0)            # since: rows of the replay memory saved before
+    carry = thaw(start(...), frozen)           # of the same arguments
+
+Keys and seeds are derived from counters, so counters stand for generators, and the episode in
+progress is its seed and the actions so far: they are played again and the observation reached is
+compared bit for bit. Nothing here touches a disk.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.buffers import replay
+from purerl.loops import carry as memory
+from purerl.loops.carry import Carry
+
+_COUNTERS = ("steps", "calls", "updates", "updates_recorded", "epoch")
+_HOST = ("obs", "ep_return", "ep_length")
+
+
+class Frozen(NamedTuple):
+    """What a carry holds, without what its configuration says."""
+
+    learner: dict[str, np.ndarray]  # path of each leaf -> array
+    host: dict[str, np.ndarray]  # observations, returns, lengths, surplus rows, sums, actions
+    facts: dict[str, Any]  # counters and lists, as JSON knows them
+    rows: dict[str, np.ndarray] | None  # of the replay memory: field -> rows `first` .. `stop`
+    first: int = 0
+    stop: int = 0
+
+
+class Mismatch(ValueError):
+    """What was frozen does not fit the run that is to go on."""
+
+
+def freeze(carry: Carry, since: int = 0) -> Frozen:
+    """Copy what a carry holds to the host; of the replay memory only rows from `since` on."""
+    learner = _leaves(memory.local(carry.learner))
+    host = {name: np.array(getattr(carry, name)) for name in _HOST}
+    host["sums"] = np.asarray(memory.local(carry.sums))
+    host |= {f"surplus.{k}": np.array(v) for k, v in carry.surplus._asdict().items()}
+    facts: dict[str, Any] = {name: getattr(carry, name) for name in _COUNTERS}
+    facts |= {"ep_returns": list(carry.ep_returns), "ep_lengths": list(carry.ep_lengths)}
+    facts["episodes"], actions = carry.envs.progress()
+    host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
+    if carry.buffer is None:
+        return Frozen(learner, host, facts, None)
+    stop = carry.steps // carry.ranks
+    data = memory.local(carry.buffer.data)
+    first = max(since, stop - len(data.rew))
+    where = np.arange(first, stop) % len(data.rew)
+    rows = {name: np.asarray(x)[where] for name, x in data._asdict().items()}
+    return Frozen(learner, host, facts, rows, first, stop)
+
+
+def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
+    """Fill a carry that was just started with what was frozen.
+
+    Args:
+        carry: from `start`, of the same algorithm, spec, schedule, seed and environments.
+        frozen: with all rows the replay memory held.
+
+    Returns:
+        The carry, and the environments whose episode could not be played again and starts anew.
+
+    Raises:
+        Mismatch: naming the first array that does not fit.
+    """
+    old = memory.local(carry.learner)
+    leaves = _fitted("learner", _leaves(old), frozen.learner)
+    learner = jax.tree.unflatten(jax.tree.structure(old), [jnp.asarray(x) for x in leaves])
+    wanted = {name: np.asarray(getattr(carry, name)) for name in _HOST}
+    wanted["sums"] = np.asarray(memory.local(carry.sums))
+    fitted = _fitted("host ", wanted, frozen.host)
+    fields: dict[str, Any] = dict(zip(wanted, fitted, strict=True))
+    devices = carry.schedule.devices
+    number = carry.schedule.num_envs
+    actions = [frozen.host[f"actions.{i}"] for i in range(number) if f"actions.{i}" in frozen.host]
+    episodes = frozen.facts["episodes"]
+    fields["obs"], lost = carry.envs.go_on(episodes, actions, fields["obs"])
+    fields["ep_return"][lost] = 0
+    fields["ep_length"][lost] = 0
+    surplus = {k: frozen.host[f"surplus.{k}"] for k in carry.surplus._fields}
+    _fitted("surplus ", _rows_of(carry.surplus._asdict()), _rows_of(surplus))
+    fields["sums"] = memory.placed(jnp.asarray(fields["sums"]), devices)
+    fields |= {name: frozen.facts[name] for name in _COUNTERS}
+    carry = dataclasses.replace(
+        carry,
+        learner=memory.placed(learner, devices),
+        buffer=_filled(carry, frozen),
+        surplus=type(carry.surplus)(**surplus),
+        ep_returns=tuple(frozen.facts["ep_returns"]),
+        ep_lengths=tuple(frozen.facts["ep_lengths"]),
+        **fields,
+    )
+    return carry, lost
+
+
+def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
+    """Return the ring with the rows where they were."""
+    if carry.buffer is None:
+        return None
+    if frozen.rows is None:
+        raise Mismatch("the replay memory is missing.")
+    data = memory.local(carry.buffer.data)
+    capacity = len(data.rew)
+    if min(frozen.stop, capacity) != frozen.stop - frozen.first:
+        raise Mismatch(
+            f"the replay memory must hold rows {max(0, frozen.stop - capacity)} .. {frozen.stop}, "
+            f"got {frozen.first} .. {frozen.stop}."
+        )
+    empty = _rows_of(data._asdict())
+    _fitted("replay ", empty, _rows_of(frozen.rows))
+    where = np.arange(frozen.first, frozen.stop) % capacity
+    filled = {}
+    for name, none in empty.items():
+        filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
+        filled[name][where] = frozen.rows[name]
+    ring = replay.Replay(
+        type(data)(**{name: jnp.asarray(x) for name, x in filled.items()}),
+        jnp.int32(frozen.stop % capacity),
+        jnp.int32(min(frozen.stop, capacity)),
+    )
+    return memory.placed(ring, carry.schedule.devices)
+
+
+def _leaves(tree: Any) -> dict[str, np.ndarray]:
+    pairs = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in pairs}
+
+
+def _rows_of(fields: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return fields without rows: what of their shapes must agree."""
+    return {name: np.empty((0, *np.shape(x)[1:]), x.dtype) for name, x in fields.items()}
+
+
+def _fitted(
+    what: str, wanted: dict[str, np.ndarray], given: dict[str, np.ndarray]
+) -> list[np.ndarray]:
+    """Return the given arrays in the wanted order, if each has the wanted shape and dtype."""
+    for name, x in wanted.items():
+        if name not in given:
+            raise Mismatch(f"{what}{name} is missing.")
+        came = given[name]
+        if (came.shape, came.dtype) != (x.shape, x.dtype):
+            raise Mismatch(
+                f"{what}{name} must be {x.dtype} of shape {x.shape}, got {came.dtype} of shape "
+                f"{came.shape}."
+            )
+    extra = sorted(set(given) - set(wanted))
+    if extra and what in ("learner", "replay "):
+        raise Mismatch(f"{what}{extra[0]} is not part of this run.")
+    return [np.array(given[name]) for name in wanted]

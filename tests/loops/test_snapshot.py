@@ -1,0 +1,178 @@
+"""A carry frozen, thawed and gone on with is the one that was never interrupted."""
+
+import functools
+import json
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+from purerl import algos
+from purerl.loops import gym as loop
+from purerl.loops import snapshot
+from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+
+OFF = OffPolicySchedule(
+    steps=330, steps_per_epoch=110, start_steps=40, update_after=50, update_every=10,
+    updates_per_burst=2, batch_size=16, replay_size=150, num_test_episodes=0,
+)  # fmt: skip
+ON = OnPolicySchedule(steps=360, steps_per_epoch=60, num_envs=2)
+ENVS = {"reinforce": "CartPole-v1", "vpg": "Pendulum-v1", "trpo": "CartPole-v1"}
+ENVS |= {"ppo": "Pendulum-v1", "dqn": "CartPole-v1"}
+
+
+def begin(name, schedule=None, hidden=(8,), **settings):
+    algo = algos.load(name)
+    env_fn = functools.partial(gymnasium.make, ENVS.get(name, "Pendulum-v1"))
+    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=hidden, **settings)
+    schedule = schedule or (ON if hasattr(algo, "prepare") else OFF)
+    return loop.start(algo, spec, env_fn, schedule, 3)
+
+
+def through_json(frozen):
+    """What a file does to it."""
+    return frozen._replace(facts=json.loads(json.dumps(frozen.facts)))
+
+
+def everything(carry):
+    """All that is left of a run, as comparable bits."""
+    return bits(snapshot.freeze(carry))
+
+
+def bits(frozen):
+    arrays = frozen.learner | frozen.host | (frozen.rows or {})
+    return {k: (v.dtype.str, v.shape, v.tobytes()) for k, v in arrays.items()} | frozen.facts
+
+
+def go_on(carry, until):
+    records = []
+    while carry.steps < until:
+        carry, record = loop.advance(carry)
+        records += [record] if record else []
+    return carry, records
+
+
+@pytest.mark.parametrize(
+    ("name", "cut"), [*((name, 4) for name in algos.NAMES), ("td3", 1), ("td3", 5), ("ppo", 1)]
+)
+def test_a_thawed_run_ends_bit_for_bit_like_one_that_was_not_interrupted(name, cut):
+    carry = begin(name)
+    total = carry.schedule.steps
+    stop = total * cut // 6
+    carry, before = go_on(carry, stop)
+    frozen = through_json(snapshot.freeze(carry))
+    carry, after = go_on(carry, total)
+    whole = everything(carry)
+    carry.envs.close()
+    at_cut = bits(frozen)
+    thawed, lost = snapshot.thaw(begin(name), frozen)
+    assert not lost
+    assert everything(thawed) == at_cut
+    thawed, resumed = go_on(thawed, total)
+    assert resumed == after
+    assert everything(thawed) == whole
+    assert before or cut == 1
+    thawed.envs.close()
+
+
+def test_options_with_running_statistics_come_back_too():
+    options = {"normalise_obs": True, "scale_rewards": True, "minibatch_size": 20}
+    carry, _ = go_on(begin("ppo", **options), 120)
+    frozen = snapshot.freeze(carry)
+    carry, after = go_on(carry, 360)
+    thawed, resumed = go_on(snapshot.thaw(begin("ppo", **options), frozen)[0], 360)
+    assert resumed == after
+    assert everything(thawed) == everything(carry)
+
+
+def test_rows_since_the_last_time_are_enough_with_those_saved_before():
+    carry, _ = go_on(begin("td3"), 100)
+    first = snapshot.freeze(carry)
+    carry, _ = go_on(carry, 130)
+    second = snapshot.freeze(carry, since=first.stop)
+    whole = snapshot.freeze(carry)
+    assert (second.first, second.stop) == (100, 130)
+    for name, rows in whole.rows.items():
+        joined = np.concatenate([first.rows[name], second.rows[name]])
+        np.testing.assert_array_equal(rows, joined)
+    carry, _ = go_on(carry, 200)  # the ring of 150 is full: only what is in it
+    last = snapshot.freeze(carry, since=20)
+    assert (last.first, last.stop) == (50, 200)
+
+
+class Drifting(gymnasium.Wrapper):
+    """An environment that remembers how often it was reset: no episode can be played again."""
+
+    resets = 0
+
+    def reset(self, **options):
+        Drifting.resets += 1
+        return super().reset(**options)
+
+    def step(self, action):
+        obs, *rest = super().step(action)
+        return obs + np.float32(1e-3 * Drifting.resets), *rest
+
+
+def test_an_environment_that_cannot_be_played_again_starts_a_new_episode():
+    algo = algos.load("td3")
+    env_fn = lambda: Drifting(gymnasium.make("Pendulum-v1"))  # noqa: E731
+    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(8,))
+    carry, _ = go_on(loop.start(algo, spec, env_fn, OFF, 0), 60)
+    frozen = snapshot.freeze(carry)
+    assert frozen.host["ep_length"].tolist() == [60]
+    thawed, lost = snapshot.thaw(loop.start(algo, spec, env_fn, OFF, 0), frozen)
+    assert lost == [0]
+    assert thawed.ep_length.tolist() == [0]
+    assert thawed.envs.episode == [frozen.facts["episodes"][0] + 1]
+    go_on(thawed, 330)
+
+
+def test_a_vector_environment_that_resets_itself_starts_new_episodes():
+    algo = algos.load("sac")
+    env_fn = lambda: gymnasium.make_vec("Pendulum-v1", 2)  # noqa: E731
+    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(8,))
+    schedule = OffPolicySchedule(
+        steps=400, steps_per_epoch=100, start_steps=40, update_after=50, update_every=10,
+        batch_size=16, replay_size=400, num_envs=2, num_test_episodes=0,
+    )  # fmt: skip
+    carry, _ = go_on(loop.start(algo, spec, env_fn, schedule, 0), 100)
+    thawed, lost = snapshot.thaw(
+        loop.start(algo, spec, env_fn, schedule, 0), snapshot.freeze(carry)
+    )
+    assert lost == [0, 1]
+    jax.tree.map(np.testing.assert_array_equal, thawed.learner, carry.learner)
+    thawed, _ = go_on(thawed, 400)
+    assert thawed.steps == 400
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"hidden": (9,)},
+            r"learner\.params\.actor.*must be float32 of shape \(9,\), got .* \(8,\)",
+        ),
+        (
+            {"hidden": (8, 8)},
+            r"learner\.params\.actor.*Dense_1.*must be .* of shape \(8,\), got .* \(1,\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(change, message):
+    carry, _ = go_on(begin("td3"), 60)
+    frozen = snapshot.freeze(carry)
+    with pytest.raises(snapshot.Mismatch, match=message):
+        snapshot.thaw(begin("td3", **change), frozen)
+
+
+def test_other_algorithms_and_memories_do_not_fit():
+    carry, _ = go_on(begin("td3"), 60)
+    frozen = snapshot.freeze(carry)
+    with pytest.raises(snapshot.Mismatch, match="learner.* is (missing|not part of this run)"):
+        snapshot.thaw(begin("ddpg"), frozen)
+    with pytest.raises(snapshot.Mismatch, match="the replay memory is missing"):
+        snapshot.thaw(begin("td3"), frozen._replace(rows=None))
+    with pytest.raises(snapshot.Mismatch, match=r"must hold rows 0 \.\. 60, got 10 \.\. 60"):
+        snapshot.thaw(begin("td3"), frozen._replace(first=10))
