@@ -107,7 +107,7 @@ def _over_ranks(op: str, leaves: list[Any]) -> list[Any]:
         )
 
     wide = [x.astype(_carried(op, x.dtype)) for x in leaves]
-    wide = _flat(lambda flat: one(flat) if flat.size else flat, wide)
+    wide = _flat(one, wide)
     return [_narrowed(op, x, leaf.dtype) for x, leaf in zip(wide, leaves, strict=True)]
 
 

@@ -34,8 +34,8 @@ class Done(NamedTuple):
 
 
 def clean(**changes: str) -> dict[str, str]:
-    """Return the environment without what a launcher above this process put there."""
-    launchers = ("PMI", "OMPI_", "PRTE_", "HYD", "MPI_", "PURERL_MPI", "SLURM")
+    """Return the environment without what a launcher or this process's setup put there."""
+    launchers = ("PMI", "OMPI_", "PRTE_", "HYD", "MPI_", "PURERL_MPI", "SLURM", "NPROC")
     env = {k: v for k, v in os.environ.items() if not k.startswith(launchers)}
     return env | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | changes
 

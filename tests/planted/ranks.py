@@ -35,7 +35,6 @@ MUTANTS = [
     Mutant(COLLECTIVE, 'or op in ("pmin", "pmax")', "", T_RANKS),
     Mutant(COLLECTIVE, "return np.float32 if dtype.itemsize < 4 else dtype", "return dtype", T_RANKS),
     Mutant(COLLECTIVE, "np.int32 if dtype == np.bool_ else dtype", "dtype", T_RANKS),
-    Mutant(COLLECTIVE, "if flat.size else flat", "", T_RANKS),
     Mutant(COLLECTIVE, "    if devices == 1:\n        return False\n", "    return False\n", T_RANKS),
     Mutant(COLLECTIVE, "if len(set(everyone)) > 1:", "if False:", T_FAIL),
     Mutant(WORLD, 'os.environ["PURERL_MPI"] = "0"', "pass", T_RANKS),
