@@ -63,7 +63,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
 
     Args:
         carry: from `start`, of the same algorithm, spec, schedule, seed and environments.
-        frozen: with all rows the replay memory held.
+        frozen: with all rows the replay memory held; older ones are left out.
 
     Returns:
         The carry, and the environments whose episode could not be played again and starts anew.
@@ -109,18 +109,19 @@ def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
         raise Mismatch("the replay memory is missing.")
     data = memory.local(carry.buffer.data)
     capacity = len(data.rew)
-    if min(frozen.stop, capacity) != frozen.stop - frozen.first:
+    first = max(0, frozen.stop - capacity)
+    if frozen.first > first or len(frozen.rows["rew"]) != frozen.stop - frozen.first:
         raise Mismatch(
-            f"the replay memory must hold rows {max(0, frozen.stop - capacity)} .. {frozen.stop}, "
-            f"got {frozen.first} .. {frozen.stop}."
+            f"the replay memory must hold rows {first} .. {frozen.stop}, got "
+            f"{len(frozen.rows['rew'])} rows from {frozen.first} on."
         )
     empty = _rows_of(data._asdict())
     _fitted("replay ", empty, _rows_of(frozen.rows))
-    where = np.arange(frozen.first, frozen.stop) % capacity
+    where = np.arange(first, frozen.stop) % capacity
     filled = {}
     for name, none in empty.items():
         filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
-        filled[name][where] = frozen.rows[name]
+        filled[name][where] = frozen.rows[name][first - frozen.first :]
     ring = replay.Replay(
         type(data)(**{name: jnp.asarray(x) for name, x in filled.items()}),
         jnp.int32(frozen.stop % capacity),

@@ -101,6 +101,11 @@ def test_fork_starts_the_same_program_again():
     assert "2 ranks on" not in done.err or "it works" in done.err
 
 
+def test_fork_ends_with_the_code_on_which_all_ranks_end():
+    code = "from purerl import mpi; mpi.fork(2); mpi.init(); raise SystemExit(3)"
+    assert python("-c", code).code == 3
+
+
 def test_fork_shares_cores_and_respects_a_choice_of_ones_own():
     code = "from purerl import mpi; mpi.fork(2); import os; mpi.init(); "
     code += "import sys; sys.stdout.write(os.environ['NPROC'] + '\\n')"
