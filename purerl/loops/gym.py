@@ -25,7 +25,17 @@ from purerl.loops import offpolicy, onpolicy, vector
 from purerl.loops.carry import Carry, NonFiniteError, Record
 from purerl.types import OffPolicySchedule, OnPolicySchedule
 
-__all__ = ["Carry", "NonFiniteError", "Record", "advance", "evaluate", "finish", "run", "start"]
+__all__ = [
+    "Carry",
+    "NonFiniteError",
+    "Record",
+    "advance",
+    "evaluate",
+    "evaluated",
+    "finish",
+    "run",
+    "start",
+]
 
 Schedule = OffPolicySchedule | OnPolicySchedule
 
@@ -143,15 +153,15 @@ def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, C
             if record is None:
                 continue
             if schedule.num_test_episodes:
-                record |= _evaluated(carry, env_fn)
+                record |= evaluated(carry, env_fn)
             yield record
         return carry
     finally:
         carry.envs.close()
 
 
-def _evaluated(carry: Carry, env_fn: Callable[[], Any]) -> Record:
-    """Evaluate with the test episodes divided over ranks."""
+def evaluated(carry: Carry, env_fn: Callable[[], Any]) -> Record:
+    """Evaluate as the schedule of a carry says, with the test episodes divided over ranks."""
     schedule = carry.schedule
     own: Record = {"test_returns": [], "test_lengths": []}
     episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))

@@ -82,3 +82,13 @@ def test_options_that_need_the_whole_rollout_are_refused_at_the_start():
     spec = algo.Spec(EnvSpec.of(env_fn()), recompute_advantages=True)
     with pytest.raises(ValueError, match=r"recompute_advantages .* need .* batch\.rollout"):
         loop.start(algo, spec, env_fn, ON(devices=2), 0)
+
+
+def test_programs_of_one_device_are_given_its_copy():
+    tree = memory.placed({"x": np.arange(3.0)}, 2)
+    assert len(tree["x"].devices()) == 2
+    own = memory.local(tree)["x"]
+    assert len(own.devices()) == 1
+    assert own.tolist() == [0.0, 1.0, 2.0]
+    plain = {"x": np.arange(3.0)}
+    assert memory.local(plain) is plain
