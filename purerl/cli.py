@@ -85,6 +85,11 @@ def seed(word: str) -> int:
     return value
 
 
+def integer(word: str) -> int:
+    """Read an integer, of which `1e6` is one: the `type` of an option."""
+    return _int(word)
+
+
 def env_spec(parser: argparse.ArgumentParser, env_id: str) -> EnvSpec:
     """Read the spaces of a Gymnasium id; an id or a space that will not do is a usage error."""
     import gymnasium
