@@ -60,7 +60,21 @@ def test_the_snippets_about_ranks_go_on_from_the_first(tmp_path):
     assert run.returncode == 0, run.stderr
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("python")])
+def test_the_commands_about_runs_work_one_after_the_other(tmp_path):
+    commands = [c for c in COMMANDS if c.startswith("python -m purerl")]
+    assert len(commands) == 4
+    for command in commands:
+        words = [sys.executable, *shlex.split(command)[1:]]
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        run = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=env)
+        assert run.returncode == 0, run.stderr
+        assert run.stdout.strip()
+
+
+SCRIPTS = [c for c in COMMANDS if c.startswith("python") and "-m purerl" not in c]
+
+
+@pytest.mark.parametrize("command", SCRIPTS)
 def test_commands_run(command):
     words = shlex.split(command)[1:]
     run = subprocess.run(
