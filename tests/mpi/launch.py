@@ -1,10 +1,12 @@
 """Start Python under mpiexec, as a user would, and never leave a process behind."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,17 +22,34 @@ class Done(NamedTuple):
     out: str
     err: str
     ended: float  # by time.time()
-    group: int
+    mark: str
 
     def nobody_left(self) -> bool:
-        """Say whether no process of the job's group lives."""
+        """Say whether no process of the job lives, three seconds from now at the latest."""
         for _ in range(30):
-            try:
-                os.killpg(self.group, 0)
-            except ProcessLookupError:
+            if not living(self.mark):
                 return True
             time.sleep(0.1)
         return False
+
+
+def living(mark: str) -> list[int]:
+    """Return the processes whose environment has a mark: ranks have sessions of their own."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:  # it has ended, or is somebody else's
+            continue
+    return found
+
+
+def end(mark: str) -> None:
+    """Kill all processes of a job."""
+    for number in living(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
 
 
 def clean(**changes: str) -> dict[str, str]:
@@ -41,23 +60,24 @@ def clean(**changes: str) -> dict[str, str]:
 
 
 def run(*words: str, **env: str) -> Done:
-    """Run a command in a process group of its own, killed as a whole at the time limit."""
+    """Run a command; all of its processes are killed at the time limit."""
+    mark = f"PURERL_TEST_JOB={uuid.uuid4().hex}"
+    name, _, value = mark.partition("=")
     process = subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=clean(**env),
+        env=clean(**env) | {name: value},
         cwd=ROOT,
-        start_new_session=True,
     )
     try:
         out, err = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(mark)
         out, err = process.communicate()
         raise AssertionError(f"{words} did not end in {LIMIT} s:\n{out}\n{err}") from None
-    return Done(process.returncode, out, err, time.time(), process.pid)
+    return Done(process.returncode, out, err, time.time(), mark)
 
 
 def python(*words: str, **env: str) -> Done:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.mpi.launch import ROOT, Done, clean, python, ranks
+from tests.mpi.launch import ROOT, Done, clean, end, living, python, ranks
 
 MODULE = ("-m", "tests.mpi.faults")
 
@@ -75,26 +75,27 @@ def test_a_forked_job_fails_likewise_and_names_the_rank(kind, code, words):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_forked_job_ends_with_its_parent(number):
+    mark = f"PURERL_TEST_JOB=signal{number}-{os.getpid()}"
     process = subprocess.Popen(
         [sys.executable, *MODULE, "stuck", "--fork"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=clean(),
+        env=clean() | dict([mark.split("=")]),
         cwd=ROOT,
-        start_new_session=True,
     )
-    assert process.stdout
-    process.stdout.readline()  # until the fault
-    process.send_signal(number)
-    code = process.wait(timeout=5)
-    assert code == (-9 if number == signal.SIGKILL else 128 + number)
-    process.stdout.close()
-    for _ in range(50):
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGKILL)
-    pytest.fail("ranks outlived the process that started them")
+    try:
+        assert process.stdout
+        process.stdout.readline()  # until the fault
+        assert len(living(mark)) >= 4  # this one, mpiexec, two ranks
+        process.send_signal(number)
+        code = process.wait(timeout=5)
+        assert code == (-9 if number == signal.SIGKILL else 128 + number)
+        process.stdout.close()
+        for _ in range(50):
+            if not living(mark):
+                return
+            time.sleep(0.1)
+        pytest.fail("ranks outlived the process that started them")
+    finally:
+        end(mark)
