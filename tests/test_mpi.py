@@ -125,7 +125,10 @@ def test_each_device_has_its_rows_and_its_key():
     batch = collections.namedtuple("Rows", rows)(**rows)
     mesh = jax.sharding.Mesh(np.array(jax.devices()), (mpi.AXIS,))
     whole, split = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec(mpi.AXIS)
-    body = lambda b: jax.tree.map(jnp.atleast_1d, mpi.own_rows(b))  # noqa: E731
+
+    def body(batch):
+        return jax.tree.map(jnp.atleast_1d, mpi.own_rows(batch))
+
     out = jax.shard_map(body, mesh=mesh, in_specs=whole, out_specs=split)(batch)
     assert out.x.tolist() == [0, 1, 2, 3, 4, 5]
     keys = [jax.random.fold_in(batch.key, device) for device in range(2)]

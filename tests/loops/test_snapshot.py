@@ -117,7 +117,10 @@ class Drifting(gymnasium.Wrapper):
 
 def test_an_environment_that_cannot_be_played_again_starts_a_new_episode():
     algo = algos.load("td3")
-    env_fn = lambda: Drifting(gymnasium.make("Pendulum-v1"))  # noqa: E731
+
+    def env_fn():
+        return Drifting(gymnasium.make("Pendulum-v1"))
+
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(8,))
     carry, _ = go_on(loop.start(algo, spec, env_fn, OFF, 0), 60)
     frozen = snapshot.freeze(carry)
@@ -131,7 +134,7 @@ def test_an_environment_that_cannot_be_played_again_starts_a_new_episode():
 
 def test_a_vector_environment_that_resets_itself_starts_new_episodes():
     algo = algos.load("sac")
-    env_fn = lambda: gymnasium.make_vec("Pendulum-v1", 2)  # noqa: E731
+    env_fn = functools.partial(gymnasium.make_vec, "Pendulum-v1", 2)
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(8,))
     schedule = OffPolicySchedule(
         steps=400, steps_per_epoch=100, start_steps=40, update_after=50, update_every=10,

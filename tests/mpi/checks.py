@@ -117,9 +117,11 @@ def check_statistics_with_uneven_and_empty_ranks() -> None:
 
 
 def check_two_averages_in_one_program_are_never_swapped() -> None:
+    def work(x: jax.Array, number: int) -> jax.Array:
+        return jax.lax.fori_loop(0, number, lambda _, y: jnp.tanh(y @ y), x)
+
     @functools.partial(jax.jit, static_argnums=2)
     def both(a: jax.Array, b: jax.Array, slow: int) -> Any:
-        work = lambda x, n: jax.lax.fori_loop(0, n, lambda _, y: jnp.tanh(y @ y), x)  # noqa: E731
         return mpi.pmean(work(a, slow) * 0 + a), mpi.pmean(work(b, 200 - slow) * 0 + b)
 
     for trial in range(20):

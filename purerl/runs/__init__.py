@@ -1,0 +1,1 @@
+"""Runs: folders, logs, checkpoints; the only place that touches disk."""

@@ -1,0 +1,312 @@
+"""Checkpoints of a run: the whole carry, hashed, committed by one rename.
+
+    checkpoints/000000010000/manifest.json      sealed: step, facts, hashes of all files it needs
+    checkpoints/000000010000/rank0.npz          learner, observations, episodes in progress
+    replay/0-000000000000-000000010000.npz      rows 0 .. 10000 of rank 0's replay memory
+    checkpoints/best.json                       the step of the best evaluation so far
+
+Segments of the replay memory are written once and named by every checkpoint that needs them, so a
+checkpoint writes the rows that are new. What no kept checkpoint names is deleted.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from purerl import mpi
+from purerl.loops import snapshot
+from purerl.loops.carry import Carry
+from purerl.loops.snapshot import Frozen
+from purerl.runs import storage
+from purerl.runs.storage import Damaged, File
+
+FORMAT = 1
+_FILE = re.compile(r"rank\d{1,6}\.npz")
+_SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
+_STEP = re.compile(r"\d{12}")
+
+
+class Segment(NamedTuple):
+    """Rows `first` .. `stop` of a rank's replay memory in a file."""
+
+    name: str
+    first: int
+    stop: int
+    bytes: int
+    sha256: str
+
+
+class Loaded(NamedTuple):
+    """A checkpoint that was read and verified."""
+
+    step: int
+    manifest: dict[str, Any]
+    frozen: Frozen
+    segments: tuple[Segment, ...]
+    skipped: tuple[str, ...]  # why newer ones were not taken
+
+
+class Refused(ValueError):
+    """No checkpoint can be used."""
+
+
+def save(
+    run: Path,
+    carry: Carry,
+    about: dict[str, Any],
+    segments: tuple[Segment, ...],
+    keep: int = 3,
+    notes: dict[str, Any] | None = None,
+) -> tuple[Segment, ...]:
+    """Write a checkpoint; all ranks call it together.
+
+    Args:
+        run: folder of the run.
+        carry: what to save.
+        about: what the manifest says besides: it must agree when the checkpoint is loaded.
+        segments: of this rank's replay memory, as the last call or `load` returned them.
+        keep: delete all but this many of the newest, and the best.
+        notes: what else to remember, as JSON knows it.
+
+    Returns:
+        The segments that the checkpoint names.
+    """
+    frozen = snapshot.freeze(carry, since=segments[-1].stop if segments else 0)
+    made = run / "checkpoints" / f".tmp-{carry.steps:012d}"
+    _together(lambda: _prepared(run, made) if mpi.is_root() else None)
+
+    def write() -> tuple[tuple[Segment, ...], File]:
+        arrays = {f"host {name}": x for name, x in frozen.host.items()}
+        if mpi.is_root():  # equal on all ranks
+            arrays |= {f"learner {name}": x for name, x in frozen.learner.items()}
+        segments_now = _add_segment(run, carry, frozen, segments)
+        return segments_now, storage.write(made / f"rank{carry.rank}.npz", storage.packed(arrays))
+
+    parts = _together(write)
+    facts = mpi.allgather((frozen.facts, frozen.stop))
+    content = {
+        "format": FORMAT,
+        "step": carry.steps,
+        "about": about,
+        "notes": notes or {},
+        "files": {f"rank{i}.npz": list(file) for i, (_, file) in enumerate(parts)},
+        "segments": [[list(s) for s in part] for part, _ in parts],
+        "facts": [one for one, _ in facts],
+        "rows": [stop for _, stop in facts],
+    }
+
+    def commit() -> None:
+        storage.write(made / "manifest.json", storage.sealed(content))
+        storage.sync_folder(made)
+        path = made.with_name(f"{carry.steps:012d}")
+        storage.remove(path)
+        storage.commit(made, path)
+        prune(run, keep)
+
+    _together(lambda: commit() if mpi.is_root() else None)
+    return parts[carry.rank][0]
+
+
+def _together(step: Callable[[], Any]) -> list[Any]:
+    """Do a step on all ranks; where the disk fails on one, raise its error on all."""
+    done, failed = None, None
+    try:
+        done = step()
+    except storage.StorageError as error:
+        failed = error
+    everyone = mpi.allgather((done, failed))
+    for _, one in everyone:
+        if one is not None:
+            raise one
+    return [one for one, _ in everyone]
+
+
+def _prepared(run: Path, made: Path) -> None:
+    """Make the folders, without what a killed process may have left."""
+    for path in made.parent.glob(".tmp-*"):
+        storage.remove(path)
+    storage.folder(made)
+    storage.folder(run / "replay")
+
+
+def _add_segment(
+    run: Path, carry: Carry, frozen: Frozen, segments: tuple[Segment, ...]
+) -> tuple[Segment, ...]:
+    """Write the rows that are new; return the segments that hold all that are in the memory."""
+    if carry.buffer is None or frozen.rows is None:
+        return ()
+    first, stop = frozen.first, frozen.stop
+    if first < stop:
+        name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
+        file = storage.replace(run / "replay" / name, storage.packed(frozen.rows))
+        segments = (*segments, Segment(name, first, stop, *file))
+    oldest = stop - len(carry.buffer.data.rew)
+    return tuple(s for s in segments if s.stop > oldest)
+
+
+def steps(run: Path) -> list[int]:
+    """Return the steps of the checkpoints that are there, oldest first, unverified."""
+    folder = run / "checkpoints"
+    names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(name) for name in names if _STEP.fullmatch(name))
+
+
+def best(run: Path) -> tuple[int, float] | None:
+    """Return step and score of the best evaluation that has a checkpoint, or None."""
+    path = run / "checkpoints" / "best.json"
+    if not path.exists():
+        return None
+    try:
+        content = storage.unsealed(path)
+        return int(content["step"]), float(content["score"])
+    except (Damaged, KeyError, TypeError, ValueError):
+        return None
+
+
+def mark_best(run: Path, step: int, score: float) -> None:
+    """Remember a checkpoint as the best, so that it is kept."""
+    content = storage.sealed({"step": step, "score": score})
+    storage.replace(run / "checkpoints" / "best.json", content)
+
+
+def manifest(run: Path, step: int) -> dict[str, Any]:
+    """Read the manifest of a checkpoint and check its form, or raise `Damaged`."""
+    path = run / "checkpoints" / f"{step:012d}" / "manifest.json"
+    content = storage.unsealed(path)
+    if content.get("format") != FORMAT:
+        raise Damaged(
+            f"{path} has format {content.get('format')!r}; this purerl reads format {FORMAT}."
+        )
+    try:
+        ranks = len(content["facts"])
+        files = {name: File(*file) for name, file in content["files"].items()}
+        segments = [[Segment(*s) for s in part] for part in content["segments"]]
+        good = content["step"] == step and len(segments) == len(content["rows"]) == ranks
+        good &= set(files) == {f"rank{i}.npz" for i in range(ranks)}
+        good &= all(_FILE.fullmatch(name) for name in files)
+        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
+    if not good:
+        raise Damaged(f"{path} contradicts itself.")
+    return content
+
+
+def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -> Loaded:
+    """Read the newest checkpoint that is complete and unchanged, or the one of a step.
+
+    Args:
+        run: folder of the run.
+        about: what its manifest must say; what differs is named.
+        rank: whose part to read.
+        step: of the checkpoint wanted; None for the newest.
+
+    Raises:
+        Refused: if there is none, or it is of another run.
+    """
+    there = steps(run)
+    if step is not None and step not in there:
+        raise Refused(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
+    skipped: list[str] = []
+    for one in [step] if step is not None else reversed(there):
+        try:
+            content = manifest(run, one)
+            _check_about(run, about, content["about"])
+            frozen, segments = _read(run, one, content, rank)
+        except Damaged as error:
+            skipped.append(str(error))
+            continue
+        return Loaded(one, content, frozen, segments, tuple(skipped))
+    raise Refused(
+        f"{run} has no checkpoint that can be used" + "".join(f"\n  {why}" for why in skipped)
+    )
+
+
+def _check_about(run: Path, wanted: dict[str, Any], found: Any) -> None:
+    if not isinstance(found, dict):
+        raise Damaged(f"{run}: a manifest does not say what it is of.")
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise Refused(
+                f"the checkpoints of {run} are of another run: {name} was {found.get(name)!r}, "
+                f"now it is {value!r}."
+            )
+
+
+def _read(
+    run: Path, step: int, content: dict[str, Any], rank: int
+) -> tuple[Frozen, tuple[Segment, ...]]:
+    """Read and verify the parts of one rank."""
+    if rank >= len(content["facts"]):
+        raise Refused(f"{run} was saved by {len(content['facts'])} ranks, this is rank {rank}.")
+    folder = run / "checkpoints" / f"{step:012d}"
+    arrays: dict[str, np.ndarray] = {}
+    for name in dict.fromkeys(("rank0.npz", f"rank{rank}.npz")):
+        path = folder / name
+        arrays |= {
+            key: x
+            for key, x in storage.unpacked(
+                storage.read(path, File(*content["files"][name])), path
+            ).items()
+            if name == f"rank{rank}.npz" or key.startswith("learner ")
+        }
+    parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
+    for key, x in arrays.items():
+        kind, _, name = key.partition(" ")
+        if kind not in parts:
+            raise Damaged(f"{folder} holds {key!r}, which purerl does not write.")
+        parts[kind][name] = x
+    segments = tuple(Segment(*s) for s in content["segments"][rank])
+    frozen = Frozen(parts["learner"], parts["host"], content["facts"][rank], None)
+    if not segments:
+        return frozen, ()
+    stop = content["rows"][rank]
+    blocks = list(_segments(run, segments))
+    rows = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    return frozen._replace(rows=rows, first=segments[0].first, stop=stop), segments
+
+
+def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np.ndarray]]:
+    """Read segments, which must follow each other."""
+    last = segments[0].first
+    for segment in segments:
+        path = run / "replay" / segment.name
+        content = storage.read(path, File(segment.bytes, segment.sha256))
+        block = storage.unpacked(content, path)
+        number = segment.stop - segment.first
+        if segment.first != last or any(len(x) != number for x in block.values()):
+            raise Damaged(f"{path} does not hold the rows {segment.first} .. {segment.stop}.")
+        last = segment.stop
+        yield block
+
+
+def prune(run: Path, keep: int) -> None:
+    """Delete old checkpoints but the newest and the best, and segments that none left names."""
+    there = steps(run)
+    kept = set(there[-keep:])
+    marked = best(run)
+    if marked:
+        kept.add(marked[0])
+    used: set[str] = set()
+    for step in there:
+        if step in kept:
+            try:
+                content = manifest(run, step)
+            except Damaged:
+                return  # what it named is unknown: delete nothing
+            used |= {Segment(*s).name for part in content["segments"] for s in part}
+    for step in set(there) - kept:
+        shutil.rmtree(run / "checkpoints" / f"{step:012d}", ignore_errors=True)
+    for path in (run / "replay").glob("*.npz") if (run / "replay").is_dir() else ():
+        if _SEGMENT.fullmatch(path.name) and path.name not in used:
+            path.unlink(missing_ok=True)
+
+
+def described(path: Path) -> str:
+    """Return the content of a manifest as a person reads it."""
+    return json.dumps(storage.unsealed(path), indent=2)

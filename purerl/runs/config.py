@@ -1,0 +1,189 @@
+"""What determines a run, and its form in JSON: printed, saved and loaded back the same."""
+
+import dataclasses
+import difflib
+import functools
+import re
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from purerl import algos, checks
+from purerl.runs import storage
+from purerl.runs.places import ConfigError
+from purerl.runs.places import read_json as read
+from purerl.types import EnvSpec
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Options",
+    "default_name",
+    "from_json",
+    "make",
+    "read",
+    "spec_of",
+    "to_json",
+]
+
+KEYS = ("algo", "env", "seed", "name", "spec", "schedule", "options")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a run is kept."""
+
+    save_freq: int | None = 10_000  # environment steps between checkpoints; none: at the end only
+    keep: int = 3  # newest checkpoints that stay, besides the best
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        if self.save_freq is not None:
+            checks.integer("save_freq", self.save_freq, 1)
+        checks.integer("keep", self.keep, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A run, but for the folder it is in."""
+
+    algo: str
+    env: str  # Gymnasium id, or a word for an environment that is given as a function
+    seed: int
+    name: str
+    spec: Any
+    schedule: Any
+    options: Options = Options()
+
+    def __post_init__(self) -> None:
+        """Check what the parts do not check themselves."""
+        algos.load(self.algo)
+        checks.seed(self.seed)
+        storage.check_name(self.name)
+
+
+def make(env: str) -> Callable[[], Any]:
+    """Return the function that makes an environment of a Gymnasium id."""
+    return functools.partial(gymnasium.make, env)
+
+
+def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
+    """Read the spaces of an environment, or say why it will not do."""
+    try:
+        made = env_fn()
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ConfigError(f"environment {env}: {error}") from error
+    try:
+        return EnvSpec.of(made)
+    finally:
+        made.close()
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """Return a configuration as plain data; networks of one's own become their `repr`."""
+    return {
+        "algo": config.algo,
+        "env": config.env,
+        "seed": config.seed,
+        "name": config.name,
+        "spec": _plain(config.spec, ("env",)),
+        "schedule": _plain(config.schedule),
+        "options": _plain(config.options),
+        "spaces": repr(config.spec.env),
+    }
+
+
+def from_json(
+    content: dict[str, Any], env_fn: Callable[[], Any] | None = None, spec: Any = None
+) -> Config:
+    """Make a configuration from plain data; what is missing has its default.
+
+    Args:
+        content: as `to_json` gives it; `algo` and `env` are required.
+        env_fn: makes the environment, where the id in the data does not.
+        spec: to use instead of the data's, for networks of one's own.
+
+    Raises:
+        ConfigError: naming the entry that is unknown or does not fit, and the nearest that is known.
+    """
+    content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
+    _check_keys("the configuration", content, KEYS)
+    for name in ("algo", "env"):
+        if not isinstance(content.get(name), str):
+            raise ConfigError(f"{name} must be a word, got {content.get(name)!r}.")
+    try:
+        algo = algos.load(content["algo"])
+        if spec is None:
+            if env_fn is None and ":" in content["env"]:
+                raise ConfigError(
+                    f"env {content['env']!r} imports a module, which no file may ask for: give "
+                    f"the environment yourself, with --env or env_fn."
+                )
+            env = spec_of(content["env"], env_fn or make(content["env"]))
+            fields = _fields("spec", algo.Spec, content.get("spec", {}))
+            spec = algo.Spec(env, **fields)
+        schedule = type(algo.SCHEDULE)
+        given = _fields("schedule", schedule, content.get("schedule", {}))
+        return Config(
+            content["algo"],
+            content["env"],
+            content.get("seed", 0),
+            content.get("name", default_name(content["algo"], content["env"])),
+            spec,
+            dataclasses.replace(algo.SCHEDULE, **given),
+            Options(**_fields("options", Options, content.get("options", {}))),
+        )
+    except ConfigError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def default_name(algo: str, env: str) -> str:
+    """Return the name of a run that was given none: `pendulum-v1-sac`."""
+    word = re.sub(r"[^A-Za-z0-9.]+", "-", env.rpartition(":")[2]).strip("-.").lower()
+    return f"{word or 'env'}-{algo}"
+
+
+def _plain(value: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    plain = {}
+    for field in dataclasses.fields(value):
+        if field.name not in leave_out:
+            plain[field.name] = _entry(getattr(value, field.name))
+    return plain
+
+
+def _entry(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_entry(x) for x in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return {"repr": re.sub(r" at 0x[0-9a-f]+", "", repr(value))}
+
+
+def _fields(what: str, cls: type, given: Any) -> dict[str, Any]:
+    """Return fields with lists as the tuples they stand for; the dataclass checks the rest."""
+    if not isinstance(given, dict):
+        raise ConfigError(f"{what} must be an object, got {given!r}.")
+    names = [field.name for field in dataclasses.fields(cls) if field.name != "env"]
+    _check_keys(what, given, names)
+    hints, fields = typing.get_type_hints(cls), {}
+    for name, value in given.items():
+        if isinstance(value, dict):
+            raise ConfigError(
+                f"{what}.{name} is a network of one's own, {value.get('repr')!r}, which no file "
+                f"can bring back: give the Spec in Python."
+            )
+        is_tuple = typing.get_origin(hints[name]) is tuple
+        fields[name] = tuple(value) if is_tuple and isinstance(value, list) else value
+    return fields
+
+
+def _check_keys(what: str, given: dict[str, Any], known: Any) -> None:
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" Known are {', '.join(known)}."
+            raise ConfigError(f"{what} has no entry {name!r}.{hint}")

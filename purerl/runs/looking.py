@@ -1,0 +1,87 @@
+"""`purerl list` and `purerl inspect`: what is there, without importing JAX."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from purerl import algos
+from purerl.runs import places, storage
+
+
+def listing(words: list[str]) -> int:
+    """Print algorithms, or runs and how they stand."""
+    parser = argparse.ArgumentParser(prog="purerl list", description="What there is.")
+    parser.add_argument("what", nargs="?", choices=("algos", "runs"), help="default: both")
+    parser.add_argument("--data-dir", help="where runs are (default: the user's, else ./runs)")
+    args = parser.parse_args(words)
+    if args.what != "runs":
+        sys.stdout.write("algorithms: " + ", ".join(algos.NAMES) + "\n")
+    if args.what == "algos":
+        return 0
+    try:
+        data_dir = Path(args.data_dir or places.user_defaults()["data_dir"]).expanduser()
+    except (places.ConfigError, storage.Damaged) as error:
+        parser.error(str(error))
+    found = [*places.standings(data_dir)] if data_dir.is_dir() else []
+    if not found:
+        sys.stdout.write(f"no runs in {data_dir}\n")
+        return 0
+    rows: list[tuple[str, ...]] = [
+        ("run", "algo", "env", "seed", "status", "step", "of", "return")
+    ]
+    for one in found:
+        score = "-" if one.score is None else f"{one.score:.1f}"
+        name = str(one.path.relative_to(data_dir))
+        row = (name, one.algo, one.env, one.seed, one.status, f"{one.step:,}", f"{one.steps:,}")
+        rows.append((*map(str, row), score))
+    sys.stdout.write(_aligned(rows))
+    return 0
+
+
+def inspect(words: list[str]) -> int:
+    """Print what a run and its newest checkpoint hold."""
+    parser = argparse.ArgumentParser(prog="purerl inspect", description="What a run holds.")
+    parser.add_argument("run", type=Path, help="its folder, or that of one of its checkpoints")
+    args = parser.parse_args(words)
+    path: Path = args.run
+    try:
+        if (path / "rank0.npz").exists():
+            sys.stdout.write(_checkpoint(path))
+            return 0
+        config = places.read_json(path / "config.json")
+        sys.stdout.write(json.dumps(config, indent=2) + "\n")
+        state = places.status(path)
+        for name in ("status", "step", "score", "reason", "started", "threads"):
+            if name in state:
+                sys.stdout.write(f"{name}: {state[name]}\n")
+        folder = path / "checkpoints"
+        names = sorted(p.name for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
+        sys.stdout.write(f"checkpoints: {', '.join(str(int(n)) for n in names) or 'none'}\n")
+        if names:
+            sys.stdout.write(_checkpoint(folder / names[-1]))
+    except (places.ConfigError, storage.StorageError) as error:
+        sys.stderr.write(f"purerl inspect: {error}\n")
+        return 6
+    return 0
+
+
+def _checkpoint(path: Path) -> str:
+    """Return the arrays of a checkpoint, after checking what its manifest says of them."""
+    content = storage.unsealed(path / "manifest.json")
+    rows = [("array", "dtype", "shape")]
+    for name, file in sorted(content["files"].items()):
+        arrays = storage.unpacked(storage.read(path / name, storage.File(*file)), path / name)
+        rows += [(f"{name} {k}", x.dtype.name, str(x.shape)) for k, x in arrays.items()]
+    stored = sum(s[2] - s[1] for part in content["segments"] for s in part)
+    text = f"checkpoint of step {content['step']:,}, format {content['format']}, {stored:,} rows"
+    return text + " of replay memory in segments\n" + _aligned(rows)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "".join(
+        "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() + "\n"
+        for row in rows
+    )

@@ -1,0 +1,113 @@
+"""Where runs are, and how they stand: read without importing JAX."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from purerl.runs import storage
+
+USER_FILE = Path("~/.config/purerl.json")
+DEFAULTS = {"data_dir": "runs", "datestamp": False}
+
+
+class ConfigError(ValueError):
+    """A configuration cannot be used."""
+
+
+class Standing(NamedTuple):
+    """A run as `purerl list runs` shows it."""
+
+    path: Path
+    algo: str
+    env: str
+    seed: int
+    status: str  # running, done, stopped, failed, or killed
+    step: int
+    steps: int
+    score: float | None
+    reason: str
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object."""
+    try:
+        content = json.loads(storage.small(path))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold an object, got {type(content).__name__}.")
+    return content
+
+
+def user_defaults() -> dict[str, Any]:
+    """Return `data_dir` and `datestamp`: from the environment, the user's file, or our own.
+
+    `PURERL_DATA_DIR` and `PURERL_DATESTAMP` (0 or 1) come first, then `~/.config/purerl.json`, or
+    the file that `PURERL_CONFIG` names.
+    """
+    found: dict[str, Any] = dict(DEFAULTS)
+    path = Path(os.environ.get("PURERL_CONFIG", USER_FILE)).expanduser()
+    if path.exists():
+        given = read_json(path)
+        for name, value in given.items():
+            if name not in found or type(value) is not type(found[name]):
+                raise ConfigError(
+                    f"{path}: known are data_dir (a word) and datestamp (true or false), got "
+                    f"{name!r}: {value!r}."
+                )
+        found |= given
+    found["data_dir"] = os.environ.get("PURERL_DATA_DIR", found["data_dir"])
+    stamp = os.environ.get("PURERL_DATESTAMP", "")
+    if stamp not in ("", "0", "1"):
+        raise ConfigError(f"PURERL_DATESTAMP must be 0 or 1, got {stamp!r}.")
+    found["datestamp"] = stamp == "1" if stamp else found["datestamp"]
+    return found
+
+
+def status(run: Path) -> dict[str, Any]:
+    """Return what `manifest.json` says; empty where it says nothing."""
+    try:
+        return read_json(run / "manifest.json")
+    except (ConfigError, storage.Damaged):
+        return {}
+
+
+def standings(data_dir: Path) -> Iterator[Standing]:
+    """Find runs below a folder, and say how each stands."""
+    for path in sorted(data_dir.rglob("config.json")):
+        try:
+            config, run = read_json(path), path.parent
+            state = status(run)
+            found = state.get("status", "unknown")
+            if found == "running" and not _is_owned(run):
+                found = "killed"
+            score = state.get("score")
+            yield Standing(
+                run,
+                str(config["algo"]),
+                str(config["env"]),
+                int(config["seed"]),
+                str(found),
+                int(state.get("step", 0)),
+                int(config["schedule"]["steps"]),
+                None if score is None else float(score),
+                str(state.get("reason", "")),
+            )
+        except (ConfigError, storage.Damaged, KeyError, TypeError, ValueError):
+            continue  # a config.json of somebody else
+
+
+def _is_owned(run: Path) -> bool:
+    """Say whether a process holds the lock of a run."""
+    lock = run / ".lock"
+    if not lock.exists():
+        return False
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False

@@ -1,0 +1,276 @@
+"""Files that survive: written completely or not at all, checked when read, one owner at a time.
+
+Nothing read here can execute code: arrays are numpy's format without pickle, everything else is JSON,
+and sizes are compared with what is there before anything is allocated.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import socket
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+MAX_JSON = 64 * 2**20  # bytes
+MAX_ARRAYS = 100_000
+_KINDS = "biuf"  # bools, integers and floats; nothing that could hold objects
+_EXTENDED = {"bfloat16": ml_dtypes.bfloat16}  # stored as the integers of their bits
+
+
+class StorageError(OSError):
+    """Something could not be written or is not there."""
+
+
+class Damaged(StorageError):
+    """A file is not what was written."""
+
+
+class File(NamedTuple):
+    """What a manifest says of a file."""
+
+    bytes: int
+    sha256: str
+
+
+def write(path: Path, content: bytes) -> File:
+    """Write a file and force it to the disk; its name is final only for `replace`d ones."""
+    try:
+        with open(path, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise explained(error, path) from error
+    return File(len(content), hashlib.sha256(content).hexdigest())
+
+
+def replace(path: Path, content: bytes) -> File:
+    """Write a file under another name and rename it: the old or the new one is there, complete."""
+    other = path.with_name(f".{path.name}.tmp")
+    done = write(other, content)
+    commit(other, path)
+    return done
+
+
+def commit(made: Path, path: Path) -> None:
+    """Give a file or folder its final name, and force the name to the disk."""
+    try:
+        os.replace(made, path)
+    except OSError as error:
+        remove(made)
+        raise explained(error, path) from error
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Force the names in a folder to the disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise explained(error, path) from error
+
+
+def folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explained(error, path) from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read(path: Path, file: File) -> bytes:
+    """Read a file and check that it is what was written."""
+    if path.is_symlink() or not path.is_file():
+        raise Damaged(f"{path} is missing, or no plain file.")
+    size = path.stat().st_size
+    if size != file.bytes:
+        raise Damaged(f"{path} must have {file.bytes} bytes, got {size}.")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
+    return content
+
+
+def explained(error: OSError, path: Path) -> StorageError:
+    """Return the error with the path and the way out."""
+    ways = {
+        errno.ENOSPC: "the disk is full; make room, or write elsewhere",
+        errno.EDQUOT: "the quota is used up; make room, or write elsewhere",
+        errno.EROFS: "the disk is read-only; write elsewhere",
+        errno.EACCES: "no permission; write elsewhere",
+        errno.ENOTDIR: "a part of the path is no folder",
+        errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
+    }
+    return StorageError(
+        error.errno, f"{path} could not be written: {ways.get(error.errno or 0, str(error))}."
+    )
+
+
+# --- JSON and arrays -----------------------------------------------------------------------------
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """Return JSON that carries its own checksum."""
+    text = json.dumps(content, indent=1)
+    seal = hashlib.sha256(text.encode()).hexdigest()
+    return f'{{"sha256": "{seal}", "content":\n{text}\n}}\n'.encode()
+
+
+def unsealed(path: Path) -> dict[str, Any]:
+    """Read what `sealed` made, or raise `Damaged`."""
+    text = small(path)
+    try:
+        found = json.loads(text)
+        content, seal = found["content"], found["sha256"]
+        same = hashlib.sha256(json.dumps(content, indent=1).encode()).hexdigest()
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Damaged(f"{path} is no manifest: {error}.") from error
+    if not isinstance(content, dict) or same != seal:
+        raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
+    return content
+
+
+def small(path: Path) -> str:
+    """Read a text of limited size."""
+    if path.is_symlink() or not path.is_file():
+        raise Damaged(f"{path} is missing, or no plain file.")
+    if path.stat().st_size > MAX_JSON:
+        raise Damaged(f"{path} must have at most {MAX_JSON} bytes, got {path.stat().st_size}.")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{path} is no text: {error}.") from error
+
+
+def packed(arrays: dict[str, np.ndarray]) -> bytes:
+    """Return arrays as the bytes of an uncompressed `.npz`, names in a first member."""
+    buffer = io.BytesIO()
+    names = [[name, x.dtype.name] for name, x in arrays.items()]
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_info("names.json"), json.dumps(names))
+        for i, x in enumerate(arrays.values()):
+            member = io.BytesIO()
+            if x.dtype.name in _EXTENDED:
+                x = x.view(f"u{x.dtype.itemsize}")
+            np.lib.format.write_array(member, np.asarray(x, order="C"), allow_pickle=False)
+            archive.writestr(_info(f"{i}.npy"), member.getvalue())
+    return buffer.getvalue()
+
+
+def _info(name: str) -> zipfile.ZipInfo:
+    return zipfile.ZipInfo(name)  # with the date of 1980, so that equal arrays are equal bytes
+
+
+def unpacked(content: bytes, where: Path) -> dict[str, np.ndarray]:
+    """Read what `packed` made; nothing is allocated that the bytes do not hold."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            if len(members) > MAX_ARRAYS + 1:
+                raise Damaged(f"{where} holds {len(members)} entries, more than {MAX_ARRAYS}.")
+            if any(m.compress_type != zipfile.ZIP_STORED for m in members):
+                raise Damaged(f"{where} holds compressed entries, which purerl does not write.")
+            names = json.loads(archive.read("names.json"))
+            return {
+                name: _array(archive.read(f"{i}.npy"), dtype, where)
+                for i, (name, dtype) in enumerate(names)
+            }
+    except Damaged:
+        raise
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
+        raise Damaged(f"{where} is no file of arrays: {error}.") from error
+
+
+def _array(content: bytes, dtype_name: str, where: Path) -> np.ndarray:
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise Damaged(f"{where} holds an array of format {version}, known is (1, 0).")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.kind not in _KINDS or dtype.hasobject or fortran:
+        raise Damaged(f"{where} holds an array of {dtype}, which purerl does not write.")
+    needed, there = dtype.itemsize * _product(shape), len(content) - file.tell()
+    if needed != there:
+        raise Damaged(f"{where} claims an array of {needed} bytes and holds {there}.")
+    x = np.frombuffer(content, dtype, offset=file.tell()).reshape(shape).copy()
+    if dtype_name in _EXTENDED:
+        x = x.view(_EXTENDED[dtype_name])
+    if x.dtype.name != dtype_name:
+        raise Damaged(f"{where} holds an array of {x.dtype.name}, its names say {dtype_name}.")
+    return x
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    total = 1  # of Python integers: it does not overflow
+    for n in shape:
+        total *= n
+    return total
+
+
+# --- names and one owner -----------------------------------------------------------------------------------
+
+
+def check_name(name: Any) -> str:
+    """Return a name that is safe as one of a folder, or say what it must be."""
+    good = isinstance(name, str) and re.fullmatch(r"[\w][\w.-]*", name) is not None
+    if not good or len(name.encode()) > 100 or name.upper() in _RESERVED:
+        raise ValueError(
+            f"name must be of letters, digits, '_', '.' and '-', begin with a letter, digit or "
+            f"'_', and have at most 100 bytes, got {name!r}."
+        )
+    return str(name)
+
+
+_RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{p}{i}" for p in ("COM", "LPT") for i in range(10)}
+
+
+@contextlib.contextmanager
+def owned(path: Path) -> Iterator[None]:
+    """Own a folder while the block runs; a second process that asks is refused.
+
+    The lock is the kernel's, so it goes with its process however that ends.
+    """
+    lock = path / ".lock"
+    try:
+        file = open(lock, "a+")
+    except OSError as error:
+        raise explained(error, lock) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            raise StorageError(
+                errno.EBUSY,
+                f"{path} is in use by {file.read().strip() or 'another process'}.",
+            ) from error
+        file.seek(0)
+        file.truncate()
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield

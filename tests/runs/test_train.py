@@ -1,0 +1,195 @@
+"""A run in a folder: what it leaves, and that nothing that happens to it changes its end."""
+
+import csv
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from purerl.runs import checkpoint, folder, storage, train
+from purerl.runs.config import ConfigError
+from tests.mpi.launch import ROOT, clean, ranks
+from tests.runs.script import settings
+
+SCRIPT = (sys.executable, "-m", "tests.runs.script")
+
+
+def start(*words):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([*SCRIPT, *words], env=clean(), cwd=ROOT, **pipes)
+
+
+def the_run(data_dir):
+    (run,) = [path.parent for path in Path(data_dir).glob("*/*/config.json")]
+    return run
+
+
+def table(path, delimiter=","):
+    return list(csv.DictReader(path.read_text().splitlines(), delimiter=delimiter))
+
+
+def final(run):
+    """All that a finished run leaves, but for times."""
+    last = checkpoint.steps(run)[-1]
+    loaded = checkpoint.load(run, {}, 0)
+    assert loaded.step == last
+    frozen = loaded.frozen
+    arrays = frozen.learner | frozen.host | (frozen.rows or {})
+    found = {name: (x.dtype.str, x.shape, x.tobytes()) for name, x in arrays.items()}
+    rows = table(run / "progress.txt", "\t")
+    found["progress"] = [{k: v for k, v in row.items() if k != "Time"} for row in rows]
+    found["episodes"] = (run / "episodes.csv").read_text()
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    found["metrics"] = str([{k: v for k, v in m.items() if k != "Time"} for m in metrics])
+    return found | frozen.facts
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    ends = {}
+
+    def of(algo):
+        if algo not in ends:
+            data_dir = tmp_path_factory.mktemp(algo)
+            out, _ = (process := start("train", algo, str(data_dir))).communicate()
+            assert process.returncode == 0, out
+            ends[algo] = the_run(data_dir), final(the_run(data_dir)), out
+        return ends[algo]
+
+    return of
+
+
+def test_a_run_leaves_what_it_promises(undisturbed):
+    run, _, out = undisturbed("td3")
+    assert run.name == "pendulum-v1-td3_s5"
+    assert run.parent.name == "pendulum-v1-td3"
+    names = {p.name for p in run.iterdir()} - {".lock"}
+    assert names == {
+        "config.json", "manifest.json", "progress.txt", "metrics.jsonl", "episodes.csv",
+        "stdout.log", "checkpoints", "replay",
+    }  # fmt: skip
+    state = folder.status(run)
+    assert (state["status"], state["step"]) == ("done", 12_000)
+    assert state["versions"]["jax"]
+    rows = table(run / "progress.txt", "\t")
+    assert [row["TotalEnvInteracts"] for row in rows] == [str(2_000 * i) for i in range(1, 7)]
+    for name in ("AverageEpRet", "StdEpRet", "MaxEpRet", "MinEpRet", "EpLen", "AverageTestEpRet"):
+        assert name in rows[0]
+    assert {"LossQ", "LossPi", "AverageQ1Vals", "Epoch", "Time"} <= set(rows[0])
+    episodes = table(run / "episodes.csv")
+    assert sum(int(e["length"]) for e in episodes if e["kind"] == "train") == 12_000
+    assert sum(e["kind"] == "test" for e in episodes) == 6
+    assert len(checkpoint.steps(run)) in (2, 3)  # the newest two, and the best
+    assert "everything is in" in out
+    assert json.loads((run / "config.json").read_text())["spec"]["hidden"] == [16, 16]
+
+
+@pytest.mark.parametrize("algo", ["td3", "ppo"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_it_saves_says_how_to_go_on_and_ends_the_same(
+    tmp_path, undisturbed, algo, number
+):
+    process = start("train", algo, str(tmp_path))
+    for line in process.stdout:
+        if line.split()[:1] in (["2,000"], ["1,000"]):
+            break
+    process.send_signal(number)
+    began = time.monotonic()
+    out, _ = process.communicate()
+    assert time.monotonic() - began < 10
+    assert process.returncode == train.STOPPED, out
+    run = the_run(tmp_path)
+    assert f"Go on: purerl resume {run}" in out
+    state = folder.status(run)
+    assert state["status"] == "stopped"
+    assert checkpoint.steps(run)[-1] == state["step"] < 12_000
+    out, _ = (process := start("resume", str(run))).communicate()
+    assert process.returncode == 0, out
+    assert f"goes on at {state['step']:,}" in out
+    assert final(run) == undisturbed(algo)[1]
+
+
+@pytest.mark.parametrize(("algo", "seed"), [("sac", 0), ("dqn", 1), ("ppo", 2)])
+def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(tmp_path, undisturbed, algo, seed):
+    rng, words, killed = random.Random(seed), ("train", algo, str(tmp_path)), 0
+    for number in range(4):
+        process = start(*words)
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if "steps/s" in line:  # it has begun to report, and saves several times a second
+                break
+        if number < 3:
+            time.sleep(rng.random() * 0.5)
+            process.send_signal(signal.SIGKILL)
+        out, _ = process.communicate()
+        killed += process.returncode == -9
+        if process.returncode == 0:
+            break
+        words = ("resume", str(the_run(tmp_path)))
+    assert killed
+    assert process.returncode == 0, "".join(said) + out
+    assert final(the_run(tmp_path)) == undisturbed(algo)[1]
+
+
+def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed_over(
+    tmp_path, undisturbed
+):
+    config = settings("td3")
+    first = folder.create(config, str(tmp_path))
+    folder.set_status(first, status="done")
+    second = folder.create(config, str(tmp_path))
+    assert second.name == f"{first.name}-2"
+    folder.set_status(second, status="stopped", step=40_000)
+    with pytest.raises(ConfigError, match=r"not finished \(step 40,000\).*purerl resume.*--name"):
+        folder.create(config, str(tmp_path))
+    dated = folder.create(config, str(tmp_path), datestamp=True)
+    assert dated.parent.name.endswith(f"_{config.name}")
+    with pytest.raises(ConfigError, match=r"is complete: 12,000 of 12,000 steps.*--steps"):
+        train.resume(undisturbed("td3")[0])
+
+
+def test_two_processes_never_share_a_folder(tmp_path):
+    run = folder.create(settings("td3"), str(tmp_path))
+    with storage.owned(run):
+        out, _ = (process := start("resume", str(run))).communicate()
+    assert process.returncode == 1
+    assert "is in use by process" in out
+
+
+def test_a_failed_run_says_why_in_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(train.loop, "advance", lambda carry: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train.train(settings("ppo"), data_dir=str(tmp_path), say=lambda line: None)
+    state = folder.status(the_run(tmp_path))
+    assert (state["status"], state["reason"]) == ("failed", "ZeroDivisionError: division by zero")
+
+
+def test_on_two_ranks_one_writes_and_both_go_on(tmp_path):
+    words = ("-m", "tests.runs.script")
+    done = ranks(2, *words, "train", "ppo", str(tmp_path))
+    assert done.code == 0, done.err
+    run = the_run(tmp_path)
+    assert done.out.count("everything is in") == 1
+    whole = [checkpoint.load(run, {"ranks": 2}, rank).frozen for rank in range(2)]
+    assert len(table(run / "progress.txt", "\t")) == 24
+    path = run / "checkpoints" / f"{checkpoint.steps(run)[-1]:012d}"
+    storage.remove(path)
+    done = ranks(2, *words, "resume", str(run))
+    assert done.code == 0, done.err
+    again = [checkpoint.load(run, {"ranks": 2}, rank).frozen for rank in range(2)]
+    for a, b in zip(whole, again, strict=True):
+        assert {k: v.tobytes() for k, v in a.learner.items()} == {
+            k: v.tobytes() for k, v in b.learner.items()
+        }
+        assert {k: v.tobytes() for k, v in a.host.items()} == {
+            k: v.tobytes() for k, v in b.host.items()
+        }
+    out, _ = (process := start("resume", str(run))).communicate()
+    assert process.returncode == 1
+    assert "ranks was 2, now it is 1" in out
