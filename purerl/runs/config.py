@@ -106,7 +106,7 @@ def from_json(
         spec: to use instead of the data's, for networks of one's own.
 
     Raises:
-        ConfigError: naming the entry that is unknown or does not fit, and the nearest that is known.
+        ConfigError: naming the entry that is unknown or does not fit, and the nearest known.
     """
     content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
     _check_keys("the configuration", content, KEYS)

@@ -1,10 +1,10 @@
 """The folder of a run: made once, never written over, with a word on its state.
 
-    runs/pendulum-v1-sac/pendulum-v1-sac_s0/
-        config.json       complete; `--config` reads it back
-        manifest.json     versions, machine, command, status
-        progress.txt  metrics.jsonl  episodes.csv  stdout.log
-        checkpoints/  replay/
+runs/pendulum-v1-sac/pendulum-v1-sac_s0/
+    config.json       complete; `--config` reads it back
+    manifest.json     versions, machine, command, status
+    progress.txt  metrics.jsonl  episodes.csv  stdout.log
+    checkpoints/  replay/
 """
 
 import importlib.metadata
@@ -25,6 +25,8 @@ from purerl.runs.places import ConfigError, status, user_defaults
 __all__ = ["create", "set_status", "status", "versions"]
 
 PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "mpi4py")
+
+
 def create(config: Config, data_dir: str | None = None, datestamp: bool | None = None) -> Path:
     """Make the folder of a new run and write its configuration; the first free name is taken.
 

@@ -28,9 +28,7 @@ def listing(words: list[str]) -> int:
     if not found:
         sys.stdout.write(f"no runs in {data_dir}\n")
         return 0
-    rows: list[tuple[str, ...]] = [
-        ("run", "algo", "env", "seed", "status", "step", "of", "return")
-    ]
+    rows: list[tuple[str, ...]] = [("run", "algo", "env", "seed", "status", "step", "of", "return")]
     for one in found:
         score = "-" if one.score is None else f"{one.score:.1f}"
         name = str(one.path.relative_to(data_dir))
@@ -57,7 +55,9 @@ def inspect(words: list[str]) -> int:
             if name in state:
                 sys.stdout.write(f"{name}: {state[name]}\n")
         folder = path / "checkpoints"
-        names = sorted(p.name for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
+        names = (
+            sorted(p.name for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
+        )
         sys.stdout.write(f"checkpoints: {', '.join(str(int(n)) for n in names) or 'none'}\n")
         if names:
             sys.stdout.write(_checkpoint(folder / names[-1]))

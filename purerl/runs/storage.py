@@ -1,7 +1,7 @@
 """Files that survive: written completely or not at all, checked when read, one owner at a time.
 
-Nothing read here can execute code: arrays are numpy's format without pickle, everything else is JSON,
-and sizes are compared with what is there before anything is allocated.
+Nothing read here can execute code: arrays are numpy's format without pickle, everything else is
+JSON, and sizes are compared with what is there before anything is allocated.
 """
 
 import contextlib
@@ -232,7 +232,7 @@ def _product(shape: tuple[int, ...]) -> int:
     return total
 
 
-# --- names and one owner -----------------------------------------------------------------------------------
+# --- names and one owner -----------------------------------------------------------------------
 
 
 def check_name(name: Any) -> str:
@@ -256,11 +256,11 @@ def owned(path: Path) -> Iterator[None]:
     The lock is the kernel's, so it goes with its process however that ends.
     """
     lock = path / ".lock"
-    try:
-        file = open(lock, "a+")
-    except OSError as error:
-        raise explained(error, lock) from error
-    with file:
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(lock, "a+"))
+        except OSError as error:
+            raise explained(error, lock) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -62,7 +62,9 @@ def test_a_resumed_run_that_saves_again_ends_like_one_that_did_not_stop(tmp_path
 def test_a_checkpoint_writes_only_the_rows_that_are_new(tmp_path):
     saved(tmp_path, at=(60, 100, 130))
     sizes = {p.name: p.stat().st_size for p in (tmp_path / "replay").iterdir()}
-    assert sorted(sizes) == [f"0-{a:012d}-{b:012d}.npz" for a, b in ((0, 60), (60, 100), (100, 130))]
+    assert sorted(sizes) == [
+        f"0-{a:012d}-{b:012d}.npz" for a, b in ((0, 60), (60, 100), (100, 130))
+    ]
     assert sizes["0-000000000100-000000000130.npz"] < sizes["0-000000000000-000000000060.npz"]
 
 
@@ -116,7 +118,9 @@ def test_without_any_good_one_the_reasons_are_listed(tmp_path):
     with pytest.raises(checkpoint.Refused, match="no checkpoint that can be used"):
         checkpoint.load(tmp_path, ABOUT, 0)
     saved(tmp_path, at=(60, 100))
-    with pytest.raises(checkpoint.Refused, match=r"no checkpoint of step 70; there are \[60, 100\]"):
+    with pytest.raises(
+        checkpoint.Refused, match=r"no checkpoint of step 70; there are \[60, 100\]"
+    ):
         checkpoint.load(tmp_path, ABOUT, 0, step=70)
     for step in (60, 100):
         (tmp_path / "checkpoints" / f"{step:012d}" / "rank0.npz").unlink()
@@ -152,19 +156,22 @@ def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
     loaded, carry = thawed(tmp_path)
     carry, _ = go_on(carry, 130)
 
-    calls = [0]
     real = storage.os.fsync
 
-    def fail(descriptor):
-        calls[0] += 1
-        if calls[0] == turn:
-            raise OSError(28, "No space left on device")
-        real(descriptor)
+    def failing(turn):
+        """Return an `fsync` that fails when it is called for the n-th time."""
+        left = iter(range(turn - 1, -1, -1))
+
+        def fsync(descriptor):
+            if next(left, -1) == 0:
+                raise OSError(28, "No space left on device")
+            real(descriptor)
+
+        return fsync
 
     for turn in range(1, 7):
-        calls[0] = 0
         with monkeypatch.context() as patch:
-            patch.setattr(storage.os, "fsync", fail)
+            patch.setattr(storage.os, "fsync", failing(turn))
             with pytest.raises(storage.StorageError, match="disk is full"):
                 checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
         assert checkpoint.steps(tmp_path)[:2] == [60, 100]
