@@ -3,7 +3,6 @@
 import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from types import ModuleType
@@ -36,6 +35,7 @@ def train(
         argv: words of the command line; None for those of the process.
         **settings: defaults of the algorithm's options that differ from its own.
     """
+    mpi.init()  # first, so that a rank that fails from here on ends the job
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -59,9 +59,9 @@ def train(
     try:
         carry = loop.start(algo, spec, env_fn, schedule, args.seed)
     except ValueError as error:  # settings that do not fit together
-        if mpi.is_root():
-            parser.error(str(error))
-        sys.exit(2)
+        if mpi.num_procs() > 1:
+            raise  # it may be of this rank alone
+        parser.error(str(error))
     name = algo.__name__.rpartition(".")[2]
     line = f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps"
     if carry.ranks > 1:
@@ -87,6 +87,7 @@ def train(
 
 def begin(doc: str) -> tuple[int, int]:
     """Read `--steps`, `--seed` and `--num-cpu`, and start as many ranks; return the first two."""
+    mpi.init()
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )

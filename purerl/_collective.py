@@ -78,7 +78,7 @@ def _flat(collective: Callable[[Any], Any], leaves: list[Any]) -> list[Any]:
     return leaves
 
 
-_OPS = {"pmean": "SUM", "psum": "SUM", "pmin": "MIN", "pmax": "MAX"}
+_EXTREMES = {"pmin": np.min, "pmax": np.max}
 
 
 def _over_ranks(op: str, leaves: list[Any]) -> list[Any]:
@@ -123,16 +123,18 @@ def _on_host(op: str, leaves: list[Any]) -> list[Any]:
 
 def _carried(op: str, dtype: Any) -> Any:
     """Return the dtype in which numbers travel: MPI adds neither half precision nor bools."""
-    if not jnp.issubdtype(dtype, jnp.floating):
-        return np.float32 if op == "pmean" else np.int32 if dtype == np.bool_ else dtype
-    return np.float32 if dtype.itemsize < 4 else dtype
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return np.float32 if dtype.itemsize < 4 else dtype
+    if op == "pmean":
+        return np.float64 if dtype.itemsize == 8 else np.float32
+    return np.int32 if dtype == np.bool_ else dtype
 
 
 def _narrowed(op: str, x: Any, dtype: Any) -> Any:
     """Return the dtype that came, where the result fits: a mean of integers is none."""
     if op == "pmean":
         x = x / _world.world().size
-    fits = jnp.issubdtype(dtype, jnp.floating) or op in ("pmin", "pmax")
+    fits = jnp.issubdtype(dtype, jnp.inexact) or op in ("pmin", "pmax")
     return x.astype(dtype) if fits else x
 
 
@@ -146,7 +148,11 @@ def _allreduce(channel: _world.Channel, op: str, site: str, flat: Any) -> np.nda
         if len(set(everyone)) > 1:
             came = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(everyone))
             raise _world.RanksDisagree(f"ranks came to different collectives: {came}")
-    channel(lambda comm: comm.Allreduce(flat, out, getattr(_world.world().mpi, _OPS[op])))
+    if op in _EXTREMES:  # NaN wins, as in XLA; with MPI's own it depends on the rank
+        table = np.empty((_world.world().size, *flat.shape), flat.dtype)
+        channel(lambda comm: comm.Allgather(flat, table))
+        return np.asarray(_EXTREMES[op](table, axis=0))
+    channel(lambda comm: comm.Allreduce(flat, out))
     return out
 
 

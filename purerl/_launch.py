@@ -40,6 +40,12 @@ def fork(ranks: int | None = None) -> None:
     if ranks in (None, 1):
         return
     assert ranks
+    if "PURERL_MPI_JOB" in os.environ:
+        raise _world.MPIUnavailable(
+            f"{find_launcher()} did not tell its processes that they are ranks, in none of the "
+            f"variables that purerl knows. If it is an MPI launcher, set PURERL_MPI=1 and start "
+            f"the program with it yourself."
+        )
     sys.exit(_run(ranks))
 
 
@@ -55,7 +61,7 @@ def _run(ranks: int) -> int:
             f"{ranks} ranks need an MPI library, and there is no mpiexec next to {sys.executable} "
             f"or on the PATH. Type: {_world.INSTALL}"
         )
-    cores = _world.cores()
+    cores = len(_world.cpus())
     if ranks > cores:
         warnings.warn(
             f"{ranks} ranks on {cores} cores: it works, but ranks that wait take time from those "
@@ -63,6 +69,7 @@ def _run(ranks: int) -> int:
             stacklevel=3,
         )
     env = {k: v for k, v in os.environ.items() if not k.startswith(_OF_LAUNCHERS)}
+    env.pop("PURERL_MPI", None)  # said of this process, not of the ranks it starts
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         env.setdefault(name, str(max(1, cores // ranks)))
     words = [launcher, "-n", str(ranks)]
@@ -91,7 +98,7 @@ def _run(ranks: int) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
         ended = _wait(process, Path(folder))
-        if stopped:
+        if stopped and len(list(Path(folder).glob("done-*"))) < ranks:
             return 128 + stopped[0]
         return _verdict(process.returncode, ranks, ended, Path(folder))
 
@@ -147,7 +154,7 @@ def _verdict(code: int, ranks: int, ended: list[int], folder: Path) -> int:
         return code if code >= 0 else 128 - code
     first = next((rank for rank in ended if rank in unfinished), unfinished[0])
     number = code - 128 if code > 128 else abs(code)
-    known = {s.value: f" ({s.name})" for s in signal.Signals if s.value > 3}
+    known = {x.value: f", as {x.name} gives" for x in signal.Signals if x.value > 3}
     sys.stderr.write(
         f"rank {first} of {ranks} ended without finishing and without an error of its own; the "
         f"launcher's exit code is {code}{known.get(number, '')}.\n"

@@ -62,6 +62,8 @@ class World:
     mpi: Any = None  # the module mpi4py.MPI
     channels: tuple[Channel, ...] = ()  # of averages inside compiled programs, and of the host's
     letters: Any = None  # communicator of what watchers tell each other
+    job: str = ""  # folder for notes to the process that launched the ranks, if one of ours did
+    leaving: float | None = None  # time at which this rank said goodbye
     gone: dict[int, list[int]] = dataclasses.field(default_factory=dict)  # rank -> its counts
 
     @property
@@ -123,11 +125,11 @@ def _connect(variable: str, size: int | None) -> World:
             f"mpi4py.rc.thread_level as it is, and use an MPI built with threads."
         )
     here = everyone.Split_type(MPI.COMM_TYPE_SHARED)
-    share = max(1, cores() // here.size)
+    share = max(1, len(set().union(*here.allgather(cpus()))) // here.size)
     here.Free()
     os.environ.setdefault("NPROC", str(share))  # XLA's threads: a rank that waits spins on a core
+    found = World(everyone.rank, everyone.size, MPI, job=os.environ.pop("PURERL_MPI_JOB", ""))
     os.environ["PURERL_MPI"] = "0"  # for processes that this rank starts: they are no ranks
-    found = World(everyone.rank, everyone.size, MPI)
     found.channels = (Channel(everyone.Dup()), Channel(everyone.Dup()))
     found.letters = everyone.Dup()
     _end_together(found)
@@ -153,11 +155,11 @@ def library(MPI: Any) -> str:
     return str(MPI.Get_library_version()).splitlines()[0].strip("\0 ")
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
+def cpus() -> set[int]:
+    """Return the numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
 
 
 # --- all ranks or none ---------------------------------------------------------------------------
@@ -171,6 +173,7 @@ def abort(code: int = 1) -> NoReturn:
     sys.stderr.flush()
     found = world()
     if found.mpi is not None:
+        _note(found, "failed")
         found.mpi.COMM_WORLD.Abort(code)
     os._exit(code)
 
@@ -178,9 +181,7 @@ def abort(code: int = 1) -> NoReturn:
 def _end_together(found: World) -> None:
     """Make a rank that raises, leaves too early or is stuck end the whole job."""
     sys.excepthook = functools.partial(_failed, found)
-    threading.excepthook = lambda args: _failed(
-        found, args.exc_type, args.exc_value, args.exc_traceback
-    )
+    threading.excepthook = functools.partial(_thread_failed, found)
     patience = os.environ.get("PURERL_MPI_TIMEOUT", "")
     try:
         limit = float(patience or "inf")
@@ -190,7 +191,7 @@ def _end_together(found: World) -> None:
     watcher = threading.Thread(target=_watch, args=(found, stop, limit), daemon=True)
     watcher.start()
     atexit.register(_leave, found, stop, watcher)
-    note("pid", found.rank)
+    _note(found, "pid")
 
 
 def _failed(
@@ -205,10 +206,14 @@ def _failed(
     _die(found, f"failed:\n{text}", next((c for k, c in codes.items() if issubclass(kind, k)), 1))
 
 
+def _thread_failed(found: World, args: threading.ExceptHookArgs) -> None:
+    if args.exc_type is not SystemExit:  # which ends its thread alone
+        _failed(found, args.exc_type, args.exc_value, args.exc_traceback)
+
+
 def _die(found: World, why: str, code: int = 1) -> NoReturn:
     sys.stderr.write(f"rank {found.rank} of {found.size} {why.rstrip()}\n")
     sys.stderr.flush()
-    note("failed", found.rank)
     time.sleep(2 * _POLL)  # the launcher drops what it has not forwarded yet
     abort(code)
 
@@ -229,21 +234,25 @@ def _watch(found: World, stop: threading.Event, limit: float) -> None:
             for rank, counts in found.gone.items():
                 if since is not None and begun > counts[i]:
                     _die(found, f"waits for rank {rank}, which has ended. The job is stopped.")
-            if since is not None and time.monotonic() - since > limit:
-                if not asked:  # give the others a moment to say where they are
-                    asked = time.monotonic()
-                    _tell(found, None)
-                elif time.monotonic() - asked > 1.0:
-                    _die(
-                        found,
-                        f"has waited {limit:g} s (PURERL_MPI_TIMEOUT) in collective {begun} for "
-                        f"ranks that do not come. The job is stopped.",
-                    )
+        waits = [t for t in (found.leaving, *(c.since for c in found.channels)) if t is not None]
+        now = time.monotonic()
+        if not waits or now - min(waits) <= limit:
+            asked = 0.0
+        elif not asked:  # give the others a moment to say where they are
+            asked = now
+            _tell(found, None)
+        elif now - asked > 1.0:
+            where = "at its end" if found.leaving else "in a collective"
+            _die(
+                found,
+                f"has waited {limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that do not come. "
+                f"The job is stopped.",
+            )
 
 
 def _say_where(found: World) -> None:
     """Print what the threads of this rank do, unless it waits as well."""
-    if any(channel.since is not None for channel in found.channels):
+    if found.leaving or any(channel.since is not None for channel in found.channels):
         return
     sys.stderr.write(f"rank {found.rank} of {found.size} is not waiting; it is here:\n")
     with tempfile.TemporaryFile("w+") as file:
@@ -262,16 +271,17 @@ def _tell(found: World, letter: Any) -> None:
 def _leave(found: World, stop: threading.Event, watcher: threading.Thread) -> None:
     """Say goodbye, and stay until all ranks have: who still waits for this one then notices."""
     sys.stdout.flush()
+    found.leaving = time.monotonic()
     _tell(found, [channel.begun for channel in found.channels])
     while len(found.gone) < found.size - 1:
         time.sleep(0.005)
     stop.set()
     watcher.join()
-    note("done", found.rank)
+    _note(found, "done")
 
 
-def note(what: str, rank: int) -> None:
+def _note(found: World, what: str) -> None:
     """Leave a note for the process that launched the ranks, if it was one of ours."""
-    if folder := os.environ.get("PURERL_MPI_JOB"):
+    if found.job:
         with contextlib.suppress(FileNotFoundError):  # the launching process is gone
-            Path(folder, f"{what}-{rank}").write_text(str(os.getpid()))
+            Path(found.job, f"{what}-{found.rank}").write_text(str(os.getpid()))

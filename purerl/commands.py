@@ -35,6 +35,7 @@ CODES: dict[type[Exception], int] = {
 
 def train(words: list[str]) -> int:
     """Train one run per seed, one after the other."""
+    mpi.init()  # first, so that a rank that fails from here on ends the job
     name = words[0] if words else ""
     if not name or name.startswith("-"):
         names = ", ".join(algos.NAMES)
@@ -90,6 +91,7 @@ def train(words: list[str]) -> int:
 
 def resume(words: list[str]) -> int:
     """Go on with a run."""
+    mpi.init()
     parser = argparse.ArgumentParser(
         prog="purerl resume", description="Go on with a run that was stopped, killed or is done."
     )

@@ -7,6 +7,7 @@ Every rank prints `ok NAME` for each check; the first that fails ends the job.
 
 import dataclasses
 import functools
+import math
 import os
 import re
 import subprocess
@@ -104,6 +105,24 @@ def check_reductions_in_a_program_and_on_the_host() -> None:
     assert isinstance(mpi.psum(jnp.ones(3)), jax.Array)
     assert mpi.pmean(()) == ()
     raises(ValueError, "a key has no mean", mpi.pmean, jax.random.key(0))
+
+
+def check_a_value_that_is_not_a_number_wins_everywhere() -> None:
+    x = np.float32([math.nan if RANK == 1 else 1.0, RANK])
+    for name in ("pmin", "pmax"):
+        for reduce in (getattr(mpi, name), jax.jit(getattr(mpi, name))):
+            found = np.asarray(reduce(x))
+            assert math.isnan(found[0])
+            assert found[1] == (0 if name == "pmin" else RANKS - 1)
+    assert all(math.isnan(y) for y in mpi.statistics(x[:1], min_max=True))
+
+
+def check_complex_and_large_numbers_keep_what_they_have() -> None:
+    z = np.complex64(1 + 2j) * (RANK + 1)
+    wanted = (1 + 2j) * np.mean(np.arange(RANKS) + 1)
+    for reduce in (mpi.pmean, jax.jit(mpi.pmean)):
+        np.testing.assert_allclose(reduce(z), wanted, rtol=1e-6)
+    assert mpi.pmean(2**24 + 1) == 2**24 + 1
 
 
 def check_statistics_with_uneven_and_empty_ranks() -> None:

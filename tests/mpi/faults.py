@@ -4,6 +4,7 @@ mpiexec -n 2 python -m tests.mpi.faults KIND
 python -m tests.mpi.faults KIND --fork
 """
 
+import atexit
 import dataclasses
 import os
 import signal
@@ -74,7 +75,14 @@ def train(kind: str) -> None:
 def average(kind: str) -> None:
     """Average until rank 1 does something else."""
     mean = jax.jit(mpi.pmean)
-    for i in range(200):
+    if kind == "threadexit":
+        thread = threading.Thread(target=sys.exit)
+        thread.start()
+        thread.join()
+    for i in range(100 if kind in ("leave", "threadexit") else 200):
+        if i == 99 and mpi.proc_id() == 1 and kind == "leave":
+            now()
+            atexit.register(time.sleep, 60)  # stuck after its last average
         if i == 100 and mpi.proc_id() == 1:
             now()
             wrong(kind)

@@ -58,10 +58,50 @@ def test_a_rank_that_does_not_come_is_found_on_request():
     ended_in_time(done, 6.0)
 
 
+def test_a_rank_that_does_not_come_to_its_end_is_found_too():
+    done = ranks(2, *MODULE, "leave", PURERL_MPI_TIMEOUT="1")
+    assert done.code == 1
+    assert "rank 0 of 2 has waited 1 s (PURERL_MPI_TIMEOUT) at its end" in done.err
+    assert "rank 1 of 2 is not waiting" in done.err
+    ended_in_time(done, 6.0)
+
+
+def test_a_thread_that_exits_ends_itself_alone():
+    done = ranks(2, *MODULE, "threadexit")
+    assert done.code == 0, done.err
+
+
+MAKE = """
+import os, sys, gymnasium
+sys.path.insert(0, "examples")
+import common
+from purerl import mpi
+from purerl.algos import vpg
+from tests.mpi.faults import now
+make, calls = gymnasium.make, []
+def broken(*args, **kwargs):
+    calls.append(args)
+    if mpi.proc_id() == 1 and len(calls) == int(os.environ["WHEN"]):
+        now()
+        raise ValueError("no such asset")
+    return make(*args, **kwargs)
+gymnasium.make = broken
+common.train(vpg, "", "CartPole-v1", vpg.SCHEDULE, [])
+"""
+
+
+@pytest.mark.parametrize("when", ["1", "2"])  # while spaces are read, while the loop starts
+def test_an_environment_that_one_rank_cannot_make_ends_the_job_and_is_told(when):
+    done = ranks(2, "-c", MAKE, WHEN=when)
+    assert done.code != 0
+    assert "no such asset" in done.err
+    ended_in_time(done)
+
+
 @pytest.mark.parametrize(
     ("kind", "code", "words"),
     [
-        ("kill", 9, r"rank 1 of 2 ended without finishing.* exit code is 9 \(SIGKILL\)"),
+        ("kill", 9, r"rank 1 of 2 ended without finishing.* exit code is 9, as SIGKILL gives"),
         ("osexit0", 1, "rank 1 of 2 ended without finishing.* exit code is 0"),
         ("exit0", 1, "rank 0 of 2 waits for rank 1, which has ended"),
     ],

@@ -101,6 +101,16 @@ def test_fork_starts_the_same_program_again():
     assert "2 ranks on" not in done.err or "it works" in done.err
 
 
+def test_fork_from_a_process_that_is_told_to_be_alone_starts_ranks_and_not_more_processes():
+    assert lines(python("-c", FORK, PURERL_MPI="0").out) == ["0/2", "1/2"]
+
+
+def test_a_launcher_that_does_not_say_so_to_its_processes_is_told_instead_of_forking_on(tmp_path):
+    done = python("-c", FORK, PURERL_MPI_JOB=str(tmp_path))  # as under an unknown launcher
+    assert done.code == 1
+    assert "did not tell its processes that they are ranks" in done.err
+
+
 def test_fork_ends_with_the_code_on_which_all_ranks_end():
     code = "from purerl import mpi; mpi.fork(2); mpi.init(); raise SystemExit(3)"
     assert python("-c", code).code == 3
@@ -109,7 +119,7 @@ def test_fork_ends_with_the_code_on_which_all_ranks_end():
 def test_fork_shares_cores_and_respects_a_choice_of_ones_own():
     code = "from purerl import mpi; mpi.fork(2); import os; mpi.init(); "
     code += "import sys; sys.stdout.write(os.environ['NPROC'] + '\\n')"
-    share = str(max(1, _world.cores() // 2))
+    share = str(max(1, len(_world.cpus()) // 2))
     assert lines(python("-c", code).out) == [share] * 2
     assert lines(python("-c", code, NPROC="3").out) == ["3"] * 2
     alone = "import os, sys; from purerl import mpi; mpi.init();"

@@ -137,6 +137,22 @@ def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(tmp_path, undist
     assert final(the_run(tmp_path)) == undisturbed(algo)[1]
 
 
+def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_path):
+    words = [sys.executable, "-m", "purerl", "train", "vpg", "--env", "CartPole-v1", "--num-cpu"]
+    words += ["2", "--steps", "4000000", "--steps-per-epoch", "1000", "--hidden", "8"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    words += ["--data-dir", str(tmp_path)]
+    process = subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
+    for line in process.stdout:
+        if "steps/s" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == train.STOPPED, err
+    assert "Go on: purerl resume" in out
+    assert checkpoint.steps(the_run(tmp_path))
+
+
 def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed_over(
     tmp_path, undisturbed
 ):
