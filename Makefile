@@ -22,8 +22,8 @@ unit: $(VENV)/.installed-dev
 test-learning: $(VENV)/.installed-mujoco  ## the longer learning runs (about 40 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
-test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, learning on two ranks (10 minutes)
-	$(BIN)/python -m pytest tests/mpi $(ARGS)
+test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, two devices, learning (12 minutes)
+	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py $(ARGS)
 
 mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; every one must fail a test
 	$(BIN)/python tests/mutants.py $(ARGS)
