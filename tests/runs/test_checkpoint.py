@@ -151,6 +151,17 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
             checkpoint.load(tmp_path, ABOUT, 0)
 
 
+def test_a_gap_between_segments_is_noticed(tmp_path):
+    saved(tmp_path, at=(60, 100, 130))
+    path = tmp_path / "checkpoints" / "000000000130" / "manifest.json"
+    content = storage.unsealed(path)
+    del content["segments"][0][1]
+    path.write_bytes(storage.sealed(content))
+    loaded = checkpoint.load(tmp_path, ABOUT, 0)
+    assert loaded.step == 100
+    assert "does not hold the rows 100 .. 130" in loaded.skipped[0]
+
+
 def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
     states = saved(tmp_path, at=(60, 100))
     loaded, carry = thawed(tmp_path)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from purerl.runs import checkpoint, folder, storage, train
+from purerl.runs import table as columns
 from purerl.runs.config import ConfigError
 from tests.mpi.launch import ROOT, clean, ranks
 from tests.runs.script import settings
@@ -168,6 +169,20 @@ def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed
     assert dated.parent.name.endswith(f"_{config.name}")
     with pytest.raises(ConfigError, match=r"is complete: 12,000 of 12,000 steps.*--steps"):
         train.resume(undisturbed("td3")[0])
+
+
+def test_logs_are_cut_back_to_where_the_checkpoint_was_made(tmp_path):
+    record = {"epoch": 1, "steps": 10, "updates": 1, "ep_returns": [1.0, 2.0], "ep_lengths": [5, 5]}
+    logs = columns.Logs(tmp_path, {})
+    logs.add(record, 100)
+    notes = logs.notes()
+    for _ in range(2):
+        logs.add(record | {"epoch": 2}, 100)
+    again = columns.Logs(tmp_path, notes)
+    again.add(record | {"epoch": 9}, 100)
+    assert [row["Epoch"] for row in table(tmp_path / "progress.txt", "\t")] == ["1", "9"]
+    assert [row["epoch"] for row in table(tmp_path / "episodes.csv")] == ["1", "1", "9", "9"]
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
 
 
 def test_two_processes_never_share_a_folder(tmp_path):
