@@ -141,7 +141,6 @@ def _narrowed(op: str, x: Any, dtype: Any) -> Any:
 def _allreduce(channel: _world.Channel, op: str, site: str, flat: Any) -> np.ndarray:
     """Reduce one array over ranks; runs on a thread of XLA's, so with NumPy alone."""
     flat = np.asarray(flat, order="C")
-    out = np.empty_like(flat)
     if site:
         mine = f"{op} of {flat.size} {flat.dtype} at {site}"
         everyone = channel(lambda comm: comm.allgather(mine))
@@ -152,6 +151,7 @@ def _allreduce(channel: _world.Channel, op: str, site: str, flat: Any) -> np.nda
         table = np.empty((_world.world().size, *flat.shape), flat.dtype)
         channel(lambda comm: comm.Allgather(flat, table))
         return np.asarray(_EXTREMES[op](table, axis=0))
+    out = np.empty_like(flat)
     channel(lambda comm: comm.Allreduce(flat, out))
     return out
 

@@ -60,8 +60,8 @@ Update = Callable[[Any, Any], tuple[Any, Any]]
 def init() -> None:
     """Connect to the other ranks, if this process was launched with any; else do nothing.
 
-    The first call of anything here that needs to know does the same. Doing it first thing, as
-    `purerl.setup()` does, makes errors before that end the job instead of hanging it.
+    The first call of anything here that needs to know does the same. Do it first thing, or call
+    `purerl.setup()`, which does: from then on a rank that fails ends the job; before, MPI may hang.
     """
     _world.world()
 

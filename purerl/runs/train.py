@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import re
 import signal
 import statistics
@@ -159,7 +160,7 @@ def _go_on(
                         raise
                     continue
                 folder.set_status(run, step=carry.steps)
-                if record and mpi.is_root() and (best is None or score > best[1]):
+                if record and mpi.is_root() and score > (best[1] if best else -math.inf):
                     best = (carry.steps, score)
                     checkpoint.mark_best(run, *best)
                 if stop:

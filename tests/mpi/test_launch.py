@@ -67,6 +67,20 @@ def test_a_launcher_that_does_not_fit_the_library_is_told():
 
 
 @pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"MPI4PY_RC_THREAD_LEVEL": "serialized"}, "must give MPI_THREAD_MULTIPLE, and MPICH"),
+        ({"PURERL_MPI_TIMEOUT": "soon"}, "PURERL_MPI_TIMEOUT must be seconds, got 'soon'"),
+    ],
+)
+def test_what_ranks_cannot_run_with_is_told(env, message):
+    done = ranks(2, "-c", SAY, **env)
+    assert done.code != 0
+    assert message in done.err
+    assert done.nobody_left()
+
+
+@pytest.mark.parametrize(
     ("env", "found"),
     [
         ({}, None),

@@ -1,6 +1,7 @@
 """A run in a folder: what it leaves, and that nothing that happens to it changes its end."""
 
 import csv
+import dataclasses
 import json
 import random
 import signal
@@ -183,6 +184,16 @@ def test_logs_are_cut_back_to_where_the_checkpoint_was_made(tmp_path):
     assert [row["Epoch"] for row in table(tmp_path / "progress.txt", "\t")] == ["1", "9"]
     assert [row["epoch"] for row in table(tmp_path / "episodes.csv")] == ["1", "1", "9", "9"]
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
+    scores = iter([float("nan"), -2.0, -3.0])
+    monkeypatch.setattr(train, "_score", lambda record, before: next(scores, -4.0))
+    config = settings("vpg")
+    schedule = dataclasses.replace(config.schedule, steps=2_000)
+    config = dataclasses.replace(config, schedule=schedule)
+    outcome = train.train(config, data_dir=str(tmp_path), say=lambda line: None)
+    assert checkpoint.best(outcome.run) == (1_000, -2.0)
 
 
 def test_two_processes_never_share_a_folder(tmp_path):
