@@ -1,5 +1,6 @@
 """The command line: `purerl`, or `python -m purerl`."""
 
+import importlib
 import sys
 
 from purerl import __version__, algos
@@ -20,7 +21,13 @@ Try:
   purerl list runs
   purerl resume runs/cartpole-v1-ppo/cartpole-v1-ppo_s0
 """
-COMMANDS = ("train", "resume", "list", "inspect")
+# Each in the module that does it, imported when it is asked for: most need no JAX.
+COMMANDS = {
+    "train": "purerl.commands:train",
+    "resume": "purerl.commands:resume",
+    "list": "purerl.runs.looking:listing",
+    "inspect": "purerl.runs.looking:inspect",
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,13 +47,8 @@ def main(argv: list[str] | None = None) -> int:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         sys.stderr.write(f"purerl: unknown command {name!r}.{hint} `purerl` shows all.\n")
         return 2
-    if name in ("list", "inspect"):
-        from purerl.runs import looking  # does not import JAX
-
-        return (looking.listing if name == "list" else looking.inspect)(rest)
-    from purerl import commands
-
-    return int(getattr(commands, name)(rest))
+    module, _, function = COMMANDS[name].partition(":")
+    return int(getattr(importlib.import_module(module), function)(rest))
 
 
 if __name__ == "__main__":
