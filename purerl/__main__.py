@@ -27,6 +27,8 @@ COMMANDS = {
     "resume": "purerl.commands:resume",
     "list": "purerl.runs.looking:listing",
     "inspect": "purerl.runs.looking:inspect",
+    "plot": "purerl.runs.plot:main",
+    "compare": "purerl.runs.compare:main",
 }
 
 
