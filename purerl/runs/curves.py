@@ -92,16 +92,13 @@ def find(
 
 def _tables(word: str, home: Path, notes: list[str]) -> list[list[Path]]:
     """Return the tables that a word leads to, in the first of the places that has any."""
-    looked = []
     for roots in _places(word, home):
-        looked += [str(root) for root in roots if str(root) not in looked]
         found = [files for root in roots for files in _below(root, notes)]
         if found:
             return found
     raise ConfigError(
-        f"no runs at {plain(word)!r}: no {TABLE} and no {MONITOR} below "
-        f"{plain(', '.join(looked), 200) or 'it, nor any folder whose name begins so'}. "
-        f"`purerl list runs` shows what there is."
+        f"no runs at {plain(word)!r}: neither it nor a folder whose name begins so, here or in "
+        f"{plain(str(home))}, has a {TABLE} or {MONITOR} below. `purerl list runs` shows runs."
     )
 
 
@@ -117,7 +114,13 @@ def _places(word: str, home: Path) -> Iterator[list[Path]]:
     begin = path.name.rstrip("*")
     for parent in ((home / path).parent, path.parent):
         if begin and parent.is_dir():
-            yield sorted(p for p in parent.iterdir() if p.name.startswith(begin) and p.is_dir())
+            found = (p for p in parent.iterdir() if p.name.startswith(begin) and p.is_dir())
+            yield sorted(found, key=lambda p: _natural(p.name))
+
+
+def _natural(name: str) -> list[str | int]:
+    """Return a key that sorts c2 before c10."""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]+)", name))]
 
 
 def _below(root: Path, notes: list[str]) -> Iterator[list[Path]]:
@@ -126,7 +129,9 @@ def _below(root: Path, notes: list[str]) -> Iterator[list[Path]]:
         yield [root]
         return
     for folder, inner, names in os.walk(root, onerror=lambda e: notes.append(f"left out: {e}")):
-        inner[:] = sorted(n for n in inner if n not in ("checkpoints", "replay") and n[0] != ".")
+        inner[:] = sorted(
+            (n for n in inner if n not in ("checkpoints", "replay") and n[0] != "."), key=_natural
+        )
         monitors = sorted(name for name in names if name.endswith(MONITOR))
         if TABLE in names:
             yield [Path(folder, TABLE)]

@@ -31,8 +31,8 @@ NAMES = {
 }
 UNITS = ((7200.0, 3600.0, "hours"), (300.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 LEGEND_INSIDE = 5  # curves at most, with labels of at most so many characters
-LEGEND_WIDTH = 24
-LEGEND_ROWS = 24
+LEGEND_WIDTH = 34
+LEGEND_ROWS = 20
 SETTINGS: dict[Any, Any] = {
     "text.parse_math": False,  # a label is no formula
     "text.usetex": False,
@@ -78,14 +78,18 @@ def picture(curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: 
         matplotlib.rcdefaults()  # a user's settings may ask for LaTeX, or white on white
         matplotlib.rcParams.update(SETTINGS)
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing", category=UserWarning)
-        figure = Figure(figsize=(6.4 * across, 0.6 + 3.6 * down), layout="constrained")
+        texts, columns = _texts(curves)
+        beside = columns * (1.0 + 0.075 * max(map(len, texts)))  # inches, for a legend there
+        size = (6.4 * across + beside, 0.6 + 3.6 * down)
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(down, across, squeeze=False).ravel()
         for panel, ax in zip(panels, axes, strict=False):
             _panel(ax, [c for c in curves if c.panel == panel], looks)
         for ax in axes[len(panels) :]:
             ax.remove()
-        _legend(figure, axes[0], curves, looks)
-        figure.supxlabel(plain(caption, 100), fontsize=8, color="0.35")
+        _legend(figure, axes[0], texts, columns)
+        if caption:
+            figure.supxlabel(caption, fontsize=8, color="0.35")
         metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(content, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
     storage.replace(out, content.getvalue())
@@ -129,22 +133,28 @@ def _name(column: str) -> str:
     return NAMES.get(column, plain(column, 40))
 
 
-def _legend(figure: Any, ax: Any, curves: Sequence[Curve], looks: dict[str, int]) -> None:
+def _texts(curves: Sequence[Curve]) -> tuple[list[str], int]:
+    """Return the words of the legend, and its columns beside the panels: 0 if it fits inside."""
+    seeds = {c.label: max(d.seeds for d in curves if d.label == c.label) for c in curves}
+    texts = [f"{plain(x, 48)} ({n} seed{'s' * (n != 1)})" for x, n in seeds.items()]
+    inside = len(texts) <= LEGEND_INSIDE and max(map(len, texts)) <= LEGEND_WIDTH
+    return texts, 0 if inside else math.ceil(len(texts) / LEGEND_ROWS)
+
+
+def _legend(figure: Any, ax: Any, texts: Sequence[str], columns: int) -> None:
     """Name the curves: inside a panel where there is room, else beside the panels."""
     from matplotlib.lines import Line2D
 
-    seeds = {c.label: max(d.seeds for d in curves if d.label == c.label) for c in curves}
-    texts = [f"{plain(x, 60)} ({n} seed{'s' * (n != 1)})" for x, n in seeds.items()]
     handles = []
-    for i in looks.values():
+    for i in range(len(texts)):
         colour, style = _look(i)
         handles.append(Line2D([], [], color=colour, linestyle=style, linewidth=1.6))
-    small = len(texts) <= LEGEND_INSIDE and max(map(len, texts)) <= LEGEND_WIDTH + 10
-    where: dict[str, Any] = {"loc": "best", "framealpha": 0.7} if small else {}
-    if not small:
-        where = {"loc": "outside right upper", "ncols": math.ceil(len(texts) / LEGEND_ROWS)}
     blank = [str(i) for i in range(len(texts))]  # matplotlib leaves out labels that begin with "_"
-    legend = (ax if small else figure).legend(handles, blank, fontsize=9, handlelength=3, **where)
+    looks: dict[str, Any] = {"fontsize": 9, "handlelength": 3}
+    if columns:
+        legend = figure.legend(handles, blank, loc="outside right upper", ncols=columns, **looks)
+    else:
+        legend = ax.legend(handles, blank, loc="best", framealpha=0.7, **looks)
     for text, label in zip(legend.get_texts(), texts, strict=True):
         text.set_text(label)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 REPEATS = 5000  # of a bootstrap
+PART = 250  # resamplings at a time: pairs of many runs take memory
 LEVEL = 0.95
 _GOLDEN = 0x9E3779B97F4A7C15
 
@@ -81,7 +82,9 @@ def interval(
         groups: scores of independent runs, one array per environment.
         repeats: number of resamplings; each draws within every group.
     """
-    values = statistic(resampled(groups, repeats))
+    drawn = resampled(groups, repeats)
+    parts = range(0, repeats, PART)
+    values = np.concatenate([statistic([x[i : i + PART] for x in drawn]) for i in parts])
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 

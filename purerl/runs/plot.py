@@ -81,7 +81,7 @@ def plot(
     for note in dict.fromkeys(notes):
         say(note)
     if out is not None:
-        drawing.picture(curves, panels, Path(out), _caption(estimator, smooth, count))
+        drawing.picture(curves, panels, Path(out), _caption(curves, estimator, smooth))
     return curves
 
 
@@ -93,9 +93,10 @@ def _differ(curves: "Sequence[Curve]") -> list[str]:
     return [f"{curves[0].panel} is not the same column everywhere: {said}."]
 
 
-def _caption(estimator: str, smooth: int, count: bool) -> str:
-    text = "each run by itself" if count else f"{estimator} over seeds, band ± 1 std"
-    return text + (f", smoothed over {smooth} rows" if smooth > 1 else "")
+def _caption(curves: "Sequence[Curve]", estimator: str, smooth: int) -> str:
+    several = any(curve.seeds > 1 for curve in curves)
+    words = [f"{estimator} over seeds, band ± 1 std"] * several
+    return ", ".join(words + [f"smoothed over {smooth} rows"] * (smooth > 1))
 
 
 def main(words: list[str]) -> int:
