@@ -201,7 +201,7 @@ def _monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
         first, *lines = _lines(path) or [""]
         try:
             about: Any = json.loads(first[1:]) if first.startswith("#") else None
-            start, env = float(about["t_start"]), str(about.get("env_id", ""))
+            start, env = float(about["t_start"]), str(about.get("env_id") or env)
             rows = list(csv.reader(lines))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, csv.Error):
             raise Unreadable(f"{path} is no table: its first line must be # and JSON.") from None
