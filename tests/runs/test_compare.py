@@ -261,7 +261,7 @@ def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsy
     assert lines[2].split()[:4] == ["CartPole-v1", "a|b", "5", "3"]
     assert "not reached (0 of 5)" in lines[2]
     assert "100 (4 of 5)" in lines[3]
-    assert lines[6].endswith("0.00         0.00 to 0.00  c?[31m is better")
+    assert lines[7].endswith("0.00         0.00 to 0.00  c?[31m is better")
     assert lines[-1] == f"table: {out}"
     text = out.read_text()
     assert "| CartPole-v1 | a\\|b | 5 | 3 | " in text
