@@ -22,6 +22,7 @@ from purerl.runs.screen import plain
 
 TABLE = "progress.txt"
 MONITOR = "monitor.csv"
+LARGEST = 1e100
 RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")
 ALIASES = {
     "steps": ("TotalEnvInteracts",),
@@ -244,12 +245,12 @@ def _columns(path: Path, names: list[str], rows: list[list[str]]) -> dict[str, n
 
 
 def _number(word: str) -> float:
-    """Return a finite number, or NaN."""
+    """Return a number, or NaN; also for what is so large that its square overflows."""
     try:
         value = float(word)
     except ValueError:
         return math.nan
-    return value if math.isfinite(value) else math.nan
+    return value if abs(value) <= LARGEST else math.nan
 
 
 # --- columns -------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ UNITS = ((7200.0, 3600.0, "hours"), (300.0, 60.0, "minutes"), (0.0, 1.0, "second
 LEGEND_INSIDE = 5  # curves at most, with labels of at most so many characters
 LEGEND_WIDTH = 34
 LEGEND_ROWS = 20
+LEGEND_MOST = 60  # a picture has a size; more curves than looks cannot be told apart anyway
 SETTINGS: dict[Any, Any] = {
     "text.parse_math": False,  # a label is no formula
     "text.usetex": False,
@@ -88,6 +89,9 @@ def picture(curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: 
         for ax in axes[len(panels) :]:
             ax.remove()
         _legend(figure, axes[0], texts, columns)
+        if len(looks) > len(texts):
+            named = f"the first {len(texts)} of {len(looks)} curves are named"
+            caption = f"{caption}, {named}" if caption else named
         if caption:
             figure.supxlabel(caption, fontsize=8, color="0.35")
         metadata = {"Date": None} if kind == "svg" else {}
@@ -137,6 +141,7 @@ def _texts(curves: Sequence[Curve]) -> tuple[list[str], int]:
     """Return the words of the legend, and its columns beside the panels: 0 if it fits inside."""
     seeds = {c.label: max(d.seeds for d in curves if d.label == c.label) for c in curves}
     texts = [f"{plain(x, 48)} ({n} seed{'s' * (n != 1)})" for x, n in seeds.items()]
+    texts = texts[:LEGEND_MOST]
     inside = len(texts) <= LEGEND_INSIDE and max(map(len, texts)) <= LEGEND_WIDTH
     return texts, 0 if inside else math.ceil(len(texts) / LEGEND_ROWS)
 
@@ -167,7 +172,7 @@ def thousands(value: float) -> str:
         ['0', '0.25', '500', '1.5k', '-2M']
     """
     for least, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= least * 0.9999999:
+        if least * 0.9999999 <= abs(value) < 1e12:
             return f"{value / least:.8g}{letter}"
     return f"{value:.8g}"
 

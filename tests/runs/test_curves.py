@@ -78,10 +78,12 @@ def read(tmp_path, text):
 
 
 def test_a_table_is_read_whatever_was_torn_or_is_missing(tmp_path):
-    run = read(tmp_path, TABLE + "1\t2.5\t100\n2\t\t200\n3\n4\tinf\t400\n\n5\tword\t500\n6\t7\t60")
-    assert run.columns["Epoch"].tolist() == [1, 2, 3, 4, 5]
-    np.testing.assert_array_equal(run.columns["AverageEpRet"], [2.5] + [math.nan] * 4)
-    np.testing.assert_array_equal(run.columns["TotalEnvInteracts"], [100, 200, math.nan, 400, 500])
+    rows = "1\t2.5\t100\n2\t\t200\n3\n4\tinf\t400\n\n5\t1e200\t500\n6\tword\t600\n7\t7\t70"
+    columns = read(tmp_path, TABLE + rows).columns
+    assert columns["Epoch"].tolist() == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_array_equal(columns["AverageEpRet"], [2.5] + [math.nan] * 5)
+    steps = [100, 200, math.nan, 400, 500, 600]
+    np.testing.assert_array_equal(columns["TotalEnvInteracts"], steps)
 
 
 def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
@@ -213,6 +215,13 @@ def test_a_seed_counts_once(tmp_path):
     ours(tmp_path / "old" / "a_s1", [3.0], seed=1)  # the same settings, perhaps other code
     got, _ = labels(tmp_path / "new", tmp_path / "old")
     assert got == {f"a ({tmp_path}/new)": ["a_s0-2", "a_s1"], f"a ({tmp_path}/old)": ["a_s1"]}
+
+
+def test_runs_without_a_seed_are_all_counted(tmp_path):
+    for name in ("one", "two"):
+        foreign(tmp_path / name, TABLE + "1\t2\t100\n", exp_name="x")
+    got, notes = labels(tmp_path)
+    assert (got, notes) == ({"x": ["one", "two"]}, [])
 
 
 def test_a_legend_names_paths_or_conditions_and_joins_what_it_names_alike(tmp_path):

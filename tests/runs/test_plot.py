@@ -154,6 +154,16 @@ def test_pictures_have_a_panel_for_each_y_and_a_colour_or_style_for_each_conditi
     assert again.read_bytes() == out.read_bytes()
 
 
+def test_a_hundred_curves_are_drawn_and_as_many_named_as_there_is_room_for(tmp_path):
+    for i in range(100):
+        ours(tmp_path / f"c{i}_s0", [i, i + 1], f"c{i}")
+    out = tmp_path / "x.svg"
+    plot(tmp_path, out=out)
+    text = drawn(out)
+    assert [t for t in text if t.endswith("(1 seed)")] == [f"c{i} (1 seed)" for i in range(60)]
+    assert text[-1] == "the first 60 of 100 curves are named"
+
+
 def test_the_curve_and_the_band_are_where_the_numbers_are(tmp_path, monkeypatch):
     from matplotlib.axes import Axes
 
