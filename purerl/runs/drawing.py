@@ -154,14 +154,11 @@ def _legend(figure: Any, ax: Any, texts: Sequence[str], columns: int) -> None:
     for i in range(len(texts)):
         colour, style = _look(i)
         handles.append(Line2D([], [], color=colour, linestyle=style, linewidth=1.6))
-    blank = [str(i) for i in range(len(texts))]  # matplotlib leaves out labels that begin with "_"
     looks: dict[str, Any] = {"fontsize": 9, "handlelength": 3}
     if columns:
-        legend = figure.legend(handles, blank, loc="outside right upper", ncols=columns, **looks)
+        figure.legend(handles, texts, loc="outside right upper", ncols=columns, **looks)
     else:
-        legend = ax.legend(handles, blank, loc="best", framealpha=0.7, **looks)
-    for text, label in zip(legend.get_texts(), texts, strict=True):
-        text.set_text(label)
+        ax.legend(handles, texts, loc="best", framealpha=0.7, **looks)
 
 
 def thousands(value: float) -> str:
