@@ -180,7 +180,7 @@ def table(curves: Sequence[Curve]) -> str:
     for c in curves:
         last = _last(c)
         std = "" if c.counts[last] < 2 else f"{c.high[last] - c.y[last]:.4g}"
-        x = f"{c.x[last]:,.8g}"
+        x = f"{c.x[last]:,.0f}" if c.x[last] % 1 == 0 else f"{c.x[last]:,.6g}"
         label = plain(c.label, 48)
         rows.append((label, str(c.seeds), c.xname, x, c.yname, f"{c.y[last]:.6g}", std))
     return aligned(rows)

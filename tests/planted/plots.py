@@ -32,6 +32,7 @@ MUTANTS = [
     Mutant(BANDS, "np.maximum(counts, 1.0)", "width", T_PLOT),
     Mutant(BANDS, "edges + (width + 1) // 2", "edges + width // 2", T_PLOT),
     Mutant(BANDS, "row[:] = np.interp(x, own[there], y[there], left=np.nan, right=np.nan)", "row[:] = np.interp(x, own[there], y[there])", T_PLOT),
+    Mutant(BANDS, "    if all(np.array_equal(x, xs[0]) for x in xs):\n        return xs[0]\n", "", T_PLOT),
     Mutant(BANDS, "some = 2 * counts >= len(parts)", "some = counts > 0", T_PLOT),
     Mutant(BANDS, "np.nanstd(rows[:, some], axis=0)", "np.nanstd(rows[:, some], axis=0, ddof=1)", T_PLOT),
     Mutant(BANDS, "    x, y = x[there][::-1], y[there][::-1]\n", "    x, y = x[there], y[there]\n", T_PLOT),

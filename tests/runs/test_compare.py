@@ -170,15 +170,16 @@ def test_environments_are_scaled_before_they_are_put_together(tmp_path):
     seeds(tmp_path, "p1", [0, 5, 10], "Small", algo="ppo")
     seeds(tmp_path, "s1", [2, 5, 5], "Small", algo="sac")
     seeds(tmp_path, "p2", [1000, 3000, 3000], "Large", algo="ppo")
-    seeds(tmp_path, "s2", [2000, 2000, 2000], "Large", algo="sac")
+    seeds(tmp_path, "s2", [2000, 2000, 5000], "Large", algo="sac")
     found = quiet(tmp_path, group="algo,env", metric="mean")
     ppo, sac = found.overall
     assert (ppo.condition, ppo.env) == ("ppo", "Small, Large")
-    assert sorted(ppo.scores) == [0, 0, 0.5, 1, 1, 1]
-    assert sorted(sac.scores) == [0.2, 0.5, 0.5, 0.5, 0.5, 0.5]
+    assert sorted(ppo.scores) == [0, 0, 0.5, 0.5, 0.5, 1]
+    assert sorted(sac.scores) == [0.2, 0.25, 0.25, 0.5, 0.5, 1]
     (pair,) = found.pairs
-    # Small: 0 loses three times, 5 wins one and ties two, 10 wins three: 5 of 9; Large: 6 of 9
-    assert pair.probability == pytest.approx((5 / 9 + 6 / 9) / 2)
+    # Small: 0 loses three times, 5 wins one and ties two, 10 wins three: 5 of 9;
+    # Large: 1000 loses three times, 3000 wins two, twice: 4 of 9
+    assert pair.probability == pytest.approx((5 / 9 + 4 / 9) / 2)
     assert pair.envs == ("Small", "Large")
     assert pair.verdict == "no claim: fewer than 5 seeds"
     assert any("fewer than 5 seeds intervals are too narrow" in note for note in found.notes)

@@ -80,6 +80,7 @@ def test_seeds_with_other_x_are_interpolated_where_they_are():
     assert y == [0, 52.5, 80, 107.5, 20]  # alone at the ends: half of the seeds
     assert counts == [1, 2, 2, 2, 1]
     long = np.arange(3000.0)
+    assert len(bands.band([(long, long), (long, long)])[0]) == 3000
     (x, y, std, _) = bands.band([(long, long), (long + 0.5, long + 0.5)])
     assert len(x) == bands.POINTS
     np.testing.assert_allclose(y, x, atol=1e-9)
