@@ -22,7 +22,7 @@ class Curve(NamedTuple):
 
     label: str
     panel: str  # what was asked for as y
-    xname: str  # columns
+    xname: str  # columns; several names where seeds differ in them
     yname: str
     x: np.ndarray
     y: np.ndarray
@@ -33,12 +33,12 @@ class Curve(NamedTuple):
 
 
 def points(run: Run, xname: str, yname: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column over another, which increases; the last row of an x counts."""
+    """Return a column over another, which increases; the last row of an x that has a y counts."""
     x, y = run.columns[xname], run.columns[yname]
-    there = np.isfinite(x)
-    x, y = x[there][::-1], y[there][::-1]
-    x, first = np.unique(x, return_index=True)
-    return x, y[first]
+    order = np.lexsort((np.isfinite(y), x))  # keeps the order of rows that are equal in both
+    order = order[np.isfinite(x[order])]
+    last = np.append(np.diff(x[order]) > 0, True)
+    return x[order][last], y[order][last]
 
 
 def smooth(y: np.ndarray, width: int) -> np.ndarray:
@@ -92,8 +92,9 @@ def panel(
             names = [(column(run, xword) or "", column(run, yword) or "") for run in runs]
             parts = [points(run, *name) for run, name in zip(runs, names, strict=True)]
             x, y, std, counts = band(parts, width, estimator)
+            xname, yname = (", ".join(dict.fromkeys(kind)) for kind in zip(*names, strict=True))
             ends = (y - std, y + std)
-            made.append(Curve(one.label, yword, *names[0], x, y, *ends, len(parts), counts))
+            made.append(Curve(one.label, yword, xname, yname, x, y, *ends, len(parts), counts))
     return made
 
 
@@ -102,8 +103,8 @@ def band(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return a common x, and there estimate, standard deviation and number of the seeds.
 
-    There is an estimate where at least half of the seeds have a value: otherwise a curve would go
-    on with the one seed that was slowest, or was not killed.
+    There is an estimate where at least half of the seeds have a value, or as many as anywhere:
+    otherwise a curve would go on with the one seed that was slowest, or was not killed.
     """
     x = common([part for part, _ in parts])
     rows = np.full((len(parts), len(x)), np.nan)
@@ -116,7 +117,7 @@ def band(
             row[:] = np.interp(x, own[there], y[there], left=np.nan, right=np.nan)
     counts = np.isfinite(rows).sum(axis=0)
     y, std = (np.full(len(x), np.nan) for _ in range(2))
-    some = 2 * counts >= len(parts)
+    some = 2 * counts >= min(len(parts), 2 * counts.max())
     y[some] = ESTIMATORS[estimator](rows[:, some], axis=0)
     std[some] = np.nanstd(rows[:, some], axis=0)
     drawn = slice(some.argmax(), len(some) - some[::-1].argmax())

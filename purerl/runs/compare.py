@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from purerl import checks
-from purerl.runs.screen import aligned, printed, warned
+from purerl.runs.plain import aligned, printed, warned
 
 if TYPE_CHECKING:
     from purerl.runs.comparison import Comparison, Row

@@ -10,7 +10,7 @@ from purerl.runs import bands, conditions, curves, estimates
 from purerl.runs.conditions import Condition
 from purerl.runs.curves import Run
 from purerl.runs.places import ConfigError
-from purerl.runs.screen import plain
+from purerl.runs.plain import plain
 
 SEEDS = 5  # fewer allow no claim
 BETTER = 0.75  # least probability of improvement to be called better

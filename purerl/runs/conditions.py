@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from purerl.runs.curves import Run
 from purerl.runs.places import ConfigError
-from purerl.runs.screen import plain
+from purerl.runs.plain import plain
 
 
 class Condition(NamedTuple):

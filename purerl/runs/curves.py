@@ -18,7 +18,7 @@ import numpy as np
 
 from purerl.runs import places, storage
 from purerl.runs.places import ConfigError
-from purerl.runs.screen import plain
+from purerl.runs.plain import plain
 
 TABLE = "progress.txt"
 MONITOR = "monitor.csv"

@@ -14,7 +14,7 @@ from purerl.runs import storage
 from purerl.runs.bands import Curve
 from purerl.runs.curves import RETURNS
 from purerl.runs.places import ConfigError
-from purerl.runs.screen import aligned, plain
+from purerl.runs.plain import aligned, plain
 
 # Okabe and Ito's colours, which colour-blind people can tell apart, without yellow: too pale.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -127,7 +127,7 @@ def _look(i: int) -> tuple[str, Any]:
 
 
 def _yname(curves: Sequence[Curve]) -> str:
-    kinds = {c.yname for c in curves}
+    kinds = {name for c in curves for name in c.yname.split(", ")}
     if len(kinds) == 1:
         return _name(curves[0].yname)
     return "return" if kinds <= set(RETURNS) else plain(curves[0].panel, 40)

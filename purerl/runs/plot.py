@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from purerl import checks
-from purerl.runs.screen import printed, warned
+from purerl.runs.plain import printed, warned
 
 if TYPE_CHECKING:
     from purerl.runs.bands import Curve
@@ -87,7 +87,7 @@ def plot(
 
 def _differ(curves: "Sequence[Curve]") -> list[str]:
     """Say so where curves of one panel show different things."""
-    if len({curve.yname for curve in curves}) < 2:
+    if len({name for curve in curves for name in curve.yname.split(", ")}) < 2:
         return []
     said = "; ".join(f"{c.label}: {c.yname}" for c in curves)
     return [f"{curves[0].panel} is not the same column everywhere: {said}."]

@@ -10,7 +10,7 @@ ESTIMATES = "purerl/runs/estimates.py"
 COMPARISON = "purerl/runs/comparison.py"
 PLOT = "purerl/runs/plot.py"
 COMPARE = "purerl/runs/compare.py"
-SCREEN = "purerl/runs/screen.py"
+PLAIN = "purerl/runs/plain.py"
 T_CURVES = "tests/runs/test_curves.py"
 T_PLOT = "tests/runs/test_plot.py"
 T_COMPARE = "tests/runs/test_compare.py"
@@ -33,16 +33,16 @@ MUTANTS = [
     Mutant(BANDS, "edges + (width + 1) // 2", "edges + width // 2", T_PLOT),
     Mutant(BANDS, "row[:] = np.interp(x, own[there], y[there], left=np.nan, right=np.nan)", "row[:] = np.interp(x, own[there], y[there])", T_PLOT),
     Mutant(BANDS, "    if all(np.array_equal(x, xs[0]) for x in xs):\n        return xs[0]\n", "", T_PLOT),
-    Mutant(BANDS, "some = 2 * counts >= len(parts)", "some = counts > 0", T_PLOT),
+    Mutant(BANDS, "some = 2 * counts >= min(len(parts), 2 * counts.max())", "some = counts > 0", T_PLOT),
     Mutant(BANDS, "np.nanstd(rows[:, some], axis=0)", "np.nanstd(rows[:, some], axis=0, ddof=1)", T_PLOT),
-    Mutant(BANDS, "    x, y = x[there][::-1], y[there][::-1]\n", "    x, y = x[there], y[there]\n", T_PLOT),
+    Mutant(BANDS, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_PLOT),
     Mutant(DRAWING, '"text.parse_math": False,', '"text.parse_math": True,', T_PLOT),
     Mutant(DRAWING, "ax.fill_between(x, curve.low, curve.high,", "ax.fill_between(x, curve.y, curve.high,", T_PLOT),
     Mutant(DRAWING, "if curve.seeds > 1:", "if True:", T_PLOT),
     Mutant(DRAWING, "STYLES[i // len(COLOURS) % len(STYLES)]", "STYLES[i % len(STYLES)]", T_PLOT),
     Mutant(DRAWING, "        marks.encode(encoding or \"utf-8\")\n", "        pass\n", T_PLOT),
     Mutant(PLOT, "return 5 if isinstance(error, StorageError) else 2", "return 2", T_PLOT),
-    Mutant(SCREEN, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_CURVES),
+    Mutant(PLAIN, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_CURVES),
     Mutant(ESTIMATES, "cut = every.shape[-1] // 4", "cut = -(-every.shape[-1] // 4)", T_COMPARE),
     Mutant(ESTIMATES, "        first += number\n", "", T_COMPARE),
     Mutant(ESTIMATES, "[(1 - LEVEL) / 2, (1 + LEVEL) / 2]", "[1 - LEVEL, LEVEL]", T_COMPARE),

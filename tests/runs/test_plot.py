@@ -79,6 +79,8 @@ def test_seeds_with_other_x_are_interpolated_where_they_are():
     assert x == [0, 5, 10, 15, 20]
     assert y == [0, 52.5, 80, 107.5, 20]  # alone at the ends: half of the seeds
     assert counts == [1, 2, 2, 2, 1]
+    # three seeds that are never there together: better than nothing
+    assert band(([1], [1]), ([2], [2]), ([3], [3]))[:2] == [[1, 2, 3], [1, 2, 3]]
     long = np.arange(3000.0)
     assert len(bands.band([(long, long), (long, long)])[0]) == 3000
     (x, y, std, _) = bands.band([(long, long), (long + 0.5, long + 0.5)])
@@ -89,7 +91,7 @@ def test_seeds_with_other_x_are_interpolated_where_they_are():
 
 def test_rows_are_sorted_and_the_last_of_an_x_counts(tmp_path):
     text = "Epoch\tAverageEpRet\tTotalEnvInteracts\n1\t5\t200\n2\t6\t100\n3\t7\t200\n4\t8\t\n"
-    (curve,) = plot(foreign(tmp_path / "run", text))
+    (curve,) = plot(foreign(tmp_path / "run", text + "5\t\t200\n"))
     assert (curve.x.tolist(), curve.y.tolist()) == ([100, 200], [6, 7])
 
 
@@ -110,6 +112,11 @@ def test_plot_returns_a_curve_per_column_and_condition(tmp_path, capsys):
     assert curves[0].high.tolist() == [3.5, 4, 5, 5.5]
     said = capsys.readouterr().err
     assert "Performance is not the same column everywhere: a: AverageEpRet; b: Average" in said
+    ours(tmp_path / "b" / "b_s1", [5], "b", 1)
+    curves = plot(tmp_path / "b")
+    assert curves[0].yname == "AverageTestEpRet, AverageEpRet"
+    assert "b: AverageTestEpRet, AverageEpRet." in capsys.readouterr().err
+    (tmp_path / "b" / "b_s1" / "progress.txt").unlink()
     assert [c.label for c in plot([tmp_path], count=True, y="Epoch")] == ["a-0", "a-1", "b-0"]
     with pytest.raises(ValueError, match="smooth must be an integer of at least 1, got 0"):
         plot(tmp_path, smooth=0)
