@@ -14,14 +14,16 @@ from purerl.runs import storage
 from purerl.runs.log import Logger, append
 
 # Our metrics -> Spinning Up's columns. What is not here keeps its words: delta_loss_v, DeltaLossV.
-COLUMNS = {
-    "q": "AverageQVals",
-    "q1": "AverageQ1Vals",
-    "q2": "AverageQ2Vals",
-    "val": "AverageVVals",
-    "logp": "AverageLogPi",
+COLUMNS = {"q": "QVals", "q1": "Q1Vals", "q2": "Q2Vals", "val": "VVals", "logp": "LogPi"} | {"kl": "KL"}
+    "q": "QVals",
+    "q1": "Q1Vals",
+    "q2": "Q2Vals",
+    "val": "VVals",
+    "logp": "LogPi",
     "kl": "KL",
 }
+AVERAGED = ("q", "q1", "q2", "val", "logp")  # Spinning Up's name of their mean: AverageQVals
+SPREAD = ("_std", "_min", "_max")
 SHOWN = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
 HEADER_EVERY = 20  # lines
 
@@ -36,10 +38,15 @@ def column(metric: str) -> str:
     """Return the column of a metric.
 
     Example:
-        >>> column("loss_q"), column("q1"), column("stop_iter")
-        ('LossQ', 'AverageQ1Vals', 'StopIter')
+        >>> column("loss_q"), column("loss_q_std"), column("q1"), column("q1_max")
+        ('LossQ', 'StdLossQ', 'AverageQ1Vals', 'MaxQ1Vals')
     """
-    return COLUMNS.get(metric, "".join(word.capitalize() for word in metric.split("_")))
+    prefix = "Average" if metric in AVERAGED else ""
+    if metric.endswith(SPREAD):
+        metric, _, kind = metric.rpartition("_")
+        prefix = kind.capitalize()
+    words = "".join(word.capitalize() for word in metric.split("_"))
+    return prefix + COLUMNS.get(metric, words)
 
 
 def row(record: Record, seconds: float) -> dict[str, Any]:
@@ -55,9 +62,15 @@ def row(record: Record, seconds: float) -> dict[str, Any]:
     found |= {
         column(name): value
         for name, value in record.items()
-        if name not in known and not isinstance(value, list)
+        if name not in known and not isinstance(value, list) and _is_shown(name)
     }
     return found | {"Updates": record["updates"], "Time": round(seconds, 3)}
+
+
+def _is_shown(metric: str) -> bool:
+    """Say whether a metric has a column: means have, and the spread of losses, values, log pi."""
+    name = metric.rpartition("_")[0] if metric.endswith(SPREAD) else ""
+    return not name or name in AVERAGED or name.startswith("loss_")
 
 
 class Logs:
