@@ -25,6 +25,10 @@ class NonFiniteError(FloatingPointError):
     """A number that is not finite came from an environment or out of an update."""
 
 
+class Diverged(NonFiniteError):
+    """It came out of an update."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Carry:
     """Everything a run needs to go on; `advance` consumes it, since environments move."""
@@ -223,7 +227,7 @@ def check_learner(carry: Carry, updates: int, finite: Any) -> None:
         return
     means = zip(carry.metrics, np.asarray(carry.tally)[1], strict=True)
     bad = [name for name, x in means if not np.isfinite(x)]
-    raise NonFiniteError(
+    raise Diverged(
         f"learning diverged between updates {carry.updates} and {carry.updates + updates} "
         f"(environment step {carry.steps}): {', '.join(bad) or 'parameters'} not finite. Lower "
         f"the learning rates or scale the rewards."

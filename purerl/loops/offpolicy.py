@@ -23,16 +23,10 @@ def advance(carry: Carry) -> Carry:
     Borders are the multiples of `update_every`, the ends of epochs and the end of the run.
     """
     schedule = carry.schedule
-    assert isinstance(schedule, OffPolicySchedule)
-    assert schedule.update_every
-    assert schedule.updates_per_burst
-    every, epoch = schedule.update_every, schedule.steps_per_epoch
-    border = min(carry.steps - carry.steps % n + n for n in (every, epoch))
-    border = min(border, schedule.steps)
+    border, number = due(carry)
     carry, block, count = collect(carry, (border - carry.steps) // carry.ranks)
-    due = border % every == 0 and border >= schedule.update_after
-    number = schedule.updates_per_burst if due else 0
     assert carry.buffer
+    assert isinstance(schedule, OffPolicySchedule)
     learner, buffer, tally, finite = burst(
         carry.algo,
         number,
@@ -48,6 +42,19 @@ def advance(carry: Carry) -> Carry:
     carry = dataclasses.replace(carry, learner=learner, buffer=buffer, tally=tally, steps=border)
     memory.check_learner(carry, number, finite)
     return dataclasses.replace(carry, updates=carry.updates + number)
+
+
+def due(carry: Carry) -> tuple[int, int]:
+    """Return the next border, and how many updates are due there."""
+    schedule = carry.schedule
+    assert isinstance(schedule, OffPolicySchedule)
+    assert schedule.update_every
+    assert schedule.updates_per_burst
+    every, epoch = schedule.update_every, schedule.steps_per_epoch
+    border = min(carry.steps - carry.steps % n + n for n in (every, epoch))
+    border = min(border, schedule.steps)
+    learns = border % every == 0 and border >= schedule.update_after
+    return border, schedule.updates_per_burst if learns else 0
 
 
 def burst(
@@ -109,7 +116,7 @@ def _burst(
     if not updates:
         return buffer, jnp.bool_(True)
     keys = jax.random.split(rng.stream(words[0], words[1], "sample", words[2:]), updates)
-    draw = functools.partial(_batch, algo, learner, buffer, batch_size)
+    draw = functools.partial(draw_batch, algo, learner, buffer, batch_size)
     batches = jax.vmap(draw if devices == 1 else lambda key: mpi.own_rows(draw(key)))(keys)
     learner, info = jax.lax.scan(algo.update, learner, batches)
     if devices > 1:
@@ -118,9 +125,10 @@ def _burst(
     return learner, buffer, tally, memory.all_finite((learner.params, tally[1]))
 
 
-def _batch(
+def draw_batch(
     algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int, key: jax.Array
 ) -> Any:
+    """Draw one batch, with the noise that its update needs."""
     batch = replay.sample(buffer, key, batch_size)
     if not algo.NOISE_DRAWS:
         return batch
@@ -152,7 +160,7 @@ def metric_names(
     """Return the names of what `update` reports, in the order of the tally."""
 
     def metrics(learner: Any, buffer: replay.Replay) -> Any:
-        batch = _batch(algo, learner, buffer, batch_size, jax.random.key(0))
+        batch = draw_batch(algo, learner, buffer, batch_size, jax.random.key(0))
         return algo.update(learner, batch)[1]
 
     return tallies.names(jax.eval_shape(metrics, learner, buffer))

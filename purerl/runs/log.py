@@ -119,7 +119,7 @@ class Logger:
         pairs = jax.tree_util.tree_leaves_with_path(state)
         arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in pairs}
         path = self.folder / f"state{'' if itr is None else itr}.npz"
-        storage.replace(path, storage.packed(arrays))
+        storage.replace(path, storage.named(arrays))
         return path
 
 

@@ -151,7 +151,7 @@ class Logs:
             if key in record:
                 cells[name] = f"{_mean(record[key]):.1f}"
         cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
-        cells |= {name: f"{record[name]:.3f}" for name in SHOWN if name in record}
+        cells |= {name: _short(record[name]) for name in SHOWN if name in record}
         cells |= {"steps/s": f"{rate:,.0f}", "left": clock(left)}
         line = " ".join(f"{value:>10}" for value in cells.values())
         if tuple(cells) == self.shown and self.lines < HEADER_EVERY:
@@ -168,6 +168,10 @@ class Logs:
             "seconds": time.monotonic() - self.began,
             "step": self.last[1],
         }
+
+
+def _short(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 1e5 else f"{value:.2e}"
 
 
 def _episodes(record: Record) -> tuple[str, int]:

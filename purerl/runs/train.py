@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from purerl import algos, mpi
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
+from purerl.loops.carry import NonFiniteError
 from purerl.runs import checkpoint, folder, storage
 from purerl.runs import config as configs
 from purerl.runs.config import Config, ConfigError
@@ -87,10 +88,8 @@ def resume(
     """
     screen = screen or Screen()
     with _owned(run):
-        config = configs.from_json(configs.read(run / "config.json"), env_fn, spec)
-        total = folder.status(run).get("steps", config.schedule.steps) if steps is None else steps
-        schedule = dataclasses.replace(config.schedule, steps=total)
-        config = dataclasses.replace(config, schedule=schedule)
+        config = read_config(run, env_fn, spec, steps)
+        total = config.schedule.steps
         check_sinks(config)
         env_fn = env_fn or configs.make(config.env)
         loaded = checkpoint.load(run, about(config), mpi.proc_id(), at)
@@ -101,9 +100,7 @@ def resume(
                 f"{run} is complete: {loaded.step:,} of {total:,} steps. Give more with --steps."
             )
         _compare_versions(run, screen)
-        algo = algos.load(config.algo)
-        carry = loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
-        carry, lost = snapshot.thaw(carry, loaded.frozen)
+        carry, lost = brought_back(config, env_fn, loaded)
         _say(
             screen, f"{config.algo} on {config.env}, seed {config.seed}: goes on at {loaded.step:,}"
         )
@@ -116,6 +113,29 @@ def resume(
         folder.set_status(run, status="running", step=loaded.step, steps=total)
         with _told(run):
             return _go_on(run, config, env_fn, carry, loaded, screen, sinks)
+
+
+def read_config(
+    run: Path, env_fn: Callable[[], Any] | None = None, spec: Any = None, steps: int | None = None
+) -> Config:
+    """Return the configuration of a run, with the total of steps it was last given or a new one."""
+    config = configs.from_json(configs.read(run / "config.json"), env_fn, spec)
+    total = folder.status(run).get("steps", config.schedule.steps) if steps is None else steps
+    schedule = dataclasses.replace(config.schedule, steps=total)
+    return dataclasses.replace(config, schedule=schedule)
+
+
+def brought_back(
+    config: Config, env_fn: Callable[[], Any], loaded: checkpoint.Loaded
+) -> tuple[loop.Carry, list[int]]:
+    """Return the carry of a checkpoint, and the environments whose episodes start anew."""
+    algo = algos.load(config.algo)
+    carry = loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
+    try:
+        return snapshot.thaw(carry, loaded.frozen)
+    except BaseException:
+        carry.envs.close()  # nobody else will
+        raise
 
 
 def _go_on(
@@ -206,6 +226,10 @@ def _told(run: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, NonFiniteError):
+            kept = checkpoint.steps(run)
+            what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
+            error.add_note(f"{what}; purerl doctor {run} looks for the cause.")
         with contextlib.suppress(storage.StorageError):
             folder.set_status(run, status="failed", reason=reason)
             if mpi.is_root():
