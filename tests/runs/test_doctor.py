@@ -86,8 +86,10 @@ def test_the_first_bad_update_is_found_with_its_batch_and_parameters(diverged):
     params = {k: v for k, v in saved.items() if k.startswith("params ")}
     assert all(np.isfinite(x).all() for x in params.values())
     assert "metric ['loss_q']" in finding.bad
-    assert any(name.startswith("gradient .critic") for name in finding.bad)
-    assert not any(name.startswith("gradient .target") for name in finding.bad)
+    # Gradients of 1e28 are numbers still, their squares in Adam's second moments are not.
+    assert not any(name.startswith("gradient") for name in finding.bad)
+    assert any(name.startswith("new .opt_state['critic']") for name in finding.bad)
+    assert not any(name.startswith("new .params.target") for name in finding.bad)
     again = replay.diagnose(run, env_fn, at=300)
     assert again == finding
 
