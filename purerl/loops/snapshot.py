@@ -19,7 +19,7 @@ from purerl.buffers import replay
 from purerl.loops import carry as memory
 from purerl.loops.carry import Carry
 
-_COUNTERS = ("steps", "calls", "updates", "updates_recorded", "epoch")
+_COUNTERS = ("steps", "calls", "updates", "epoch")
 _HOST = ("obs", "ep_return", "ep_length")
 
 
@@ -27,7 +27,7 @@ class Frozen(NamedTuple):
     """What a carry holds, without what its configuration says."""
 
     learner: dict[str, np.ndarray]  # path of each leaf -> array
-    host: dict[str, np.ndarray]  # observations, returns, lengths, surplus rows, sums, actions
+    host: dict[str, np.ndarray]  # observations, returns, lengths, surplus rows, tally, actions
     facts: dict[str, Any]  # counters and lists, as JSON knows them
     rows: dict[str, np.ndarray] | None  # of the replay memory: field -> rows `first` .. `stop`
     first: int = 0
@@ -42,7 +42,7 @@ def freeze(carry: Carry, since: int = 0) -> Frozen:
     """Copy what a carry holds to the host; of the replay memory only rows from `since` on."""
     learner = _leaves(memory.local(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
-    host["sums"] = np.asarray(memory.local(carry.sums))
+    host["tally"] = np.asarray(memory.local(carry.tally))
     host |= {f"surplus.{k}": np.array(v) for k, v in carry.surplus._asdict().items()}
     facts: dict[str, Any] = {name: getattr(carry, name) for name in _COUNTERS}
     facts |= {"ep_returns": list(carry.ep_returns), "ep_lengths": list(carry.ep_lengths)}
@@ -75,7 +75,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     leaves = _fitted("learner", _leaves(old), frozen.learner)
     learner = jax.tree.unflatten(jax.tree.structure(old), [jnp.asarray(x) for x in leaves])
     wanted = {name: np.asarray(getattr(carry, name)) for name in _HOST}
-    wanted["sums"] = np.asarray(memory.local(carry.sums))
+    wanted["tally"] = np.asarray(memory.local(carry.tally))
     fitted = _fitted("host ", wanted, frozen.host)
     fields: dict[str, Any] = dict(zip(wanted, fitted, strict=True))
     devices = carry.schedule.devices
@@ -87,7 +87,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     fields["ep_length"][lost] = 0
     surplus = {k: frozen.host[f"surplus.{k}"] for k in carry.surplus._fields}
     _fitted("surplus ", _rows_of(carry.surplus._asdict()), _rows_of(surplus))
-    fields["sums"] = memory.placed(jnp.asarray(fields["sums"]), devices)
+    fields["tally"] = memory.placed(jnp.asarray(fields["tally"]), devices)
     fields |= {name: frozen.facts[name] for name in _COUNTERS}
     carry = dataclasses.replace(
         carry,

@@ -182,6 +182,13 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
+def named(arrays: dict[str, np.ndarray]) -> bytes:
+    """Return arrays as the bytes of an `.npz` for people: `numpy.load(path)[name]`."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
 def _info(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name)  # with the date of 1980, so that equal arrays are equal bytes
 
