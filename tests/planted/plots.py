@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant(DRAWING, '"text.parse_math": False,', '"text.parse_math": True,', T_PLOT),
     Mutant(DRAWING, "ax.fill_between(x, curve.low, curve.high,", "ax.fill_between(x, curve.y, curve.high,", T_PLOT),
     Mutant(DRAWING, "if curve.seeds > 1:", "if True:", T_PLOT),
-    Mutant(DRAWING, "STYLES[i // len(COLOURS) % len(STYLES)]", "STYLES[i % len(STYLES)]", T_PLOT),
+    Mutant(DRAWING, "STYLES[i // len(COLOURS) % len(STYLES)]", "STYLES[0]", T_PLOT),
     Mutant(DRAWING, "        marks.encode(encoding or \"utf-8\")\n", "        pass\n", T_PLOT),
     Mutant(PLOT, "return 5 if isinstance(error, StorageError) else 2", "return 2", T_PLOT),
     Mutant(PLAIN, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_CURVES),
