@@ -169,29 +169,20 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
+    # fmt: off
     add("paths", nargs="+", metavar="PATH", help="a run, a folder of runs, or how its name begins")
     add("--group", help="what makes a condition: algo,env or name (default: name and settings)")
     add("--metric", default="iqm", choices=("iqm", "mean", "median"), help="default: iqm")
-    add(
-        "-y",
-        "--y",
-        "--value",
-        default="Performance",
-        metavar="COLUMN",
-        help="what is scored; Performance is the test return, else the return (default)",
-    )
+    add("-y", "--y", "--value", default="Performance", metavar="COLUMN",
+        help="what is scored; Performance is the test return, else the return (default)")
     add("--threshold", type=_number, help="of the score: how many steps it took to reach it")
-    add(
-        "--last",
-        type=_count,
-        default=5,
-        metavar="ROWS",
-        help="the score of a run is the mean of its last rows (default: 5)",
-    )
+    add("--last", type=_count, default=5, metavar="ROWS",
+        help="the score of a run is the mean of its last rows (default: 5)")
     add("--out", metavar="FILE", help="write the tables as Markdown, .md")
     add("--json", action="store_true", help="print everything as JSON")
     add("--data-dir", "--data_dir", help="where runs are (default: the user's, else ./runs)")
-    return parser  # fmt: skip
+    # fmt: on
+    return parser
 
 
 def _number(word: str) -> float:

@@ -134,47 +134,25 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
+    # fmt: off
     add("paths", nargs="+", metavar="PATH", help="a run, a folder of runs, or how its name begins")
-    add(
-        "-x",
-        "--x",
-        "--xaxis",
-        default="steps",
-        metavar="COLUMN",
-        help="steps, time, updates, epoch, or a column (default: steps)",
-    )
-    add(
-        "-y",
-        "--y",
-        "--value",
-        nargs="+",
-        default=["Performance"],
-        metavar="COLUMN",
-        help="a panel for each; Performance is the test return, else the return (default)",
-    )
-    add(
-        "-s",
-        "--smooth",
-        type=_rows,
-        default=1,
-        metavar="ROWS",
-        help="moving average over so many rows (default: 1)",
-    )
+    add("-x", "--x", "--xaxis", default="steps", metavar="COLUMN",
+        help="steps, time, updates, epoch, or a column (default: steps)")
+    add("-y", "--y", "--value", nargs="+", default=["Performance"], metavar="COLUMN",
+        help="a panel for each; Performance is the test return, else the return (default)")
+    add("-s", "--smooth", type=_rows, default=1, metavar="ROWS",
+        help="moving average over so many rows (default: 1)")
     add("-l", "--legend", nargs="+", default=[], metavar="WORD", help="one per PATH, or per curve")
     add("--select", nargs="+", default=[], metavar="PART", help="folders with all of these")
     add("--exclude", nargs="+", default=[], metavar="PART", help="not folders with any of these")
     add("--count", action="store_true", help="a curve for every run")
-    add(
-        "--estimator",
-        "--est",
-        default="mean",
-        choices=("mean", "median", "max", "min"),
-        help="over seeds; the band is one standard deviation to each side (default: mean)",
-    )
+    add("--estimator", "--est", default="mean", choices=("mean", "median", "max", "min"),
+        help="over seeds; the band is one standard deviation to each side (default: mean)")
     add("--out", metavar="FILE", help=f"picture, .png, .pdf or .svg (default: {OUT} here)")
     add("--ascii", action="store_true", help="curves in the terminal; no picture but with --out")
     add("--data-dir", "--data_dir", help="where runs are (default: the user's, else ./runs)")
-    return parser  # fmt: skip
+    # fmt: on
+    return parser
 
 
 def _rows(word: str) -> int:
