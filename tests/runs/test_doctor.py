@@ -8,6 +8,8 @@ import jax
 import numpy as np
 import pytest
 
+from purerl import rng
+from purerl.buffers import replay as memory
 from purerl.loops.carry import Diverged, NonFiniteError
 from purerl.runs import checkpoint, config, doctor, folder, replay, train
 from purerl.runs.screen import Screen
@@ -83,6 +85,12 @@ def test_the_first_bad_update_is_found_with_its_batch_and_parameters(diverged):
     saved = np.load(finding.saved)
     assert (saved["batch .rew"] == np.float32(SPIKE)).any()
     assert int(saved["step"]) == finding.update - 1
+    rows = np.arange(finding.step)
+    ring = memory.add(memory.init(np.zeros((), int), 600), rows, len(rows))
+    which = (finding.update - 1) % 10  # of its burst
+    keys = jax.random.split(rng.stream(0, 0, "sample", finding.update - 1 - which), 10)
+    drawn = np.asarray(memory.sample(ring, keys[which], 64))
+    np.testing.assert_array_equal(drawn == 554, saved["batch .rew"] == np.float32(SPIKE))
     params = {k: v for k, v in saved.items() if k.startswith("params ")}
     assert all(np.isfinite(x).all() for x in params.values())
     assert "metric ['loss_q']" in finding.bad
