@@ -164,3 +164,16 @@ def test_a_note_is_not_made_for_other_errors(tmp_path):
     with pytest.raises(ZeroDivisionError) as caught:
         train.train(made, broken, data_dir=str(tmp_path), screen=Screen(quiet=True))
     assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
+    env_fn = functools.partial(Spiky, 5_000)
+    made = settings("vpg", env_fn, steps=200, steps_per_epoch=100)
+    run = train.train(made, env_fn, data_dir=str(tmp_path), screen=Screen(quiet=True)).run
+    assert doctor.doctor([str(run)]) == 0
+    assert "nothing to replay" in capsys.readouterr().out
+    (run / "checkpoints" / "000000000200" / "rank0.npz").write_bytes(b"x")
+    assert doctor.doctor([str(run)]) == 6
+    said = capsys.readouterr().out
+    assert "checkpoint 100: whole" in said
+    assert "rank0.npz must have" in said
