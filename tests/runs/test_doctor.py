@@ -8,6 +8,8 @@ import jax
 import numpy as np
 import pytest
 
+from purerl import rng
+from purerl.buffers import replay as memory
 from purerl.loops.carry import Diverged, NonFiniteError
 from purerl.runs import checkpoint, config, doctor, folder, replay, train
 from purerl.runs.screen import Screen
@@ -83,6 +85,12 @@ def test_the_first_bad_update_is_found_with_its_batch_and_parameters(diverged):
     saved = np.load(finding.saved)
     assert (saved["batch .rew"] == np.float32(SPIKE)).any()
     assert int(saved["step"]) == finding.update - 1
+    rows = np.arange(finding.step)
+    ring = memory.add(memory.init(np.zeros((), int), 600), rows, len(rows))
+    which = (finding.update - 1) % 10  # of its burst
+    keys = jax.random.split(rng.stream(0, 0, "sample", finding.update - 1 - which), 10)
+    drawn = np.asarray(memory.sample(ring, keys[which], 64))
+    np.testing.assert_array_equal(drawn == 554, saved["batch .rew"] == np.float32(SPIKE))
     params = {k: v for k, v in saved.items() if k.startswith("params ")}
     assert all(np.isfinite(x).all() for x in params.values())
     assert "metric ['loss_q']" in finding.bad
@@ -156,3 +164,16 @@ def test_a_note_is_not_made_for_other_errors(tmp_path):
     with pytest.raises(ZeroDivisionError) as caught:
         train.train(made, broken, data_dir=str(tmp_path), screen=Screen(quiet=True))
     assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
+    env_fn = functools.partial(Spiky, 5_000)
+    made = settings("vpg", env_fn, steps=200, steps_per_epoch=100)
+    run = train.train(made, env_fn, data_dir=str(tmp_path), screen=Screen(quiet=True)).run
+    assert doctor.doctor([str(run)]) == 0
+    assert "nothing to replay" in capsys.readouterr().out
+    (run / "checkpoints" / "000000000200" / "rank0.npz").write_bytes(b"x")
+    assert doctor.doctor([str(run)]) == 6
+    said = capsys.readouterr().out
+    assert "checkpoint 100: whole" in said
+    assert "rank0.npz must have" in said

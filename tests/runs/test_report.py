@@ -66,6 +66,8 @@ def test_lines_go_out_at_once_and_a_bar_only_to_a_terminal(monkeypatch):
 
 def test_control_characters_do_not_reach_the_terminal():
     assert clean("a\x1b]0;title\x07b\tc") == "a?]0;title?b\tc"
+    Screen(plain := io.StringIO()).say("\x1b[2J")
+    assert plain.getvalue() == "?[2J\n"
     assert [clock(s) for s in (7, 61.6, 3_723)] == ["0:07", "1:02", "1:02:03"]
 
 
@@ -141,6 +143,19 @@ def test_tensorboard_gets_event_files(tmp_path):
     (events,) = tmp_path.rglob("events.out.tfevents.*")
     content = events.read_bytes()
     assert content.count(b"AverageEpRet") == 2
+
+
+def test_tensorboard_forgets_what_a_cut_run_wrote_beyond_its_checkpoint(tmp_path, monkeypatch):
+    given = []
+
+    class Writer:
+        def __init__(self, folder, purge_step):
+            given.append(purge_step)
+
+    monkeypatch.setattr("tensorboardX.SummaryWriter", Writer)
+    for step in (0, 200):
+        sinks.TensorBoard(tmp_path, step)
+    assert given == [None, 201]
 
 
 def test_weights_and_biases_gets_a_run_that_can_be_gone_on_with(tmp_path, monkeypatch):
