@@ -25,6 +25,7 @@ Try:
 COMMANDS = {
     "train": "purerl.commands:train",
     "resume": "purerl.commands:resume",
+    "sweep": "purerl.sweep:main",
     "list": "purerl.runs.looking:listing",
     "inspect": "purerl.runs.looking:inspect",
 }
