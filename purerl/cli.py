@@ -286,7 +286,8 @@ def _optional(convert: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _tuple_of(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     def read(word: str) -> tuple[Any, ...]:
-        inside = word[1:-1] if word[:1] == "[" and word[-1:] == "]" else word
+        bare = (word[:1] + word[-1:]) not in ("[]", "()")
+        inside = word if bare else word[1:-1]
         return tuple(convert(part.strip()) for part in inside.split(",")) if inside else ()
 
     read.__name__ = f"{convert.__name__},..."

@@ -132,9 +132,8 @@ def made(
     for key, (shorthand, values) in {**axes, "seed": (None, seeds)}.items():
         different = list({repr(v): v for v in values}.values())
         if len(different) < len(values):
-            jobs.printed(
-                f"{key}: equal values are one, {', '.join(map(str, map(plain, different)))}"
-            )
+            kept = ", ".join(str(plain(v)) for v in different)
+            jobs.printed(f"{key}: values that are equal count once, {kept}")
         grid.add(key, different, shorthand, in_name=shorthand is not None)
     return grid
 
@@ -159,10 +158,14 @@ def launch(
             jobs.printed(f"{name}  seed {seed}  {refused.get(name, text)}")
         return 0
     where = (args.num_cpu or 1, args.data_dir, bool(args.datestamp), args.jobs, args.timeout)
-    sweep = run_variants(named, grid.name, algo, *where, base=base)
+    try:
+        sweep = run_variants(named, grid.name, algo, *where, base=base, values=grid.values())
+    except KeyboardInterrupt:
+        jobs.printed(f"left at once. Go on: {shlex.join(typed_again())}")
+        return 130
     jobs.printed(shown(sweep))
     if sweep.code:
-        jobs.printed(f"what is missing: {shlex.join(typed_again())}")
+        jobs.printed(f"Do what is missing: {shlex.join(typed_again())}")
     return sweep.code
 
 

@@ -130,9 +130,12 @@ class ExperimentGrid:
         Returns:
             A row for each run; `shown` makes a table of it.
         """
-        return run_variants(
-            self.named(), self.name, thunk, num_cpu, data_dir, datestamp, jobs, timeout
-        )
+        where = (num_cpu, data_dir, datestamp, jobs, timeout)
+        return run_variants(self.named(), self.name, thunk, *where, values=self.values())
+
+    def values(self) -> dict[str, list[Any]]:
+        """Return the values of each parameter."""
+        return dict(zip(self.keys, self.vals, strict=True))
 
     def named(self) -> list[tuple[str, int, dict[str, Any]]]:
         """Return name, seed and settings of each run; no two runs have both equal."""
@@ -162,10 +165,12 @@ def run_variants(
     say: Say = jobs.printed,
     alone: bool = True,
     base: Mapping[str, Any] | None = None,
+    values: Mapping[str, list[Any]] | None = None,
 ) -> Sweep:
     """Do what is missing of named variants: what `ExperimentGrid.run` does.
 
-    `base` is the configuration that the settings are changes of; `alone` as `jobs.run` takes it.
+    `base` is the configuration that the settings are changes of, `values` the grid for
+    `sweep.json`; `alone` as `jobs.run` takes it.
     """
     checks.integer("num_cpu", num_cpu, 1)
     at_once = max(1, jobs.cores() // num_cpu) if jobs_at_once is None else jobs_at_once
@@ -188,7 +193,7 @@ def run_variants(
         return tasks.function(what, word, seed, nested(rest), parent, datestamp, threads)
 
     made = [task(*one) for one in named]
-    about = {"name": name, "what": plain(thunk), "num_cpu": num_cpu, "jobs": at_once}
+    about = {"name": name, "what": plain(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
     return jobs.run(made, folder, about, at_once, timeout, say, alone)
 
 

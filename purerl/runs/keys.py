@@ -117,7 +117,7 @@ def nearest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
         (" Did you mean 'gamma'?", " Did you mean 'pi_lr' or 'vf_lr'?")
     """
     known = list(known)
-    near = [name for name in known if name.endswith(f"_{word}")]
+    near = [n for n in known if n.endswith(f"_{word}") or word.endswith(f"_{n}")]
     near = near or difflib.get_close_matches(word, known, 1)
     return f" Did you mean {' or '.join(map(form, near))}?" if near else ""
 
