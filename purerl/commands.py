@@ -147,7 +147,10 @@ def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str
         raise ConfigError(f"{args.config} is for {base['algo']!r}, not {name!r}.")
     known = (*configs.KEYS, "spaces", "exp_name")
     preset = {k: v for k, v in base.items() if k not in known}  # bare names
-    given = {k: v for k, v in vars(args).items() if v is not None and k not in ELSEWHERE}
+    given = {k: v for k, v in vars(args).items() if k not in ELSEWHERE}
+    for word in ("env", "epochs", "name", "layers"):
+        if given[word] is None:  # of a field it is a value
+            del given[word]
     given |= _pairs(name, args.set or [])
     over = {keys.resolve(name, key).name for key in given}
     preset = {k: v for k, v in preset.items() if keys.resolve(name, k).name not in over}
