@@ -126,7 +126,7 @@ def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     named += [("bench_bad", 0, {"kind": "good", "scael": 2})]
     began = time.monotonic()
     sweep = run(named, "bench", thunks.fate)
-    assert time.monotonic() - began < 12
+    assert time.monotonic() - began < 60
     assert sweep.code == 1
     found = by_name(sweep)
     assert {name: (row.status, row.exit) for name, row in found.items()} == {
@@ -221,6 +221,7 @@ def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
         wait(lambda: path.exists() and len(path.read_text().split()) == 2)
         time.sleep(0.3)
         assert len(path.read_text().split()) == 2
+        assert [one.status for one in places.standings(tmp_path)] == ["running", "running"]
         with pytest.raises(storage.StorageError, match="in use by process"):
             grid.run(thunks.counted, data_dir=str(tmp_path))
         Path(f"{path}.go").touch()

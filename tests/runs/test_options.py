@@ -166,13 +166,16 @@ def made(**schedule):
     return config.from_json(content, spaces=config.keys.stand_in("sac"))
 
 
-def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch):
+def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch, trained):
     row = 4 * (1 + 1 + 1 + 1) + 2
     assert dry.replay_bytes(made(replay_size=1000)) == 1000 * row
     monkeypatch.setattr(dry, "free_bytes", lambda: 1000 * row)
     dry.check_memory(made(replay_size=1000))
     with pytest.raises(ConfigError, match=r"1,001 rows need 18 kB, and 18 kB are free"):
         dry.check_memory(made(replay_size=1001))
+    with pytest.raises(SystemExit):
+        commands.train(["sac", "--env", "Pendulum-v1"])
+    assert not trained
     monkeypatch.setattr(dry, "free_bytes", lambda: None)
     dry.check_memory(made(replay_size=2**30))
 

@@ -5,13 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from purerl import __main__ as program
 from purerl import commands, run, sweep
-from purerl.runs import config, keys, places
+from purerl.runs import config, keys, places, storage
 from purerl.runs.grid import Sweep
 from tests.mpi.launch import ROOT, clean, python
 from tests.runs.test_grid import wait
@@ -289,7 +288,7 @@ def sweeping(tmp_path, *words):
     command = [sys.executable, "-m", "purerl", "sweep", "ppo", "--env", "CartPole-v1", *words]
     command += ["--data-dir", str(tmp_path), "--name", "g", "--jobs", "2"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=clean(), cwd=ROOT, **pipes)
+    return subprocess.Popen(command, env=clean(), cwd=ROOT, start_new_session=True, **pipes)
 
 
 def statuses(out):
@@ -308,11 +307,15 @@ def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
     assert "400" in (tmp_path / "g" / "logs" / "g_gam0-9_s0.log").read_text()
     saved = tmp_path / "g" / "g_gam0-9" / "g_gam0-9_s0" / "config.json"
     assert json.loads(saved.read_text())["spec"]["gamma"] == 0.9
+    other = tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0"  # as if killed before its checkpoint
+    storage.remove(other / "checkpoints")
+    (other / "manifest.json").write_text('{"status": "running"}')
     process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,0.8")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    assert out.count("was done before") == 4
-    assert len(list(tmp_path.glob("g/*/*/config.json"))) == 2
+    assert out.count("was done before") == 2
+    runs = {one.path.name: one.status for one in places.standings(tmp_path)}
+    assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "failed", "g_gam0-8_s0-2": "done"}
 
 
 def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_path):
@@ -325,19 +328,17 @@ def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_
     lock = (tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0" / ".lock").read_text()
     os.kill(int(lock.split()[1]), signal.SIGKILL)
     wait(lambda: any(one["status"] == "failed" for one in kept(tmp_path)))
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=30)
     assert process.returncode == 75, err + out
     assert "Traceback" not in err
     states = statuses(out)
     assert (states["g_gam0-9"], states["g_gam0-8"]) == ("stopped", "failed")
     assert "ended by SIGKILL" in out
-    began = time.monotonic()
     process = sweeping(tmp_path, *long)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err + out
     assert out.count("goes on") >= 2
-    assert time.monotonic() - began < 40
     assert sorted(one.path.name for one in places.standings(tmp_path)) == [
         "g_gam0-8_s0", "g_gam0-9_s0",
     ]  # fmt: skip
