@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
         return _run(algo, axes, single)
     except (ConfigError, ValueError, storage.StorageError) as error:
         sys.stderr.write(f"purerl.run {algo}: {error}\n")
-        return 2
+        return 5 if isinstance(error, storage.StorageError) else 2
 
 
 def read(algo: str, words: list[str]) -> tuple[Axes, dict[str, Any]]:

@@ -80,8 +80,11 @@ def main(words: list[str]) -> int:
         name = settings.get("name", base.get("name", ""))
         grid = made(algo, name, axes, seeds, base)
         return launch(algo, grid, args, base)
-    except (ConfigError, ValueError, storage.StorageError) as error:
+    except (ConfigError, ValueError) as error:
         parser.error(str(error))
+    except storage.StorageError as error:
+        sys.stderr.write(f"purerl sweep: {error}\n")
+        return 5
 
 
 def axis(algo: str, word: str) -> tuple[str, str | None, list[Any]]:

@@ -149,8 +149,9 @@ class _Board:
         began = time.monotonic()
         try:
             process = task.start(log)
-        except Refused as error:
-            self._settle(task, _row(task, "failed", 2, str(error), there))
+        except (Refused, storage.StorageError) as error:
+            code = 2 if isinstance(error, Refused) else 5
+            self._settle(task, _row(task, "failed", code, str(error), there))
             return
         on = there is not None and there.status in ("stopped", "killed")
         self.say(f"{label}: {'goes on' if on else 'starts'}")
@@ -248,6 +249,7 @@ def _row(
 ) -> Row:
     step, score, run = (there.step, there.score, str(there.path)) if there else (0, None, "")
     name = "" if log is None else str(log)
+    reason = " ".join(reason.split())
     return Row(task.name, task.seed, status, code, reason, step, score, seconds, run, name)
 
 

@@ -62,19 +62,19 @@ def algorithm(
         if refused:
             raise Refused(refused.replace("\n", "; "))
         env = complete["env"]
-        ranks = [] if num_cpu == 1 else ["--num-cpu", str(num_cpu)]
+        ranks = [] if num_cpu == 1 else [f"--num-cpu={num_cpu}"]
         there = look()
         if there is not None and there.status in UNFINISHED and _begun(there.path):
-            typed = ["--env", env] if ":" in env else []
-            words = ["resume", str(there.path), *typed, *ranks]
+            typed = [f"--env={env}"] if ":" in env else []
+            words = ["resume", *typed, *ranks, "--", str(there.path)]
         else:
             if there is not None and there.status in UNFINISHED:
                 _give_up(there.path)
             path = folder / "configs" / f"{name}_s{seed}.json"
             storage.folder(path.parent)
             storage.replace(path, (json.dumps(content, indent=4) + "\n").encode())
-            words = ["train", algo, "--config", str(path), "--env", env, "--seed", str(seed)]
-            words += ["--data-dir", str(data_dir), *ranks]
+            words = ["train", algo, f"--config={path}", f"--env={env}", f"--seed={seed}"]
+            words += [f"--data-dir={data_dir}", *ranks]
             words += ["--datestamp" if datestamp else "--no-datestamp"]
         threads = max(1, jobs.cores() // (jobs_at_once * num_cpu))
         path_list = os.pathsep.join(p for p in sys.path if p)

@@ -49,7 +49,7 @@ MUTANTS = [
     Mutant(TASKS, "    with storage.owned(run):\n        state", "    if True:\n        state", T_GRID),
     Mutant(TASKS, "            if there is not None and there.status in UNFINISHED:\n                _give_up(there.path)\n", "", T_RUN),
     Mutant(TASKS, "start_new_session=True,  # Ctrl-C comes from us, once", "", T_RUN),
-    Mutant(TASKS, 'words = ["resume", str(there.path), *typed, *ranks]', 'words = ["train", algo]', T_RUN),
+    Mutant(TASKS, 'words = ["resume", *typed, *ranks, "--", str(there.path)]', 'words = ["train", algo]', T_RUN),
     Mutant(JOBS, 'there.status in ("done", "running")', "False", T_GRID),
     Mutant(JOBS, "len(board.running) < jobs and not asked", "not asked", T_GRID),
     Mutant(JOBS, "(waiting and not asked)", "waiting", T_GRID),

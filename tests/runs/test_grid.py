@@ -54,6 +54,28 @@ def made(parameters, name="bench"):
     return grid
 
 
+def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(tasks.subprocess, "Popen", lambda words, **rest: started.append(words))
+    env, data = "a:b; rm -rf $HOME", tmp_path / "-o; x"
+    task = tasks.algorithm("ppo", "n", 3, {"env": env}, tmp_path / "g", data, num_cpu=2)
+    (tmp_path / "log").touch()
+    task.start(tmp_path / "log")
+    file = tmp_path / "g" / "configs" / "n_s3.json"
+    assert started[0][1:] == [
+        "-m", "purerl", "train", "ppo", f"--config={file}", f"--env={env}", "--seed=3",
+        f"--data-dir={data}", "--num-cpu=2", "--no-datestamp",
+    ]  # fmt: skip
+    assert json.loads(file.read_text())["env"] == env
+
+
+def test_a_folder_that_cannot_be_made_fails_its_run_alone(tmp_path):
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "bench_kingood").write_text("in the way")
+    sweep = made([("kind", ["good", "word"])]).run(thunks.fate, data_dir=str(tmp_path))
+    assert [(row.status, row.exit) for row in sweep.rows] == [("failed", 5), ("done", 0)]
+
+
 @pytest.mark.parametrize(("parameters", "variant", "name"), NAMES)
 def test_variants_have_spinning_ups_names(parameters, variant, name):
     grid = made(parameters)

@@ -138,14 +138,17 @@ def test_mistakes_that_follow_from_others_are_not_reported():
             raise ValueError(f"high must be at most 9, got {high}.")
         if low >= high:
             raise ValueError(f"low must be below high, got {low}.")
+        if low == 0 and high == 1:
+            raise ValueError("other must be given.")
 
-    assert keys.mistakes(make, {"low": 5, "high": 10}) == [
-        "high must be at most 9, got 10.",
-        "low must be below high, got 5.",
-    ]
     assert keys.mistakes(make, {"high": 10}) == ["high must be at most 9, got 10."]
     assert keys.mistakes(make, {"high": 0}) == ["low must be below high, got 0."]
     assert keys.mistakes(make, {"high": 2}) == []
+    both = ["high must be at most 9, got 10.", "low must be below high, got 5."]
+    assert keys.mistakes(make, {"low": 5, "high": 10}) == both
+    given = {"replay_size": 0, "batch_size": 5_000}  # update_after is too small for the latter
+    with pytest.raises(ConfigError, match=r"^replay_size must be[^\n]*$"):
+        config.from_json({"algo": "sac", "env": "E", "schedule": given})
 
 
 WORDS = {  # setting of sac or ppo, word -> value; None: refused
