@@ -84,6 +84,8 @@ def train(words: list[str]) -> int:
         made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
         made[0].schedule.resolve(args.num_cpu or 1)
         dry.check_memory(made[0])
+        if args.dry_run and mpi.num_procs() > 1:
+            raise ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
         if not args.dry_run:
             mpi.fork(args.num_cpu)
     except (ConfigError, ValueError, StorageError, mpi.MPIUnavailable) as error:

@@ -99,7 +99,7 @@ def run(
                     board.ask()
                 board.ask_late()
                 board.collect(bool(asked))
-                _line(board.progress())
+                board.draw()
                 time.sleep(POLL)
         finally:
             for job in board.running:  # only after an error of our own, or a second request
@@ -132,6 +132,7 @@ class _Board:
     say: Say
     running: list[_Job] = dataclasses.field(default_factory=list)
     ended: dict[tuple[str, int], Row] = dataclasses.field(default_factory=dict)
+    drawn: float = 0.0  # when the line was
 
     def table(self) -> tuple[Row, ...]:
         return tuple(self.ended.get((t.name, t.seed), _row(t, "waiting")) for t in self.tasks)
@@ -208,15 +209,26 @@ class _Board:
         if self.about is not None:
             rows.keep(self.folder, self.about, [t.settings for t in self.tasks], self.table())
 
+    def draw(self) -> None:
+        """Show how far it is, once a second, on a terminal."""
+        if sys.stdout.isatty() and time.monotonic() - self.drawn > 1:
+            self.drawn = time.monotonic()
+            _line(self.progress())
+
     def progress(self) -> str:
-        """Return how far it is, in a line."""
+        """Return how far it is, in a line; of a run, how far its last checkpoint is."""
         states = [row.status for row in self.ended.values()]
         done = states.count("done")
         line = f"{done} of {len(self.tasks)} done"
         if other := len(states) - done:
             line += f", {other} not"
-        names = ", ".join(f"{job.task.name}_s{job.task.seed}" for job in self.running)
-        return f"{line}; running: {names}"
+        words = []
+        for job in self.running:
+            there = job.task.look()
+            part = f" {there.step / there.steps:.0%}" if there is not None and there.steps else ""
+            seconds = time.monotonic() - job.began
+            words.append(f"{job.task.name}_s{job.task.seed}{part} {seconds:.0f} s")
+        return f"{line}; running: {', '.join(words)}" if words else line
 
 
 @contextlib.contextmanager

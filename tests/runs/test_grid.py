@@ -292,6 +292,31 @@ def test_asked_to_stop_a_grid_stops_its_runs_and_says_what_is_missing(tmp_path, 
     assert process.returncode == 0
 
 
+def test_the_line_on_a_terminal_says_how_far_it_is(tmp_path, monkeypatch, capsys):
+    standing = places.Standing(tmp_path, "ppo", "E", 0, "running", 300, 1200, None, "")
+    tasks = [jobs.Task(name, 0, {}, lambda: standing, None) for name in ("a", "b", "c")]
+    board = jobs._Board(tuple(tasks), tmp_path, None, None, lambda line: None)
+    board.ended["a", 0] = jobs._row(tasks[0], "done")
+    assert board.progress() == "1 of 3 done"
+    board.ended["b", 0] = jobs._row(tasks[1], "failed")
+    board.running.append(jobs._Job(tasks[2], None, tmp_path, 0, time.monotonic() - 7))
+    assert board.progress() == "1 of 3 done, 1 not; running: c_s0 25% 7 s"
+    board.draw()
+    assert not capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    board.draw()
+    board.draw()  # within the same second
+    assert capsys.readouterr().out == "\r\x1b[K1 of 3 done, 1 not; "[:23]
+
+
+def test_what_comes_from_a_run_cannot_steer_the_terminal(capsys):
+    jobs.printed("good\x1b[31m\x07 \x9b2J\nnext")
+    assert capsys.readouterr().out == "good?[31m? ?2J\nnext\n"
+    task = jobs.Task("a", 0, {}, None, None)
+    assert jobs._row(task, "failed", 1, "one\ntwo \t three").reason == "one two three"
+
+
 def test_a_script_without_its_guard_says_what_is_missing(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
