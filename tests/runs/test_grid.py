@@ -245,7 +245,7 @@ def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
         assert len(path.read_text().split()) == 2
         assert [one.status for one in places.standings(tmp_path)] == ["running", "running"]
         with pytest.raises(storage.StorageError, match="in use by process"):
-            grid.run(thunks.counted, data_dir=str(tmp_path))
+            grid.run(thunks.counted, data_dir=str(tmp_path), timeout=3)
         Path(f"{path}.go").touch()
         assert process.wait(20) == 0
     finally:
