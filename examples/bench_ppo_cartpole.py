@@ -5,7 +5,7 @@
 
 Without arguments: two sizes and two activations with two seeds each, 40 000 steps a run, several
 runs at a time; about a minute on two cores. Ends with the table of all runs and the mean return of
-each variant: the larger networks reach 200 to 450, the smaller ones about 100. Started again, it
+each variant: the larger networks reach 250 to 400, the smaller ones about 100. Started again, it
 does only what is missing. Each run is one of `purerl train`, so `purerl list runs` and
 `purerl resume` work on all of them.
 """

@@ -61,20 +61,7 @@ def main(words: list[str]) -> int:
     args = cli.parse(parser, words[1:])
     try:
         settings, base = commands.typed(algo, args)
-        taken = {keys.resolve(algo, key).name for key in settings}
-        axes, wrong = {}, []
-        for word in [w for one in args.grid or [] for w in one]:
-            try:
-                key, shorthand, values = axis(algo, word)
-                field = keys.resolve(algo, key).name
-                if field in taken:
-                    raise ConfigError(f"{field} is given twice")
-                taken.add(field)
-                axes[key] = (shorthand, values)
-            except (ConfigError, argparse.ArgumentTypeError) as error:
-                wrong.append(f"--grid {word}: {error}")
-        if wrong:
-            raise ConfigError("\n".join(wrong))
+        axes = _axes(algo, [w for one in args.grid or [] for w in one], settings)
         axes = {k: (None, [v]) for k, v in settings.items() if k != "name"} | axes
         seeds = args.seed or [base.get("seed", 0)]
         name = settings.get("name", base.get("name", ""))
@@ -85,6 +72,28 @@ def main(words: list[str]) -> int:
     except storage.StorageError as error:
         sys.stderr.write(f"purerl sweep: {error}\n")
         return 5
+
+
+def _axes(
+    algo: str, words: list[str], settings: Mapping[str, Any]
+) -> dict[str, tuple[str | None, list[Any]]]:
+    """Read the words behind `--grid`; report all that is wrong with them."""
+    taken = {keys.resolve(algo, key).name for key in settings}
+    axes: dict[str, tuple[str | None, list[Any]]] = {}
+    wrong = []
+    for word in words:
+        try:
+            key, shorthand, values = axis(algo, word)
+            field = keys.resolve(algo, key).name
+            if field in taken:
+                raise ConfigError(f"{field} is given twice")
+            taken.add(field)
+            axes[key] = (shorthand, values)
+        except (ConfigError, argparse.ArgumentTypeError) as error:
+            wrong.append(f"--grid {word}: {error}")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return axes
 
 
 def axis(algo: str, word: str) -> tuple[str, str | None, list[Any]]:

@@ -76,20 +76,24 @@ def algorithm(
             words = ["train", algo, f"--config={path}", f"--env={env}", f"--seed={seed}"]
             words += [f"--data-dir={data_dir}", *ranks]
             words += ["--datestamp" if datestamp else "--no-datestamp"]
-        threads = max(1, jobs.cores() // (jobs_at_once * num_cpu))
-        path_list = os.pathsep.join(p for p in sys.path if p)
-        with jobs.limited(threads), log.open("ab") as output:
-            return subprocess.Popen(
-                [sys.executable, "-m", "purerl", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=os.environ | {"PYTHONPATH": path_list},
-                start_new_session=True,  # Ctrl-C comes from us, once
-                preexec_fn=jobs.die_with_parent,
-            )
+        return _launch(words, log, max(1, jobs.cores() // (jobs_at_once * num_cpu)))
 
     return Task(name, seed, dict(settings), look, start)
+
+
+def _launch(words: list[str], log: Path, threads: int) -> Process:
+    """Start `purerl` with some words, in a session of its own."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    with jobs.limited(threads), log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "purerl", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"PYTHONPATH": paths},
+            start_new_session=True,  # Ctrl-C comes from us, once
+            preexec_fn=jobs.die_with_parent,
+        )
 
 
 def completed(content: dict[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ MUTANTS = [
     Mutant(ROWS, '"variants": kept + new', '"variants": new', T_GRID),
     Mutant(RUN, "both = [one * n for one in widths for n in layers]", "both = [one * layers[0] for one in widths]", T_RUN),
     Mutant(RUN, "if any(len(one) != 1 for one in widths):", "if False:", T_RUN),
-    Mutant(SWEEP, "                if field in taken:", "                if False:", T_RUN),
+    Mutant(SWEEP, "            if field in taken:", "            if False:", T_RUN),
     Mutant(SWEEP, "if len(refused) == len({name for name, *_ in named}):", "if refused:", T_RUN),
     Mutant(SWEEP, "(?![^\\[(]*[\\])])", "", T_RUN),
 ]  # fmt: skip
