@@ -34,6 +34,7 @@ Try:
 COMMANDS = {
     "train": "purerl.commands:train",
     "resume": "purerl.commands:resume",
+    "sweep": "purerl.sweep:main",
     "list": "purerl.runs.looking:listing",
     "show": "purerl.runs.show:show",
     "inspect": "purerl.runs.looking:inspect",

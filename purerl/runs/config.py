@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 
 from purerl import algos, checks
-from purerl.runs import storage
+from purerl.runs import keys, storage
 from purerl.runs.places import ConfigError
 from purerl.runs.places import read_json as read
 from purerl.types import EnvSpec
@@ -101,7 +101,10 @@ def to_json(config: Config) -> dict[str, Any]:
 
 
 def from_json(
-    content: dict[str, Any], env_fn: Callable[[], Any] | None = None, spec: Any = None
+    content: dict[str, Any],
+    env_fn: Callable[[], Any] | None = None,
+    spec: Any = None,
+    spaces: EnvSpec | None = None,
 ) -> Config:
     """Make a configuration from plain data; what is missing has its default.
 
@@ -109,6 +112,7 @@ def from_json(
         content: as `to_json` gives it; `algo` and `env` are required.
         env_fn: makes the environment, where the id in the data does not.
         spec: to use instead of the data's, for networks of one's own.
+        spaces: to use instead of the environment's, of which none is made then.
 
     Raises:
         ConfigError: naming the entry that is unknown or does not fit, and the nearest known.
@@ -120,30 +124,45 @@ def from_json(
             raise ConfigError(f"{name} must be a word, got {content.get(name)!r}.")
     try:
         algo = algos.load(content["algo"])
+        schedule = type(algo.SCHEDULE)
+        given = _fields("schedule", schedule, content.get("schedule", {}))
+        options = _fields("options", Options, content.get("options", {}))
+        fields = {} if spec is not None else _fields("spec", algo.Spec, content.get("spec", {}))
+        _refuse(  # all that can be said before an environment is made
+            *keys.mistakes(functools.partial(dataclasses.replace, algo.SCHEDULE), given),
+            *keys.mistakes(Options, options),
+            *keys.mistakes(functools.partial(algo.Spec, keys.stand_in(content["algo"])), fields),
+        )
+        seed = content.get("seed", 0)
+        name = content.get("name", default_name(content["algo"], content["env"]))
+        checks.seed(seed)
+        storage.check_name(name)
         if spec is None:
-            if env_fn is None and ":" in content["env"]:
+            if spaces is None and env_fn is None and ":" in content["env"]:
                 raise ConfigError(
                     f"env {content['env']!r} imports a module, which no file may ask for: give "
                     f"the environment yourself, with --env or env_fn."
                 )
-            env = spec_of(content["env"], env_fn or make(content["env"]))
-            fields = _fields("spec", algo.Spec, content.get("spec", {}))
+            env = spaces or spec_of(content["env"], env_fn or make(content["env"]))
             spec = algo.Spec(env, **fields)
-        schedule = type(algo.SCHEDULE)
-        given = _fields("schedule", schedule, content.get("schedule", {}))
         return Config(
             content["algo"],
             content["env"],
-            content.get("seed", 0),
-            content.get("name", default_name(content["algo"], content["env"])),
+            seed,
+            name,
             spec,
             dataclasses.replace(algo.SCHEDULE, **given),
-            Options(**_fields("options", Options, content.get("options", {}))),
+            Options(**options),
         )
     except ConfigError:
         raise
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
+
+
+def _refuse(*mistakes: str) -> None:
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
 
 
 def default_name(algo: str, env: str) -> str:
