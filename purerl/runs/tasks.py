@@ -64,12 +64,10 @@ def algorithm(
         env = complete["env"]
         ranks = [] if num_cpu == 1 else [f"--num-cpu={num_cpu}"]
         there = look()
-        if there is not None and there.status in UNFINISHED and _begun(there.path):
+        if there is not None and there.status in UNFINISHED:
             typed = [f"--env={env}"] if ":" in env else []
             words = ["resume", *typed, *ranks, "--", str(there.path)]
         else:
-            if there is not None and there.status in UNFINISHED:
-                _give_up(there.path)
             path = folder / "configs" / f"{name}_s{seed}.json"
             storage.folder(path.parent)
             storage.replace(path, (json.dumps(content, indent=4) + "\n").encode())
@@ -125,11 +123,6 @@ def find(complete: dict[str, Any], data_dir: Path, name: str) -> places.Standing
 
 def _without_spaces(content: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in content.items() if k != "spaces"}
-
-
-def _begun(run: Path) -> bool:
-    """Say whether a run has a checkpoint to go on from."""
-    return any((run / "checkpoints").glob("[0-9]*"))
 
 
 def _give_up(run: Path) -> None:

@@ -58,12 +58,22 @@ def train(
     run = on_root(lambda: folder.create(config, **where))
     with _owned(run):
         _say(screen, f"{config.algo} on {config.env}, seed {config.seed}: {run}")
-        folder.set_status(run, status="running", step=0)
-        with _told(run):
-            carry = loop.start(
-                algos.load(config.algo), config.spec, env_fn, config.schedule, config.seed
-            )
-            return _go_on(run, config, env_fn, carry, None, screen, sinks)
+        return _from_the_start(run, config, env_fn, screen, sinks)
+
+
+def _from_the_start(
+    run: Path,
+    config: Config,
+    env_fn: Callable[[], Any],
+    screen: Screen,
+    sinks: Sequence[Sink],
+) -> Outcome:
+    folder.set_status(run, status="running", step=0, steps=config.schedule.steps)
+    with _told(run):
+        carry = loop.start(
+            algos.load(config.algo), config.spec, env_fn, config.schedule, config.seed
+        )
+        return _go_on(run, config, env_fn, carry, None, screen, sinks)
 
 
 def resume(
@@ -76,6 +86,8 @@ def resume(
     sinks: Sequence[Sink] = (),
 ) -> Outcome:
     """Go on with a run from its newest good checkpoint, or from the one of a step.
+
+    A run that was killed before its first one begins again, which gives the same bits.
 
     Args:
         run: its folder.
@@ -92,6 +104,9 @@ def resume(
         total = config.schedule.steps
         check_sinks(config)
         env_fn = env_fn or configs.make(config.env)
+        if not checkpoint.steps(run) and at is None:
+            _say(screen, f"{run} has no checkpoint yet: it begins again.")
+            return _from_the_start(run, config, env_fn, screen, sinks)
         loaded = checkpoint.load(run, about(config), mpi.proc_id(), at)
         for why in loaded.skipped:
             _say(screen, f"passed over: {why}")

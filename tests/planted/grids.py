@@ -47,7 +47,6 @@ MUTANTS = [
     Mutant(TASKS, '"done": 3, "running": 2', '"done": 1, "running": 2', T_GRID),
     Mutant(TASKS, "        elif math.isfinite(value):", "        elif True:", T_GRID),
     Mutant(TASKS, "    with storage.owned(run):\n        state", "    if True:\n        state", T_GRID),
-    Mutant(TASKS, "            if there is not None and there.status in UNFINISHED:\n                _give_up(there.path)\n", "", T_RUN),
     Mutant(TASKS, "start_new_session=True,  # Ctrl-C comes from us, once", "", T_RUN),
     Mutant(TASKS, 'words = ["resume", *typed, *ranks, "--", str(there.path)]', 'words = ["train", algo]', T_RUN),
     Mutant(JOBS, 'there.status in ("done", "running")', "False", T_GRID),
