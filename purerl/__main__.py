@@ -27,6 +27,9 @@ COMMANDS = {
     "resume": "purerl.commands:resume",
     "list": "purerl.runs.looking:listing",
     "inspect": "purerl.runs.looking:inspect",
+    "eval": "purerl.runs.evaluate:command",
+    "watch": "purerl.runs.video:command",
+    "export": "purerl.runs.export:command",
 }
 
 

@@ -29,7 +29,7 @@ ALLOWED = {
     "cli": BASE | {"algos", "loops", "runs", "_setup"},
     "commands": BASE | {"algos", "cli", "loops", "runs", "_setup"},
     "__main__": {"algos", "commands", "runs", "__version__"},
-    "__init__": {"_setup"},
+    "__init__": {"_setup", "runs"},
 }
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import functools
+import math
 import re
 import typing
 from collections.abc import Callable
@@ -14,21 +15,24 @@ from purerl import algos, checks
 from purerl.runs import storage
 from purerl.runs.places import ConfigError
 from purerl.runs.places import read_json as read
-from purerl.types import EnvSpec
+from purerl.types import Box, Discrete, EnvSpec
 
 __all__ = [
     "Config",
     "ConfigError",
     "Options",
+    "allowed",
     "default_name",
     "from_json",
     "make",
     "read",
+    "spaces_from",
     "spec_of",
     "to_json",
 ]
 
 KEYS = ("algo", "env", "seed", "name", "spec", "schedule", "options")
+MAX_OBS = 2**28  # numbers in an observation that a file may claim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +73,16 @@ def make(env: str) -> Callable[[], Any]:
     return functools.partial(gymnasium.make, env)
 
 
+def allowed(env: str) -> Callable[[], Any]:
+    """Return `make(env)` for an id that a file asks for, unless it would import a module."""
+    if ":" in env:
+        raise ConfigError(
+            f"env {env!r} imports a module, which no file may ask for: give the environment "
+            f"yourself, with --env or env_fn."
+        )
+    return make(env)
+
+
 def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
     """Read the spaces of an environment, or say why it will not do."""
     try:
@@ -91,12 +105,49 @@ def to_json(config: Config) -> dict[str, Any]:
         "spec": _plain(config.spec, ("env",)),
         "schedule": _plain(config.schedule),
         "options": _plain(config.options),
-        "spaces": repr(config.spec.env),
+        "spaces": _spaces(config.spec.env),
     }
 
 
+def _spaces(env: EnvSpec) -> dict[str, Any]:
+    """Return the spaces of an environment as plain data."""
+    found: dict[str, Any] = {"obs_shape": list(env.obs_shape), "obs_dtype": env.obs_dtype}
+    if isinstance(env.action, Discrete):
+        return found | {"discrete": {"n": env.action.n, "start": env.action.start}}
+    low, high, shape = env.action.low, env.action.high, env.action.shape or ()
+    return found | {"box": {"low": list(low), "high": list(high), "shape": list(shape)}}
+
+
+def spaces_from(content: Any) -> EnvSpec:
+    """Read the spaces that `to_json` wrote: with them, a policy needs no environment."""
+    try:
+        (kind,) = set(content) - {"obs_shape", "obs_dtype"}
+        shape, dtype, action = (content[name] for name in ("obs_shape", "obs_dtype", kind))
+        parts: dict[str, Any] = {name: tuple(_numbers(x)) for name, x in action.items()}
+        if kind == "discrete":
+            parts = {name: value for name, (value,) in parts.items()}
+        made = {"discrete": Discrete, "box": Box}[kind](**parts)
+        env = EnvSpec(tuple(shape), made, dtype)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"spaces must be as purerl writes them, got {content!r:.200}.") from error
+    if math.prod(env.obs_shape) > MAX_OBS:
+        raise ConfigError(f"spaces claim observations of shape {env.obs_shape}, too large to read.")
+    return env
+
+
+def _numbers(value: Any) -> list[Any]:
+    """Return a number or a list of numbers as a list, or raise `TypeError`."""
+    values = value if isinstance(value, list) else [value]
+    if not all(type(x) in (int, float) for x in values):
+        raise TypeError(f"numbers were expected, got {values!r}")
+    return values
+
+
 def from_json(
-    content: dict[str, Any], env_fn: Callable[[], Any] | None = None, spec: Any = None
+    content: dict[str, Any],
+    env_fn: Callable[[], Any] | None = None,
+    spec: Any = None,
+    env: EnvSpec | None = None,
 ) -> Config:
     """Make a configuration from plain data; what is missing has its default.
 
@@ -104,6 +155,7 @@ def from_json(
         content: as `to_json` gives it; `algo` and `env` are required.
         env_fn: makes the environment, where the id in the data does not.
         spec: to use instead of the data's, for networks of one's own.
+        env: its spaces where they are known, so that no environment is made.
 
     Raises:
         ConfigError: naming the entry that is unknown or does not fit, and the nearest known.
@@ -116,12 +168,7 @@ def from_json(
     try:
         algo = algos.load(content["algo"])
         if spec is None:
-            if env_fn is None and ":" in content["env"]:
-                raise ConfigError(
-                    f"env {content['env']!r} imports a module, which no file may ask for: give "
-                    f"the environment yourself, with --env or env_fn."
-                )
-            env = spec_of(content["env"], env_fn or make(content["env"]))
+            env = env or spec_of(content["env"], env_fn or allowed(content["env"]))
             fields = _fields("spec", algo.Spec, content.get("spec", {}))
             spec = algo.Spec(env, **fields)
         schedule = type(algo.SCHEDULE)
