@@ -255,11 +255,9 @@ def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
         manifest["about"]["env"] = "hostile:CartPole-v1"
         (made / "manifest.json").write_bytes(storage.sealed(manifest))
     run = purerl.load(folder)
-    for use in (run.evaluate, run.video, lambda: purerl.train("ppo", **{"env": None})):
-        with pytest.raises((ConfigError, TypeError)):
+    for use in (run.evaluate, run.video):
+        with pytest.raises(ConfigError, match="imports a module, which no file may ask for"):
             use()
-    with pytest.raises(ConfigError, match="imports a module, which no file may ask for"):
-        run.evaluate()
     assert not (tmp_path / "ran").exists()
     assert "hostile" not in sys.modules
     assert run.policy(np.zeros(4)) in (0, 1)

@@ -74,9 +74,11 @@ def begun(algo: str) -> Run:
 
 def untrained(case: str, path: Path, **changes) -> Run:
     """A run that never was, of one of the cases of the contract, with statistics where it has."""
-    algo, spec = CASES[case].algo, CASES[case].spec(**changes)
+    algo = CASES[case].algo
+    spec = dataclasses.replace(CASES[case].spec(), **changes)
     name = algo.__name__.rpartition(".")[2]
     params = algo.init(jax.random.key(1), spec).params
+    params = jax.tree.map(lambda x: 3 * x, params)  # so that actions differ between observations
     if getattr(spec, "normalise_obs", False):
         seen = Moments(jnp.array([1.0, -2.0, 30.0]), jnp.array([0.5, 4.0, 9.0]), jnp.float32(50))
         params = params.replace(obs_stats=seen)
