@@ -103,8 +103,10 @@ def _tried(make: Callable[[], Any], mode: str) -> float:
     frame: Any = None
     try:
         env = make()
-        env.reset(seed=0)
-        if mode == "rgb_array":
+        able = getattr(env, "render_mode", None) == mode
+        if able:
+            env.reset(seed=0)
+        if able and mode == "rgb_array":
             frame = env.render()
     except places.ConfigError:
         raise
@@ -118,7 +120,7 @@ def _tried(make: Callable[[], Any], mode: str) -> float:
     finally:
         if env is not None:
             env.close()
-    if getattr(env, "render_mode", None) != mode:
+    if not able:
         raise places.ConfigError(
             f"the environment must have render_mode={mode!r}, got "
             f"{getattr(env, 'render_mode', None)!r}. A function that makes one can take "

@@ -17,7 +17,7 @@ from purerl.runs.config import ConfigError
 from purerl.types import Box, Discrete, EnvSpec
 from tests.cases import CASES
 from tests.mpi.launch import python
-from tests.runs.trained import trained, untrained
+from tests.runs.trained import begun, untrained
 
 LONG = EnvSpec((3,), Box((-1e-3, 5.0, -40.0), (2e-3, 1e4, 0.0)))
 INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
@@ -67,7 +67,7 @@ def test_on_numpy_it_acts_the_same_for_every_algorithm(case, tmp_path):
 
 @pytest.mark.parametrize("activation", sorted(nets.ACTIVATIONS))
 def test_on_numpy_every_activation_is_the_one_of_training(activation, tmp_path):
-    run = untrained("td3", tmp_path, activation=activation, hidden=(16, 16, 16))
+    run = untrained("td3", tmp_path, activation=activation)
     path = run.export()
     assert path.parent == tmp_path / "export"
     assert_same(run, standalone.load(path))
@@ -140,8 +140,8 @@ print(json.dumps([one, policy(np.eye(4)).tolist(), type(one).__name__]))
 
 
 def test_the_folder_needs_numpy_alone_and_is_taken_by_a_command(tmp_path):
-    run, made = trained("ppo"), tmp_path / "a b" / "made"
-    words = ("-m", "purerl", "export", str(run.folder), "--out", str(made), "--checkpoint", "60")
+    run, made = begun("ppo"), tmp_path / "a b" / "made"
+    words = ("-m", "purerl", "export", str(run.folder), "--out", str(made), "--checkpoint", "0")
     done = python(*words)
     assert done.code == 0, done.err
     assert "written and checked" in done.out
@@ -149,11 +149,11 @@ def test_the_folder_needs_numpy_alone_and_is_taken_by_a_command(tmp_path):
         [sys.executable, "-I", "-c", RUN_IT, str(made)], capture_output=True, text=True, cwd="/"
     )
     assert done.returncode == 0, done.stderr
-    older = purerl.load(run.folder, 60)
-    wanted = [older.policy(np.zeros(4)), older.policy(np.eye(4)).tolist(), "int"]
+    loaded = purerl.load(run.folder, 0)
+    wanted = [loaded.policy(np.zeros(4)), loaded.policy(np.eye(4)).tolist(), "int"]
     assert json.loads(done.stdout) == wanted
     about = json.loads((made / "policy.json").read_text())
-    assert (about["algo"], about["env"], about["step"]) == ("ppo", "CartPole-v1", 60)
+    assert (about["algo"], about["env"], about["step"]) == ("ppo", "CartPole-v1", 0)
     again = python(*words)
     assert again.code == 2
     assert "exists, and nothing is ever written over" in again.err
