@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from planted import Mutant, offpolicy, onpolicy, ranks, runs
+from planted import Mutant, offpolicy, onpolicy, policies, ranks, runs
 
 ROOT = Path(__file__).parents[1]
-MUTANTS = offpolicy.MUTANTS + onpolicy.MUTANTS + ranks.MUTANTS + runs.MUTANTS
+MUTANTS = offpolicy.MUTANTS + onpolicy.MUTANTS + ranks.MUTANTS + runs.MUTANTS + policies.MUTANTS
 
 
 def survives(mutant: Mutant) -> str:
