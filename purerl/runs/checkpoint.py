@@ -242,10 +242,8 @@ def learner(
         found = _parts(path, content)["learner"]
         holds, due = ({(k, str(x.dtype), x.shape) for k, x in d.items()} for d in (found, wanted))
         if holds != due:
-            raise Damaged(
-                f"{path} does not hold the learner of the configuration: {min(holds ^ due)} is "
-                f"{'missing' if min(holds ^ due) in due else 'not part of it'}."
-            )
+            name = min(holds ^ due)[0]
+            raise Damaged(f"{path} does not hold the learner of the configuration: see {name}.")
         return found
 
     one, _, found, skipped = _first_good(run, about, step, arrays)

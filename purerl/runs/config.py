@@ -155,7 +155,7 @@ def from_json(
         content: as `to_json` gives it; `algo` and `env` are required.
         env_fn: makes the environment, where the id in the data does not.
         spec: to use instead of the data's, for networks of one's own.
-        env: its spaces where they are known, so that no environment is made.
+        env: the spaces where they are known, so that no environment is made.
 
     Raises:
         ConfigError: naming the entry that is unknown or does not fit, and the nearest known.

@@ -33,6 +33,7 @@ class Filmed(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any, take: Callable[[Any], None]) -> None:
         super().__init__(env)
+        follow(env)
         self._take = take
         self._first: Any = None
 
@@ -50,6 +51,17 @@ class Filmed(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._first = None
         self._take(self.env.render())
         return found
+
+
+def follow(env: Any) -> None:
+    """Let MuJoCo's camera `track` follow what runs, where the environment's own stands still."""
+    renderer = getattr(env.unwrapped, "mujoco_renderer", None)
+    if renderer is None or renderer.camera_id != -1:
+        return
+    model, settings = env.unwrapped.model, renderer.default_cam_config or {}
+    names = [model.camera(i).name for i in range(model.ncam)]
+    if "track" in names and "trackbodyid" not in settings:
+        renderer.camera_id = names.index("track")
 
 
 class Gif:

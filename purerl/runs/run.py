@@ -151,16 +151,7 @@ def load(
         Refused: if no checkpoint can be used.
     """
     folder = Path(path)
-    if not (folder / "config.json").is_file():
-        below = [str(one.path) for one in places.standings(folder)] if folder.is_dir() else []
-        hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
-        raise ConfigError(f"{folder} is no run: it has no config.json.{hint}")
-    try:
-        content = configs.read(folder / "config.json")
-    except storage.Damaged as error:
-        raise ConfigError(str(error)) from error
-    env = configs.spaces_from(content["spaces"]) if "spaces" in content else None
-    config = configs.from_json(content, env_fn, spec, env)
+    config = _described(folder, env_fn, spec)
     about = training.about(config)
     about = {name: x for name, x in about.items() if name not in NOT_ABOUT_POLICIES}
     algo = algos.load(config.algo)
@@ -193,8 +184,7 @@ def train(
         env: Gymnasium id, or a function that makes the environment.
         seed: 0 .. 2**32 - 1.
         name: of the run; None for environment and algorithm.
-        env_name: what the configuration calls an environment that is given as a function; None for
-            the name of the function.
+        env_name: of an environment that is given as a function; None for the function's own.
         data_dir: where runs are kept; None for the user's choice, else `runs`.
         datestamp: begin the names of folders with the date; None for the user's choice.
         quiet: print nothing.
@@ -205,8 +195,8 @@ def train(
         env_fn, word = env, env_name or getattr(env, "__name__", "env")
     else:
         env_fn, word = configs.make(env), env
-    content = _sorted(algo, settings) | {"algo": algo, "env": word, "seed": seed}
-    config = configs.from_json(content | ({"name": name} if name else {}), env_fn)
+    about = {"algo": algo, "env": word, "seed": seed} | ({"name": name} if name else {})
+    config = configs.from_json(_sorted(algo, settings) | about, env_fn)
     try:
         config.schedule.resolve(mpi.num_procs())
     except ValueError as error:
@@ -215,6 +205,20 @@ def train(
     outcome = training.train(config, env_fn, say, data_dir=data_dir, datestamp=datestamp)
     params = memory.local(outcome.carry.learner.params)
     return Run(outcome.run, config, outcome.step, params, env_fn if callable(env) else None)
+
+
+def _described(folder: Path, env_fn: Callable[[], Any] | None, spec: Any) -> Config:
+    """Read the configuration of a run; where it says the spaces, no environment is made."""
+    if not (folder / "config.json").is_file():
+        below = [str(one.path) for one in places.standings(folder)] if folder.is_dir() else []
+        hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
+        raise ConfigError(f"{folder} is no run: it has no config.json.{hint}")
+    try:
+        content = configs.read(folder / "config.json")
+    except storage.Damaged as error:
+        raise ConfigError(str(error)) from error
+    env = configs.spaces_from(content["spaces"]) if "spaces" in content else None
+    return configs.from_json(content, env_fn, spec, env)
 
 
 def _sorted(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:

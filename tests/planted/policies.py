@@ -47,6 +47,7 @@ MUTANTS = [
     Mutant(FILM, "    period = self._every / self._rate\n", "    period = 1 / self._rate\n", T_VIDEO),
     Mutant(FILM, "duration=delays, loop=0)", "duration=delays)", T_VIDEO),
     Mutant(FILM, '"-r", f"{self._rate}", ', "", T_VIDEO),
+    Mutant(FILM, ' and "trackbodyid" not in settings', "", T_VIDEO),
     Mutant(EXPORT, '    "sac": ("actor", True),', '    "sac": ("actor", False),', T_EXPORT),
     Mutant(EXPORT, "and params.obs_stats.rows > 0:", "and True:", T_EXPORT),
     Mutant(EXPORT, "        _check(run, read(made))\n", "", T_EXPORT),

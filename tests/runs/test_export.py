@@ -119,6 +119,17 @@ def test_as_stablehlo_it_acts_the_same_on_any_number_of_rows(case, tmp_path):
     assert about["output"] == ([["rows", 2], "float32"] if box else [["rows"], "int32"])
 
 
+def test_rounding_never_leads_out_of_the_box():
+    rng = np.random.default_rng(2)
+    low = rng.normal(size=500)
+    high = low + 3 * rng.random(500) + 0.01
+    about = {"spaces": {"box": {"low": low.tolist(), "high": high.tolist()}}, "tanh": True}
+    for sign in (-1, 1):
+        act = standalone.action(about, np.full((1, 500), sign * 50, np.float32))
+        assert (act >= low.astype(np.float32)).all()
+        assert (act <= high.astype(np.float32)).all()
+
+
 def test_before_the_first_update_nothing_is_normalised(tmp_path):
     run = untrained("ppo-options", tmp_path)
     fresh = run.algo.init(jax.random.key(0), run.params.spec).params

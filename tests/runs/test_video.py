@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import types
 
 import gymnasium
 import numpy as np
@@ -212,6 +213,7 @@ def test_what_is_not_installed_is_named(tmp_path, monkeypatch, package, name, me
         (("EGL", "OSMesa"), None, "egl"),
         (("OSMesa",), "", "osmesa"),
         ((), None, None),
+        ((), "", None),  # empty, it is an error
         (("EGL",), "glfw", "glfw"),
     ],
 )
@@ -240,6 +242,8 @@ def test_an_mp4_has_every_frame_and_its_rate(tmp_path):
         path = run.video(tmp_path / name, max_steps=20, width=width)
         words = [ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path), "-f", "rawvideo"]
         words += ["-pix_fmt", "rgb24", "-"]
+        told = subprocess.run([*words[:1], "-i", str(path)], capture_output=True, text=True).stderr
+        assert ", 30 fps," in told
         raw = subprocess.run(words, capture_output=True, check=True).stdout
         assert len(raw) == 21 * size[0] * size[1] * 3
         images = np.frombuffer(raw, np.uint8).reshape(21, *size, 3)
@@ -279,22 +283,43 @@ def test_where_there_is_a_display_a_window_is_opened(monkeypatch, capsys):
     assert "episode 1: return 3.0, length 3\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("before", "settings", "names", "after"),
+    [
+        (-1, {"distance": 4.0}, ["top", "track"], 1),
+        (-1, None, ["track"], 0),
+        (-1, {"trackbodyid": 2}, ["top", "track"], -1),  # follows already
+        (0, {}, ["top", "track"], 0),  # chosen by who made the environment
+        (-1, {}, ["top"], -1),
+    ],
+)
+def test_the_camera_follows_what_runs_unless_another_was_chosen(before, settings, names, after):
+    cameras = [types.SimpleNamespace(name=name) for name in names]
+    model = types.SimpleNamespace(ncam=len(names), camera=cameras.__getitem__)
+    renderer = types.SimpleNamespace(camera_id=before, default_cam_config=settings)
+    inner = types.SimpleNamespace(mujoco_renderer=renderer, model=model)
+    film.follow(types.SimpleNamespace(unwrapped=inner))
+    assert renderer.camera_id == after
+
+
 def test_headless_mujoco_is_drawn_through_egl(tmp_path):
     pytest.importorskip("mujoco")
     if not video.ctypes.util.find_library("EGL"):
         pytest.skip("no libEGL on this machine")
     code = (
         "import sys, gymnasium, json\n"
-        "from purerl.runs import video\n"
+        "from purerl.runs import film, video\n"
         "video.headless()\n"
         "env = gymnasium.make('HalfCheetah-v5', render_mode='rgb_array')\n"
+        "film.follow(env)\n"
         "env.reset(seed=0)\n"
         "frame = env.render()\n"
+        "found = [frame.shape, float(frame.std()), env.unwrapped.mujoco_renderer.camera_id]\n"
         "env.close()\n"
-        "print(json.dumps([frame.shape, float(frame.std())]))\n"
+        "print(json.dumps(found))\n"
     )
     done = python("-c", code, MUJOCO_GL="", DISPLAY="", WAYLAND_DISPLAY="")
     assert done.code == 0, done.err
-    shape, spread = json.loads(done.out.splitlines()[-1])
-    assert shape == [480, 480, 3]
+    shape, spread, camera = json.loads(done.out.splitlines()[-1])
+    assert (shape, camera) == ([480, 480, 3], 0)
     assert spread > 30
