@@ -41,6 +41,9 @@ COMMANDS = {
     "plot": "purerl.runs.plot:main",
     "compare": "purerl.runs.compare:main",
     "doctor": "purerl.runs.doctor:doctor",
+    "eval": "purerl.runs.evaluate:command",
+    "watch": "purerl.runs.video:command",
+    "export": "purerl.runs.export:command",
 }
 
 

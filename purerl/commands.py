@@ -15,33 +15,21 @@ from typing import Any
 
 import purerl
 from purerl import algos, cli, mpi
-from purerl.loops.carry import NonFiniteError
-from purerl.loops.snapshot import Mismatch
-from purerl.loops.vector import EnvFault
+from purerl.runs import asking, dry, keys
 from purerl.runs import config as configs
-from purerl.runs import dry, keys
 from purerl.runs import train as runs
-from purerl.runs.checkpoint import Refused
 from purerl.runs.config import ConfigError, Options
+from purerl.runs.plain import warned
 from purerl.runs.storage import StorageError
 from purerl.types import Discrete, EnvSpec
-
-CODES: dict[type[Exception], int] = {
-    ConfigError: 2,
-    mpi.MPIUnavailable: 2,
-    NonFiniteError: 3,
-    EnvFault: 4,
-    StorageError: 5,
-    Refused: 6,
-    Mismatch: 6,
-}
-
 
 # Where `train ALGO --help` shows a field; the rest is the algorithm's.
 GROUPS = {
     "Run": ("steps",),
     "Network": ("hidden", "activation", "initializer", "head_scale", "log_std_init"),
-    "Logging and checkpoints": ("num_test_episodes", "save_freq", "keep"),
+    "Logging and checkpoints": (
+        *("num_test_episodes", "save_freq", "keep", "tensorboard", "wandb"),
+    ),
     "Compute": ("num_envs", "devices"),
 }
 OTHER = {"steps": "--total-timesteps", "hidden": "--hid", "activation": "--act"}
@@ -191,7 +179,9 @@ def resume(words: list[str]) -> int:
     )
     parser.add_argument("run", type=Path, help="its folder")
     parser.add_argument("--steps", type=cli.integer, help="new total (default: as it was started)")
-    parser.add_argument("--checkpoint", type=cli.integer, help="its step (default: the newest)")
+    parser.add_argument(
+        "--checkpoint", type=asking.which, default="last", help="last, best or a step"
+    )
     parser.add_argument("--env", help="where the run's environment is module:Id, to allow it")
     parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=cli.ranks, help="MPI ranks")
     args = parser.parse_args(words)
@@ -216,12 +206,12 @@ def _ended(run: Callable[[], int]) -> int:
     """Run, and return the exit code that says how it ended."""
     try:
         return run()
-    except tuple(CODES) as error:
+    except tuple(codes := asking.codes() | {mpi.MPIUnavailable: 2}) as error:
         if mpi.num_procs() > 1:
             raise  # a rank that fails ends the job, with its traceback
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-        sys.stderr.write(f"purerl: {error}{notes}\n")
-        return next(code for kind, code in CODES.items() if isinstance(error, kind))
+        warned(f"purerl: {error}{notes}")
+        return next(code for kind, code in codes.items() if isinstance(error, kind))
 
 
 def _example(algo: ModuleType) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from purerl import algos
-from purerl.runs import jobs, keys, storage, tasks
+from purerl.runs import keys, storage, tasks
 from purerl.runs.grid import ExperimentGrid, run_variants, shown
 from purerl.runs.places import ConfigError
+from purerl.runs.plain import printed
 from purerl.runs.rows import plain
 
 HELP = f"""usage: purerl sweep ALGO --env ID --grid KEY=VALUE,VALUE [--seed 0 1 2] [settings]
@@ -145,7 +146,7 @@ def made(
         different = list({repr(v): v for v in values}.values())
         if len(different) < len(values):
             kept = ", ".join(str(plain(v)) for v in different)
-            jobs.printed(f"{key}: values that are equal count once, {kept}")
+            printed(f"{key}: values that are equal count once, {kept}")
         grid.add(key, different, shorthand, in_name=shorthand is not None)
     return grid
 
@@ -163,21 +164,21 @@ def launch(
             refused[name] = str(error)
     if len(refused) == len({name for name, *_ in named}):
         raise ConfigError("\n".join(dict.fromkeys(refused.values())))
-    jobs.printed("\n".join(grid.lines()))
+    printed("\n".join(grid.lines()))
     if args.dry_run:
         for name, seed, settings in named:
             text = "  ".join(f"{k}={plain(v)}" for k, v in settings.items())
-            jobs.printed(f"{name}  seed {seed}  {refused.get(name, text)}")
+            printed(f"{name}  seed {seed}  {refused.get(name, text)}")
         return 0
     where = (args.num_cpu or 1, args.data_dir, bool(args.datestamp), args.jobs, args.timeout)
     try:
         sweep = run_variants(named, grid.name, algo, *where, base=base, values=grid.values())
     except KeyboardInterrupt:
-        jobs.printed(f"left at once. Go on: {shlex.join(typed_again())}")
+        printed(f"left at once. Go on: {shlex.join(typed_again())}")
         return 130
-    jobs.printed(shown(sweep))
+    printed(shown(sweep))
     if sweep.code:
-        jobs.printed(f"Do what is missing: {shlex.join(typed_again())}")
+        printed(f"Do what is missing: {shlex.join(typed_again())}")
     return sweep.code
 
 

@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from planted import Mutant, grids, offpolicy, onpolicy, plots, ranks, runs, telling
+from planted import Mutant, grids, offpolicy, onpolicy, plots, policies, ranks, runs, telling
 
 ROOT = Path(__file__).parents[1]
-PARTS = (grids, offpolicy, onpolicy, plots, ranks, runs, telling)
+PARTS = (grids, offpolicy, onpolicy, plots, policies, ranks, runs, telling)
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 

@@ -31,7 +31,7 @@ ALLOWED = {
     "sweep": BASE | {"algos", "cli", "commands", "runs"},
     "run": BASE | {"__main__", "algos", "cli", "commands", "runs", "sweep"},
     "__main__": {"algos", "commands", "runs", "sweep", "__version__"},
-    "__init__": {"_setup"},
+    "__init__": {"_setup", "runs"},
 }
 
 

@@ -9,7 +9,6 @@ Segments of the replay memory are written once and named by every checkpoint tha
 checkpoint writes the rows that are new. What no kept checkpoint names is deleted.
 """
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from purerl import mpi
+from purerl import checks, mpi
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
@@ -48,6 +47,14 @@ class Loaded(NamedTuple):
     manifest: dict[str, Any]
     frozen: Frozen
     segments: tuple[Segment, ...]
+    skipped: tuple[str, ...]  # why newer ones were not taken
+
+
+class Learner(NamedTuple):
+    """The learner of a checkpoint that was read and verified."""
+
+    step: int
+    arrays: dict[str, np.ndarray]  # path of each leaf -> array
     skipped: tuple[str, ...]  # why newer ones were not taken
 
 
@@ -168,6 +175,22 @@ def best(run: Path) -> tuple[int, float] | None:
         return None
 
 
+def step_of(run: Path, wanted: str | int) -> int | None:
+    """Return the step that `best` or a number means; None for `last`, the newest that is whole."""
+    if wanted == "last":
+        return None
+    if wanted == "best":
+        marked = best(run)
+        if marked is None:
+            raise Refused(f"{run} has no best checkpoint yet; take the last.")
+        return marked[0]
+    try:
+        checks.integer("checkpoint", wanted, 0)
+    except ValueError:
+        raise Refused(f"checkpoint must be 'last', 'best' or a step, got {wanted!r}.") from None
+    return int(wanted)
+
+
 def mark_best(run: Path, step: int, score: float) -> None:
     """Remember a checkpoint as the best, so that it is kept."""
     content = storage.sealed({"step": step, "score": score})
@@ -209,6 +232,44 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
     Raises:
         Refused: if there is none, or it is of another run.
     """
+    one, content, (frozen, segments), skipped = _first_good(
+        run, about, step, lambda one, content: _read(run, one, content, rank)
+    )
+    return Loaded(one, content, frozen, segments, skipped)
+
+
+def learner(
+    run: Path, about: dict[str, Any], wanted: dict[str, Any], step: int | None = None
+) -> Learner:
+    """Read the learner alone, without a replay memory: all that acting needs.
+
+    Args:
+        run: folder of the run.
+        about: what its manifest must say.
+        wanted: the leaves it must have, of which `shape` and `dtype` are looked at.
+        step: of the checkpoint wanted; None for the newest that is complete and unchanged.
+
+    Raises:
+        Refused: if there is none, or it is of another run.
+    """
+
+    def arrays(one: int, content: dict[str, Any]) -> dict[str, np.ndarray]:
+        path = run / "checkpoints" / f"{one:012d}" / "rank0.npz"
+        found = _parts(path, content)["learner"]
+        holds, due = ({(k, str(x.dtype), x.shape) for k, x in d.items()} for d in (found, wanted))
+        if holds != due:
+            name = min(holds ^ due)[0]
+            raise Damaged(f"{path} does not hold the learner of the configuration: see {name}.")
+        return found
+
+    one, _, found, skipped = _first_good(run, about, step, arrays)
+    return Learner(one, found, skipped)
+
+
+def _first_good(
+    run: Path, about: dict[str, Any], step: int | None, read: Callable[[int, dict[str, Any]], Any]
+) -> tuple[int, dict[str, Any], Any, tuple[str, ...]]:
+    """Read the newest checkpoint that is not damaged; also why newer ones were not taken."""
     there = steps(run)
     if step is not None and step not in there:
         raise Refused(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
@@ -217,11 +278,9 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
         try:
             content = manifest(run, one)
             _check_about(run, about, content["about"])
-            frozen, segments = _read(run, one, content, rank)
+            return one, content, read(one, content), tuple(skipped)
         except Damaged as error:
             skipped.append(str(error))
-            continue
-        return Loaded(one, content, frozen, segments, tuple(skipped))
     raise Refused(
         f"{run} has no checkpoint that can be used" + "".join(f"\n  {why}" for why in skipped)
     )
@@ -252,30 +311,28 @@ def _read(
     if rank >= len(content["facts"]):
         raise Refused(f"{run} was saved by {len(content['facts'])} ranks, this is rank {rank}.")
     folder = run / "checkpoints" / f"{step:012d}"
-    arrays: dict[str, np.ndarray] = {}
-    for name in dict.fromkeys(("rank0.npz", f"rank{rank}.npz")):
-        path = folder / name
-        arrays |= {
-            key: x
-            for key, x in storage.unpacked(
-                storage.read(path, File(*content["files"][name])), path
-            ).items()
-            if name == f"rank{rank}.npz" or key.startswith("learner ")
-        }
-    parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
-    for key, x in arrays.items():
-        kind, _, name = key.partition(" ")
-        if kind not in parts:
-            raise Damaged(f"{folder} holds {key!r}, which purerl does not write.")
-        parts[kind][name] = x
+    parts = _parts(folder / f"rank{rank}.npz", content)
+    learner = parts["learner"] or _parts(folder / "rank0.npz", content)["learner"]
     segments = tuple(Segment(*s) for s in content["segments"][rank])
-    frozen = Frozen(parts["learner"], parts["host"], content["facts"][rank], None)
+    frozen = Frozen(learner, parts["host"], content["facts"][rank], None)
     if not segments:
         return frozen, ()
     stop = content["rows"][rank]
     blocks = list(_segments(run, segments))
     rows = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
     return frozen._replace(rows=rows, first=segments[0].first, stop=stop), segments
+
+
+def _parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
+    """Read and verify the file of a rank; return its arrays by what they are of."""
+    arrays = storage.unpacked(storage.read(path, File(*content["files"][path.name])), path)
+    parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
+    for key, x in arrays.items():
+        kind, _, name = key.partition(" ")
+        if kind not in parts:
+            raise Damaged(f"{path} holds {key!r}, which purerl does not write.")
+        parts[kind][name] = x
+    return parts
 
 
 def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np.ndarray]]:
@@ -312,8 +369,3 @@ def prune(run: Path, keep: int) -> None:
     for path in (run / "replay").glob("*.npz") if (run / "replay").is_dir() else ():
         if _SEGMENT.fullmatch(path.name) and path.name not in used:
             path.unlink(missing_ok=True)
-
-
-def described(path: Path) -> str:
-    """Return the content of a manifest as a person reads it."""
-    return json.dumps(storage.unsealed(path), indent=2)

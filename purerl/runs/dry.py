@@ -19,7 +19,7 @@ from purerl import algos
 from purerl.loops import gym as loop
 from purerl.runs import config as configs
 from purerl.runs.config import Config, ConfigError
-from purerl.runs.jobs import printed
+from purerl.runs.plain import printed
 from purerl.types import OffPolicySchedule
 
 ROWS = 20_000  # of replay memory while measuring

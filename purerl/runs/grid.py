@@ -20,6 +20,7 @@ from typing import Any
 from purerl import algos, checks
 from purerl.runs import jobs, places, storage, tasks
 from purerl.runs.jobs import Say, Task
+from purerl.runs.plain import printed
 from purerl.runs.rows import Row, Sweep, plain, shown
 
 __all__ = ["ExperimentFailed", "ExperimentGrid", "Row", "Sweep", "call_experiment", "shown"]
@@ -96,7 +97,7 @@ class ExperimentGrid:
 
     def print(self) -> None:
         """Print the parameters and the number of variants."""
-        jobs.printed("\n".join(self.lines()))
+        printed("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
         """Return what `print` prints."""
@@ -162,7 +163,7 @@ def run_variants(
     datestamp: bool = False,
     jobs_at_once: int | None = None,
     timeout: float | None = None,
-    say: Say = jobs.printed,
+    say: Say = printed,
     alone: bool = True,
     base: Mapping[str, Any] | None = None,
     values: Mapping[str, list[Any]] | None = None,

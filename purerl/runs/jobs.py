@@ -12,7 +12,6 @@ import dataclasses
 import multiprocessing
 import multiprocessing.process
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl.runs import places, rows, storage
+from purerl.runs.plain import printed
 from purerl.runs.rows import Row, Sweep
 
 STOPPED = 75  # exit code of what was asked to stop and can go on
@@ -54,12 +54,6 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def printed(line: str) -> None:
-    """Print a line at once, without what could steer a terminal."""
-    sys.stdout.write(re.sub(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]", "?", line) + "\n")
-    sys.stdout.flush()
 
 
 def run(

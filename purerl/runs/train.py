@@ -81,7 +81,7 @@ def resume(
     env_fn: Callable[[], Any] | None = None,
     spec: Any = None,
     steps: int | None = None,
-    at: int | None = None,
+    at: int | str = "last",
     screen: Screen | None = None,
     sinks: Sequence[Sink] = (),
 ) -> Outcome:
@@ -94,7 +94,7 @@ def resume(
         env_fn: as in `train`.
         spec: for networks of one's own, which no file can bring back.
         steps: new total; None for the one the run was last given.
-        at: step of the checkpoint.
+        at: `last` for the newest checkpoint that is whole, `best`, or a step.
         screen: as in `train`.
         sinks: as in `train`.
     """
@@ -104,10 +104,11 @@ def resume(
         total = config.schedule.steps
         check_sinks(config)
         env_fn = env_fn or configs.make(config.env)
-        if not checkpoint.steps(run) and at is None:
+        if not checkpoint.steps(run) and at == "last":
             _say(screen, f"{run} has no checkpoint yet: it begins again.")
             return _from_the_start(run, config, env_fn, screen, sinks)
-        loaded = checkpoint.load(run, about(config), mpi.proc_id(), at)
+        step = checkpoint.step_of(run, at)
+        loaded = checkpoint.load(run, about(config), mpi.proc_id(), step)
         for why in loaded.skipped:
             _say(screen, f"passed over: {why}")
         if loaded.step >= total and folder.status(run).get("status") == "done":

@@ -41,7 +41,7 @@ MUTANTS = [
     Mutant(STORAGE, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_STORAGE),
     Mutant(STORAGE, "    if path.is_symlink() or not path.is_file():\n        raise Damaged(f\"{path} is missing, or no plain file.\")\n    size", "    size", T_STORAGE),
     Mutant(STORAGE, "m.compress_type != zipfile.ZIP_STORED for m in members", "False for m in members", T_STORAGE),
-    Mutant(CHECKPOINT, "            skipped.append(str(error))\n            continue\n", "            raise\n", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "            skipped.append(str(error))\n", "            raise\n", T_CHECKPOINT),
     Mutant(CHECKPOINT, "else reversed(there)", "else there", T_CHECKPOINT),
     Mutant(CHECKPOINT, "        if found.get(name) != value:", "        if False:", T_CHECKPOINT),
     Mutant(CHECKPOINT, "kept = set(there[-keep:])", "kept = set(there[:keep])", T_CHECKPOINT),
@@ -61,7 +61,7 @@ MUTANTS = [
     Mutant(TRAIN, "        asked[0] = number\n", "", T_TRAIN),
     Mutant(TRAIN, 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
     Mutant(TRAIN, "carry.steps // freq > before // freq", "False", T_TRAIN),
-    Mutant(CONFIG, 'if env_fn is None and ":" in content["env"]:', "if False:", T_COMMANDS),
+    Mutant(CONFIG, '    if ":" in env:', "    if False:", T_COMMANDS),
     Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
     Mutant(PLACES, 'if found == "running" and not _is_owned(run):', "if False:", T_COMMANDS),
 ]  # fmt: skip

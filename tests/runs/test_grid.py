@@ -311,8 +311,6 @@ def test_the_line_on_a_terminal_says_how_far_it_is(tmp_path, monkeypatch, capsys
 
 
 def test_what_comes_from_a_run_cannot_steer_the_terminal(capsys):
-    jobs.printed("good\x1b[31m\x07 \x9b2J\nnext")
-    assert capsys.readouterr().out == "good?[31m? ?2J\nnext\n"
     task = jobs.Task("a", 0, {}, None, None)
     assert jobs._row(task, "failed", 1, "one\ntwo \t three").reason == "one two three"
 
