@@ -22,6 +22,7 @@ from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
 from purerl.runs import storage
+from purerl.runs.places import ConfigError
 from purerl.runs.storage import Damaged, File
 
 FORMAT = 1
@@ -187,7 +188,7 @@ def step_of(run: Path, wanted: str | int) -> int | None:
     try:
         checks.integer("checkpoint", wanted, 0)
     except ValueError:
-        raise Refused(f"checkpoint must be 'last', 'best' or a step, got {wanted!r}.") from None
+        raise ConfigError(f"checkpoint must be 'last', 'best' or a step, got {wanted!r}.") from None
     return int(wanted)
 
 
