@@ -34,6 +34,7 @@ SHORT = {
     "examples/custom_ddpg_ou.py": ["--steps", "1200"],
     "examples/custom_td3_loop.py": ["--steps", "1200"],
     "examples/vmap_seeds.py": ["1200"],
+    "examples/bench_ppo_cartpole.py": ["--num_runs", "1", "--epochs", "1"],
 }
 
 
@@ -46,9 +47,11 @@ def test_the_snippets_run_in_one_program(tmp_path):
     snippets = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     script = tmp_path / "readme.py"
     script.write_text("\n".join(snippets))
-    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path
+    )
     assert run.returncode == 0, run.stderr
-    assert len(run.stdout.splitlines()) == 7  # the records of the two loops
+    assert len(run.stdout.splitlines()) == 8  # the records of the two loops, and of a run
 
 
 def test_the_snippets_about_ranks_go_on_from_the_first(tmp_path):
@@ -62,7 +65,7 @@ def test_the_snippets_about_ranks_go_on_from_the_first(tmp_path):
 
 def test_the_commands_about_runs_work_one_after_the_other(tmp_path):
     commands = [c for c in COMMANDS if c.startswith("python -m purerl")]
-    assert len(commands) == 4
+    assert len(commands) == 11
     for command in commands:
         words = [sys.executable, *shlex.split(command)[1:]]
         env = os.environ | {"PYTHONPATH": str(ROOT)}
