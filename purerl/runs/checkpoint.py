@@ -26,6 +26,7 @@ from purerl.runs import storage
 from purerl.runs.storage import Damaged, File
 
 FORMAT = 1
+MAX_SEGMENTS = 1_000  # more are written as one again
 _FILE = re.compile(r"rank\d{1,6}\.npz")
 _SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
 _STEP = re.compile(r"\d{12}")
@@ -76,6 +77,8 @@ def save(
     Returns:
         The segments that the checkpoint names.
     """
+    if len(segments) >= MAX_SEGMENTS:
+        segments = ()
     frozen = snapshot.freeze(carry, since=segments[-1].stop if segments else 0)
     made = run / "checkpoints" / f".tmp-{carry.steps:012d}"
     _together(lambda: _prepared(run, made) if mpi.is_root() else None)
@@ -128,10 +131,10 @@ def _together(step: Callable[[], Any]) -> list[Any]:
 
 def _prepared(run: Path, made: Path) -> None:
     """Make the folders, without what a killed process may have left."""
-    for path in made.parent.glob(".tmp-*"):
+    for path in storage.within(run, "checkpoints").glob(".tmp-*"):
         storage.remove(path)
     storage.folder(made)
-    storage.folder(run / "replay")
+    storage.folder(storage.within(run, "replay"))
 
 
 def _add_segment(
@@ -143,7 +146,7 @@ def _add_segment(
     first, stop = frozen.first, frozen.stop
     if first < stop:
         name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
-        file = storage.replace(run / "replay" / name, storage.packed(frozen.rows))
+        file = storage.replace(storage.within(run, "replay") / name, storage.packed(frozen.rows))
         segments = (*segments, Segment(name, first, stop, *file))
     oldest = stop - len(carry.buffer.data.rew)
     return tuple(s for s in segments if s.stop > oldest)
@@ -151,7 +154,7 @@ def _add_segment(
 
 def steps(run: Path) -> list[int]:
     """Return the steps of the checkpoints that are there, oldest first, unverified."""
-    folder = run / "checkpoints"
+    folder = storage.within(run, "checkpoints")
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if _STEP.fullmatch(name))
 
@@ -176,7 +179,7 @@ def mark_best(run: Path, step: int, score: float) -> None:
 
 def manifest(run: Path, step: int) -> dict[str, Any]:
     """Read the manifest of a checkpoint and check its form, or raise `Damaged`."""
-    path = run / "checkpoints" / f"{step:012d}" / "manifest.json"
+    path = storage.within(run, f"checkpoints/{step:012d}") / "manifest.json"
     content = storage.unsealed(path)
     if content.get("format") != FORMAT:
         raise Damaged(
@@ -190,6 +193,10 @@ def manifest(run: Path, step: int) -> dict[str, Any]:
         good &= set(files) == {f"rank{i}.npz" for i in range(ranks)}
         good &= all(_FILE.fullmatch(name) for name in files)
         good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)
+        good &= all(0 <= s.first < s.stop for part in segments for s in part)
+        good &= all(isinstance(rows, int) and 0 <= rows <= step for rows in content["rows"])
+        good &= all(facts["steps"] == step for facts in content["facts"])
+        good &= isinstance(content["notes"], dict) and isinstance(content["about"], dict)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
     if not good:
@@ -275,7 +282,7 @@ def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np
     """Read segments, which must follow each other."""
     last = segments[0].first
     for segment in segments:
-        path = run / "replay" / segment.name
+        path = storage.within(run, "replay") / segment.name
         content = storage.read(path, File(segment.bytes, segment.sha256))
         block = storage.unpacked(content, path)
         number = segment.stop - segment.first
@@ -302,7 +309,7 @@ def prune(run: Path, keep: int) -> None:
             used |= {Segment(*s).name for part in content["segments"] for s in part}
     for step in set(there) - kept:
         shutil.rmtree(run / "checkpoints" / f"{step:012d}", ignore_errors=True)
-    for path in (run / "replay").glob("*.npz") if (run / "replay").is_dir() else ():
+    for path in storage.within(run, "replay").glob("*.npz"):
         if _SEGMENT.fullmatch(path.name) and path.name not in used:
             path.unlink(missing_ok=True)
 

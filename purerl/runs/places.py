@@ -96,18 +96,18 @@ def standings(data_dir: Path) -> Iterator[Standing]:
                 None if score is None else float(score),
                 str(state.get("reason", "")),
             )
-        except (ConfigError, storage.Damaged, KeyError, TypeError, ValueError):
+        except (ConfigError, storage.Damaged, KeyError, TypeError, ValueError, OverflowError):
             continue  # a config.json of somebody else
 
 
 def _is_owned(run: Path) -> bool:
     """Say whether a process holds the lock of a run."""
-    lock = run / ".lock"
-    if not lock.exists():
-        return False
-    with lock.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        return False
+    try:
+        with storage.plain(run / ".lock") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    except storage.Damaged:
+        pass  # no lock, or nothing that could be one
+    return False

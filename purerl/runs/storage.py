@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-MAX_JSON = 64 * 2**20  # bytes
-MAX_ARRAYS = 100_000
+MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
+MAX_ARRAYS = 20_000
 _KINDS = "biuf"  # bools, integers and floats; nothing that could hold objects
 _EXTENDED = {"bfloat16": ml_dtypes.bfloat16}  # stored as the integers of their bits
 
@@ -46,7 +47,8 @@ class File(NamedTuple):
 def write(path: Path, content: bytes) -> File:
     """Write a file and force it to the disk; its name is final only for `replace`d ones."""
     try:
-        with open(path, "wb") as file:
+        path.unlink(missing_ok=True)  # a link left there would be followed to another file
+        with open(path, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -104,16 +106,42 @@ def remove(path: Path) -> None:
 
 
 def read(path: Path, file: File) -> bytes:
-    """Read a file and check that it is what was written."""
-    if path.is_symlink() or not path.is_file():
+    """Read a file and check that it is what was written, before it takes any memory."""
+    with plain(path) as there:
+        size = os.fstat(there.fileno()).st_size
+        if size != file.bytes:
+            raise Damaged(f"{path} must have {file.bytes} bytes, got {size}.")
+        if hashlib.file_digest(there, "sha256").hexdigest() != file.sha256:
+            raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
+        there.seek(0)
+        return there.read()
+
+
+@contextlib.contextmanager
+def plain(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a plain file to read: no link is followed, no pipe or device waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise Damaged(f"{path} is missing, or no plain file.") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise Damaged(f"{path} is missing, or no plain file.")
-    size = path.stat().st_size
-    if size != file.bytes:
-        raise Damaged(f"{path} must have {file.bytes} bytes, got {size}.")
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
-    return content
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            yield file
+    except StorageError:
+        raise
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def within(run: Path, name: str) -> Path:
+    """Return a folder of a run, or refuse one that is a link to elsewhere."""
+    path = run / name
+    if path.is_symlink():
+        raise Damaged(f"{path} is a link, and a run must be in one folder: move it in there.")
+    return path
 
 
 def explained(error: OSError, path: Path) -> StorageError:
@@ -125,6 +153,7 @@ def explained(error: OSError, path: Path) -> StorageError:
         errno.EACCES: "no permission; write elsewhere",
         errno.ENOTDIR: "a part of the path is no folder",
         errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
+        errno.ELOOP: "it is a link, and a run's files are none",
     }
     return StorageError(
         error.errno, f"{path} could not be written: {ways.get(error.errno or 0, str(error))}."
@@ -137,6 +166,10 @@ def explained(error: OSError, path: Path) -> StorageError:
 def sealed(content: dict[str, Any]) -> bytes:
     """Return JSON that carries its own checksum."""
     text = json.dumps(content, indent=1)
+    if len(text) > MAX_JSON - 1_000:
+        raise StorageError(
+            errno.EFBIG, f"a manifest may have {MAX_JSON} bytes, this one has {len(text)}."
+        )
     seal = hashlib.sha256(text.encode()).hexdigest()
     return f'{{"sha256": "{seal}", "content":\n{text}\n}}\n'.encode()
 
@@ -157,12 +190,12 @@ def unsealed(path: Path) -> dict[str, Any]:
 
 def small(path: Path) -> str:
     """Read a text of limited size."""
-    if path.is_symlink() or not path.is_file():
-        raise Damaged(f"{path} is missing, or no plain file.")
-    if path.stat().st_size > MAX_JSON:
-        raise Damaged(f"{path} must have at most {MAX_JSON} bytes, got {path.stat().st_size}.")
+    with plain(path) as file:
+        content = file.read(MAX_JSON + 1)
+    if len(content) > MAX_JSON:
+        raise Damaged(f"{path} must have at most {MAX_JSON} bytes.")
     try:
-        return path.read_text(encoding="utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Damaged(f"{path} is no text: {error}.") from error
 
@@ -172,7 +205,7 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
     names = [[name, x.dtype.name] for name, x in arrays.items()]
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_info("names.json"), json.dumps(names))
+        archive.writestr(_info(_NAMES), json.dumps(names))
         for i, x in enumerate(arrays.values()):
             member = io.BytesIO()
             if x.dtype.name in _EXTENDED:
@@ -195,15 +228,25 @@ def unpacked(content: bytes, where: Path) -> dict[str, np.ndarray]:
                 raise Damaged(f"{where} holds {len(members)} entries, more than {MAX_ARRAYS}.")
             if any(m.compress_type != zipfile.ZIP_STORED for m in members):
                 raise Damaged(f"{where} holds compressed entries, which purerl does not write.")
-            names = json.loads(archive.read("names.json"))
+            names = json.loads(archive.read(_NAMES))
+            words = all(isinstance(word, str) for pair in names for word in pair)
+            if not words or not len(dict(names)) == len(names) == len(members) - 1:
+                raise Damaged(f"{where} holds other arrays than its names say.")
             return {
                 name: _array(archive.read(f"{i}.npy"), dtype, where)
                 for i, (name, dtype) in enumerate(names)
             }
     except Damaged:
         raise
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Damaged(f"{where} is no file of arrays: {error}.") from error
+
+
+_NAMES = "names.json"
+_UNREADABLE = (
+    *(zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError),
+    *(RuntimeError, OverflowError, MemoryError),  # encrypted, deep or endless ones
+)
 
 
 def _array(content: bytes, dtype_name: str, where: Path) -> np.ndarray:
@@ -257,8 +300,9 @@ def owned(path: Path) -> Iterator[None]:
     """
     lock = path / ".lock"
     with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(open(lock, "a+"))
+        try:  # the kernel's flags: a link would be followed and its file written over
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            file = stack.enter_context(os.fdopen(os.open(lock, flags, 0o666), "r+"))
         except OSError as error:
             raise explained(error, lock) from error
         try:
