@@ -22,7 +22,7 @@ from purerl import mpi
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
-from purerl.runs import storage
+from purerl.runs import storage, witness
 from purerl.runs.storage import Damaged, File
 
 FORMAT = 1
@@ -50,6 +50,7 @@ class Loaded(NamedTuple):
     frozen: Frozen
     segments: tuple[Segment, ...]
     skipped: tuple[str, ...]  # why newer ones were not taken
+    changed: tuple[str, ...] = ()  # what beside it is not as it was when it was made
 
 
 class Refused(ValueError):
@@ -101,6 +102,8 @@ def save(
         "segments": [[list(s) for s in part] for part, _ in parts],
         "facts": [one for one, _ in facts],
         "rows": [stop for _, stop in facts],
+        "seen": witness.seen(run) if mpi.is_root() else {},
+        "best": best(run),
     }
 
     def commit() -> None:
@@ -197,6 +200,9 @@ def manifest(run: Path, step: int) -> dict[str, Any]:
         good &= all(isinstance(rows, int) and 0 <= rows <= step for rows in content["rows"])
         good &= all(facts["steps"] == step for facts in content["facts"])
         good &= isinstance(content["notes"], dict) and isinstance(content["about"], dict)
+        good &= {(type(n), type(h)) for n, h in content["seen"].values()} <= {(int, str)}
+        good &= set(content["seen"]) <= {*witness.WHOLE, *witness.GROWING, witness.TABLE}
+        good &= content["best"] is None or isinstance(content["best"], list)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
     if not good:
@@ -228,7 +234,10 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
         except Damaged as error:
             skipped.append(str(error))
             continue
-        return Loaded(one, content, frozen, segments, tuple(skipped))
+        changed = witness.changed(run, content["seen"])
+        if content["best"] and not best(run):
+            changed.append(f"{run / 'checkpoints' / 'best.json'} is missing or damaged.")
+        return Loaded(one, content, frozen, segments, tuple(skipped), tuple(changed))
     raise Refused(
         f"{run} has no checkpoint that can be used" + "".join(f"\n  {why}" for why in skipped)
     )

@@ -20,7 +20,7 @@ from purerl import mpi
 from purerl.runs import config as configs
 from purerl.runs import storage
 from purerl.runs.config import Config
-from purerl.runs.places import ConfigError, status, user_defaults
+from purerl.runs.places import ConfigError, digest, status, user_defaults
 
 __all__ = ["create", "set_status", "status", "versions"]
 
@@ -66,6 +66,7 @@ def set_status(run: Path, **entries: Any) -> None:
     """Change entries of `manifest.json`, on rank 0; the file is always complete."""
     if mpi.is_root():
         content = (status(run) or _machine()) | entries
+        content |= {"sha256": digest(content)}
         storage.replace(run / "manifest.json", (json.dumps(content, indent=2) + "\n").encode())
 
 

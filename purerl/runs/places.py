@@ -1,6 +1,7 @@
 """Where runs are, and how they stand: read without importing JAX."""
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -68,11 +69,17 @@ def user_defaults() -> dict[str, Any]:
 
 
 def status(run: Path) -> dict[str, Any]:
-    """Return what `manifest.json` says; empty where it says nothing."""
+    """Return what `manifest.json` says; empty where it says nothing that can be believed."""
     try:
-        return read_json(run / "manifest.json")
+        content = read_json(run / "manifest.json")
     except (ConfigError, storage.Damaged):
         return {}
+    return content if content.pop("sha256", None) == digest(content) else {}
+
+
+def digest(content: dict[str, Any]) -> str:
+    """Return the checksum that `manifest.json` carries of its other entries."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def standings(data_dir: Path) -> Iterator[Standing]:
