@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from purerl.runs import storage
+from purerl.runs import plain, storage
 
 USER_FILE = Path("~/.config/purerl.json")
+MAX_CONFIG = 2**20  # bytes
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
 
 
@@ -35,7 +36,7 @@ class Standing(NamedTuple):
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object."""
     try:
-        content = json.loads(storage.small(path))
+        content = json.loads(storage.small(path, MAX_CONFIG))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no JSON: {error}") from error
     if not isinstance(content, dict):
@@ -110,7 +111,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
 def _is_owned(run: Path) -> bool:
     """Say whether a process holds the lock of a run."""
     try:
-        with storage.plain(run / ".lock") as file:
+        with plain.opened(run / ".lock") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

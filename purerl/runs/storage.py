@@ -14,27 +14,22 @@ import os
 import re
 import shutil
 import socket
-import stat
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
+
+from purerl.runs import plain
+from purerl.runs.plain import Damaged as Damaged
+from purerl.runs.plain import StorageError as StorageError
 
 MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
 MAX_ARRAYS = 20_000
 _KINDS = "biuf"  # bools, integers and floats; nothing that could hold objects
 _EXTENDED = {"bfloat16": ml_dtypes.bfloat16}  # stored as the integers of their bits
-
-
-class StorageError(OSError):
-    """Something could not be written or is not there."""
-
-
-class Damaged(StorageError):
-    """A file is not what was written."""
 
 
 class File(NamedTuple):
@@ -106,42 +101,28 @@ def remove(path: Path) -> None:
 
 
 def read(path: Path, file: File) -> bytes:
-    """Read a file and check that it is what was written, before it takes any memory."""
-    with plain(path) as there:
+    """Read a file and check that it is what was written."""
+    with _verified(path, file) as there:
+        return there.read()
+
+
+def arrays(path: Path, file: File) -> dict[str, np.ndarray]:
+    """Read the arrays that `packed` made of a file, if it is what was written."""
+    with _verified(path, file) as there:
+        return _unpacked(there, file.bytes, path)
+
+
+@contextlib.contextmanager
+def _verified(path: Path, file: File) -> Iterator[io.BufferedReader]:
+    """Open a file to read after checking, piece by piece, that it is what was written."""
+    with plain.opened(path) as there:
         size = os.fstat(there.fileno()).st_size
         if size != file.bytes:
             raise Damaged(f"{path} must have {file.bytes} bytes, got {size}.")
         if hashlib.file_digest(there, "sha256").hexdigest() != file.sha256:
             raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
         there.seek(0)
-        return there.read()
-
-
-@contextlib.contextmanager
-def plain(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a plain file to read: no link is followed, no pipe or device waited for."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        raise Damaged(f"{path} is missing, or no plain file.") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Damaged(f"{path} is missing, or no plain file.")
-    try:
-        with os.fdopen(descriptor, "rb") as file:
-            yield file
-    except StorageError:
-        raise
-    except OSError as error:
-        raise Damaged(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def within(run: Path, name: str) -> Path:
-    """Return a folder of a run, or refuse one that is a link to elsewhere."""
-    path = run / name
-    if path.is_symlink():
-        raise Damaged(f"{path} is a link, and a run must be in one folder: move it in there.")
-    return path
+        yield there
 
 
 def explained(error: OSError, path: Path) -> StorageError:
@@ -153,7 +134,6 @@ def explained(error: OSError, path: Path) -> StorageError:
         errno.EACCES: "no permission; write elsewhere",
         errno.ENOTDIR: "a part of the path is no folder",
         errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
-        errno.ELOOP: "it is a link, and a run's files are none",
     }
     return StorageError(
         error.errno, f"{path} could not be written: {ways.get(error.errno or 0, str(error))}."
@@ -188,12 +168,12 @@ def unsealed(path: Path) -> dict[str, Any]:
     return content
 
 
-def small(path: Path) -> str:
+def small(path: Path, most: int = MAX_JSON) -> str:
     """Read a text of limited size."""
-    with plain(path) as file:
-        content = file.read(MAX_JSON + 1)
-    if len(content) > MAX_JSON:
-        raise Damaged(f"{path} must have at most {MAX_JSON} bytes.")
+    with plain.opened(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise Damaged(f"{path} must have at most {most} bytes.")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -220,23 +200,32 @@ def _info(name: str) -> zipfile.ZipInfo:
 
 
 def unpacked(content: bytes, where: Path) -> dict[str, np.ndarray]:
-    """Read what `packed` made; nothing is allocated that the bytes do not hold."""
+    """Read what `packed` made."""
+    return _unpacked(io.BytesIO(content), len(content), where)
+
+
+def _unpacked(stream: IO[bytes], size: int, where: Path) -> dict[str, np.ndarray]:
+    """Read arrays; nothing is allocated that the `size` bytes do not hold."""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(stream) as archive:
             members = archive.infolist()
             if len(members) > MAX_ARRAYS + 1:
                 raise Damaged(f"{where} holds {len(members)} entries, more than {MAX_ARRAYS}.")
             if any(m.compress_type != zipfile.ZIP_STORED for m in members):
                 raise Damaged(f"{where} holds compressed entries, which purerl does not write.")
+            if sum(m.file_size for m in members) > size:
+                raise Damaged(f"{where} claims more than the {size} bytes it has.")
             names = json.loads(archive.read(_NAMES))
             words = all(isinstance(word, str) for pair in names for word in pair)
             if not words or not len(dict(names)) == len(names) == len(members) - 1:
                 raise Damaged(f"{where} holds other arrays than its names say.")
-            return {
-                name: _array(archive.read(f"{i}.npy"), dtype, where)
-                for i, (name, dtype) in enumerate(names)
-            }
-    except Damaged:
+            found = {}
+            for i, (name, dtype) in enumerate(names):
+                member = archive.getinfo(f"{i}.npy")
+                with archive.open(member) as file:
+                    found[name] = _array(file, member.file_size, dtype, where)
+            return found
+    except StorageError:
         raise
     except _UNREADABLE as error:
         raise Damaged(f"{where} is no file of arrays: {error}.") from error
@@ -249,18 +238,19 @@ _UNREADABLE = (
 )
 
 
-def _array(content: bytes, dtype_name: str, where: Path) -> np.ndarray:
-    file = io.BytesIO(content)
+def _array(file: Any, length: int, dtype_name: str, where: Path) -> np.ndarray:
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise Damaged(f"{where} holds an array of format {version}, known is (1, 0).")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
     if dtype.kind not in _KINDS or dtype.hasobject or fortran:
         raise Damaged(f"{where} holds an array of {dtype}, which purerl does not write.")
-    needed, there = dtype.itemsize * _product(shape), len(content) - file.tell()
-    if needed != there:
+    needed, there = dtype.itemsize * _product(shape), length - file.tell()
+    if needed != there or min(shape, default=0) < 0:
         raise Damaged(f"{where} claims an array of {needed} bytes and holds {there}.")
-    x = np.frombuffer(content, dtype, offset=file.tell()).reshape(shape).copy()
+    x = np.empty(shape, dtype)
+    if file.readinto(x.reshape(-1).view(np.uint8)) != needed or file.read(1):
+        raise Damaged(f"{where} ends in the middle of an array.")
     if dtype_name in _EXTENDED:
         x = x.view(_EXTENDED[dtype_name])
     if x.dtype.name != dtype_name:
@@ -298,6 +288,7 @@ def owned(path: Path) -> Iterator[None]:
 
     The lock is the kernel's, so it goes with its process however that ends.
     """
+    plain.check(path)
     lock = path / ".lock"
     with contextlib.ExitStack() as stack:
         try:  # the kernel's flags: a link would be followed and its file written over

@@ -8,8 +8,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from purerl.runs import storage
-from purerl.runs.storage import Damaged
+from purerl.runs import plain
+from purerl.runs.plain import Damaged
 
 WHOLE = ("config.json",)
 GROWING = ("metrics.jsonl", "episodes.csv")
@@ -18,12 +18,8 @@ TABLE = "progress.txt"  # its header and rows grow to the right when a column is
 
 def seen(run: Path) -> dict[str, Any]:
     """Return length and SHA-256 of each file that is there."""
-    found: dict[str, Any] = {}
-    for name in (*WHOLE, *GROWING, TABLE):
-        if (run / name).exists():
-            content = _content(run / name)
-            found[name] = [len(content), hashlib.sha256(content).hexdigest()]
-    return found
+    names = [name for name in (*WHOLE, *GROWING, TABLE) if (run / name).exists()]
+    return {name: [*_digest(run / name)] for name in names}
 
 
 def changed(run: Path, then: Any) -> list[str]:
@@ -31,21 +27,30 @@ def changed(run: Path, then: Any) -> list[str]:
     said = []
     for name, (length, digest) in then.items():
         try:
-            content = _content(run / name)
+            now = _digest(run / name, length + (name in WHOLE))
         except Damaged as error:
             said.append(str(error))
             continue
-        if name not in WHOLE:
-            content = content[:length]
-        if hashlib.sha256(content).hexdigest() != digest:
+        if now != (length, digest):
             said.append(f"{run / name} was changed after the checkpoint: its SHA-256 differs.")
     return said
 
 
-def _content(path: Path) -> bytes:
-    with storage.plain(path) as file:
-        content = file.read()
-    if path.name != TABLE:
-        return content
-    _, _, rows = content.partition(b"\n")
-    return b"\n".join(row.rstrip(b"\t") for row in rows.split(b"\n"))
+def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
+    """Return length and SHA-256 of a file, or of its first bytes."""
+    digest, length = hashlib.sha256(), 0
+    with plain.opened(path) as file:
+        if path.name == TABLE:
+            file.readline(_PIECE)
+        while piece := file.readline(_PIECE) if path.name == TABLE else file.read(_PIECE):
+            if path.name == TABLE:
+                piece = piece.rstrip(b"\t\n")
+            piece = piece[: most - length]
+            digest.update(piece)
+            length += len(piece)
+            if length == most:
+                break
+    return length, digest.hexdigest()
+
+
+_PIECE = 2**20  # bytes read at once, and a line may have

@@ -1,0 +1,54 @@
+"""Plain files in a folder of one's own: what is not one is neither read nor written.
+
+A folder from somebody else may hold links to files of the user, and pipes that never end.
+"""
+
+import contextlib
+import io
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class StorageError(OSError):
+    """Something could not be written or is not there."""
+
+
+class Damaged(StorageError):
+    """A file is not what was written."""
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a plain file to read: no link is followed, no pipe or device waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        raise Damaged(f"{path} is missing, or no plain file.") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Damaged(f"{path} is missing, or no plain file.")
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            yield file
+    except StorageError:
+        raise
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def check(run: Path) -> None:
+    """Refuse a run's folder that holds links, pipes or devices: what is written must stay in it."""
+    for folder in (run, within(run, "checkpoints"), within(run, "replay")):
+        for entry in os.scandir(folder) if folder.is_dir() else ():
+            if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                raise Damaged(f"{entry.path} is a link, a pipe or a device; a run has none.")
+
+
+def within(run: Path, name: str) -> Path:
+    """Return a folder of a run, or refuse one that is a link to elsewhere."""
+    path = run / name
+    if path.is_symlink():
+        raise Damaged(f"{path} is a link, and a run must be in one folder: move it in there.")
+    return path

@@ -1,0 +1,30 @@
+"""Folders from somebody else run no code, touch no other file, and take neither memory nor time."""
+
+import json
+
+from tests.mpi.launch import python
+
+# What table.py and looking.py do with these is not settled yet.
+OPEN = ("1 GB with holes as progress.txt", "a step that is a link")
+
+
+def test_hostile_folders_run_nothing_and_are_refused_soon(tmp_path, capsys):
+    done = python("-m", "tests.reliability.sweep", str(tmp_path))
+    assert done.code == 0, done.err
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert len(found) > 170
+    refused = 0
+    for one in found:
+        assert not one["marked"], one
+        assert not one["touched"], one
+        if one["case"] not in OPEN:
+            assert not one["seen"], one
+            assert one["mb"] < 200, one
+            assert one["seconds"] < 2, one
+        refused += bool(one["said"])
+    assert refused > 150  # the others are read by nothing, or were meant to be good
+    with capsys.disabled():
+        worst = {
+            name: max(x[name] for x in found if x["case"] not in OPEN) for name in ("mb", "seconds")
+        }
+        print("\nfigures", json.dumps({"cases": len(found), "refused": refused} | worst))
