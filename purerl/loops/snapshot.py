@@ -39,8 +39,15 @@ class Mismatch(ValueError):
     """What was frozen does not fit the run that is to go on."""
 
 
-def freeze(carry: Carry, since: int = 0) -> Frozen:
-    """Copy what a carry holds to the host; of the replay memory only rows from `since` on."""
+def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
+    """Copy what a carry holds to the host.
+
+    Args:
+        carry: what to copy.
+        since: first row wanted of the replay memory.
+        copy: its rows too; without, they may be those of the carry, and are to be used before it
+            goes on: new memory for a million rows costs as much time as writing them.
+    """
     learner = _leaves(memory.local(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
     host["sums"] = np.asarray(memory.local(carry.sums))
@@ -54,8 +61,7 @@ def freeze(carry: Carry, since: int = 0) -> Frozen:
     stop = carry.steps // carry.ranks
     data = memory.local(carry.buffer.data)
     first = max(since, stop - len(data.rew))
-    where = np.arange(first, stop) % len(data.rew)
-    rows = {name: np.asarray(x)[where] for name, x in data._asdict().items()}
+    rows = {name: _ring(np.asarray(x), first, stop, copy) for name, x in data._asdict().items()}
     return Frozen(learner, host, facts, rows, first, stop)
 
 
@@ -127,17 +133,29 @@ def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
         )
     empty = _rows_of(data._asdict())
     _fitted("replay ", empty, _rows_of(frozen.rows))
-    where = np.arange(first, frozen.stop) % capacity
     filled = {}
     for name, none in empty.items():
+        kept = frozen.rows[name][first - frozen.first :]
+        start = first % capacity
+        tail = min(len(kept), capacity - start)  # the others are at the beginning
         filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
-        filled[name][where] = frozen.rows[name][first - frozen.first :]
+        filled[name][start : start + tail] = kept[:tail]
+        filled[name][: len(kept) - tail] = kept[tail:]
     ring = replay.Replay(
         type(data)(**{name: jnp.asarray(x) for name, x in filled.items()}),
         jnp.int32(frozen.stop % capacity),
         jnp.int32(min(frozen.stop, capacity)),
     )
     return memory.placed(ring, carry.schedule.devices)
+
+
+def _ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
+    """Return the rows `first` .. `stop`, of which row i is at i modulo the length."""
+    start, number = first % len(x), stop - first
+    tail = x[start : start + number]
+    if len(tail) == number and not copy:
+        return tail
+    return np.concatenate([tail, x[: number - len(tail)]])
 
 
 def _leaves(tree: Any) -> dict[str, np.ndarray]:

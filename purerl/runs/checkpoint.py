@@ -80,7 +80,7 @@ def save(
     """
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
-    frozen = snapshot.freeze(carry, since=segments[-1].stop if segments else 0)
+    frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
     made = run / "checkpoints" / f".tmp-{carry.steps:012d}"
     _together(lambda: _prepared(run, made) if mpi.is_root() else None)
 
@@ -89,7 +89,7 @@ def save(
         if mpi.is_root():  # equal on all ranks
             arrays |= {f"learner {name}": x for name, x in frozen.learner.items()}
         segments_now = _add_segment(run, carry, frozen, segments)
-        return segments_now, storage.write(made / f"rank{carry.rank}.npz", storage.packed(arrays))
+        return segments_now, storage.write_arrays(made / f"rank{carry.rank}.npz", arrays)
 
     parts = _together(write)
     facts = mpi.allgather((frozen.facts, frozen.stop))
@@ -149,7 +149,7 @@ def _add_segment(
     first, stop = frozen.first, frozen.stop
     if first < stop:
         name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
-        file = storage.replace(plain.within(run, "replay") / name, storage.packed(frozen.rows))
+        file = storage.replace_arrays(plain.within(run, "replay") / name, frozen.rows)
         segments = (*segments, Segment(name, first, stop, *file))
     oldest = stop - len(carry.buffer.data.rew)
     return tuple(s for s in segments if s.stop > oldest)
@@ -281,7 +281,9 @@ def _read(
         return frozen, ()
     stop = content["rows"][rank]
     blocks = list(_segments(run, segments))
-    rows = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    rows = blocks[0]
+    if len(blocks) > 1:
+        rows = {name: np.concatenate([block[name] for block in blocks]) for name in rows}
     return frozen._replace(rows=rows, first=segments[0].first, stop=stop), segments
 
 

@@ -4,8 +4,11 @@ A folder from somebody else may hold links to files of the user, and pipes that 
 """
 
 import contextlib
+import errno
+import fcntl
 import io
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,3 +55,47 @@ def within(run: Path, name: str) -> Path:
     if path.is_symlink():
         raise Damaged(f"{path} is a link, and a run must be in one folder: move it in there.")
     return path
+
+
+@contextlib.contextmanager
+def owned(path: Path) -> Iterator[None]:
+    """Own a folder while the block runs; a second process that asks is refused.
+
+    The lock is the kernel's, so it goes with its process however that ends.
+    """
+    check(path)
+    lock = path / ".lock"
+    with contextlib.ExitStack() as stack:
+        try:  # the kernel's flags: a link would be followed and its file written over
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            file = stack.enter_context(os.fdopen(os.open(lock, flags, 0o666), "r+"))
+        except OSError as error:
+            raise explained(error, lock) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            raise StorageError(
+                errno.EBUSY,
+                f"{path} is in use by {file.read().strip() or 'another process'}.",
+            ) from error
+        file.seek(0)
+        file.truncate()
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+def explained(error: OSError, path: Path) -> StorageError:
+    """Return the error with the path and the way out."""
+    ways = {
+        errno.ENOSPC: "the disk is full; make room, or write elsewhere",
+        errno.EDQUOT: "the quota is used up; make room, or write elsewhere",
+        errno.EROFS: "the disk is read-only; write elsewhere",
+        errno.EACCES: "no permission; write elsewhere",
+        errno.ENOTDIR: "a part of the path is no folder",
+        errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
+    }
+    return StorageError(
+        error.errno, f"{path} could not be written: {ways.get(error.errno or 0, str(error))}."
+    )

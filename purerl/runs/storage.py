@@ -6,16 +6,14 @@ JSON, and sizes are compared with what is there before anything is allocated.
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import io
 import json
 import os
 import re
 import shutil
-import socket
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -25,6 +23,8 @@ import numpy as np
 from purerl.runs import plain
 from purerl.runs.plain import Damaged as Damaged
 from purerl.runs.plain import StorageError as StorageError
+from purerl.runs.plain import explained as explained
+from purerl.runs.plain import owned as owned
 
 MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
 MAX_ARRAYS = 20_000
@@ -41,25 +41,62 @@ class File(NamedTuple):
 
 def write(path: Path, content: bytes) -> File:
     """Write a file and force it to the disk; its name is final only for `replace`d ones."""
+    return _written(path, lambda stream: stream.write(content))
+
+
+def _written(path: Path, fill: Callable[[Any], Any]) -> File:
+    """Make a file and force it to the disk; return its size and hash."""
     try:
         path.unlink(missing_ok=True)  # a link left there would be followed to another file
         with open(path, "xb") as file:
-            file.write(content)
+            stream = _Hashed(file)
+            fill(stream)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink()
         raise explained(error, path) from error
-    return File(len(content), hashlib.sha256(content).hexdigest())
+    return File(stream.bytes, stream.sha256.hexdigest())
+
+
+class _Hashed:
+    """A file to write to that hashes on the way; it cannot seek."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.bytes, self.sha256 = file, 0, hashlib.sha256()
+
+    def write(self, content: Any) -> int:
+        self.file.write(content)
+        self.sha256.update(content)
+        self.bytes += memoryview(content).nbytes
+        return memoryview(content).nbytes
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed once, at its end."""
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> File:
+    """Write a file as `packed` makes it, without having all of it in memory."""
+    return _written(path, lambda stream: _pack(stream, arrays))
 
 
 def replace(path: Path, content: bytes) -> File:
     """Write a file under another name and rename it: the old or the new one is there, complete."""
-    other = path.with_name(f".{path.name}.tmp")
-    done = write(other, content)
-    commit(other, path)
+    done = write(_beside(path), content)
+    commit(_beside(path), path)
     return done
+
+
+def replace_arrays(path: Path, arrays: dict[str, np.ndarray]) -> File:
+    """Write arrays as `replace` does bytes."""
+    done = write_arrays(_beside(path), arrays)
+    commit(_beside(path), path)
+    return done
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
 
 
 def commit(made: Path, path: Path) -> None:
@@ -125,21 +162,6 @@ def _verified(path: Path, file: File) -> Iterator[io.BufferedReader]:
         yield there
 
 
-def explained(error: OSError, path: Path) -> StorageError:
-    """Return the error with the path and the way out."""
-    ways = {
-        errno.ENOSPC: "the disk is full; make room, or write elsewhere",
-        errno.EDQUOT: "the quota is used up; make room, or write elsewhere",
-        errno.EROFS: "the disk is read-only; write elsewhere",
-        errno.EACCES: "no permission; write elsewhere",
-        errno.ENOTDIR: "a part of the path is no folder",
-        errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
-    }
-    return StorageError(
-        error.errno, f"{path} could not be written: {ways.get(error.errno or 0, str(error))}."
-    )
-
-
 # --- JSON and arrays -----------------------------------------------------------------------------
 
 
@@ -182,17 +204,23 @@ def small(path: Path, most: int = MAX_JSON) -> str:
 
 def packed(arrays: dict[str, np.ndarray]) -> bytes:
     """Return arrays as the bytes of an uncompressed `.npz`, names in a first member."""
-    buffer = io.BytesIO()
+    stream = io.BytesIO()
+    _pack(stream, arrays)
+    return stream.getvalue()
+
+
+def _pack(stream: Any, arrays: dict[str, np.ndarray]) -> None:
     names = [[name, x.dtype.name] for name, x in arrays.items()]
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_info(_NAMES), json.dumps(names))
         for i, x in enumerate(arrays.values()):
-            member = io.BytesIO()
             if x.dtype.name in _EXTENDED:
                 x = x.view(f"u{x.dtype.itemsize}")
-            np.lib.format.write_array(member, np.asarray(x, order="C"), allow_pickle=False)
-            archive.writestr(_info(f"{i}.npy"), member.getvalue())
-    return buffer.getvalue()
+            x = np.asarray(x, order="C")
+            with archive.open(_info(f"{i}.npy"), "w", force_zip64=True) as member:
+                header = np.lib.format.header_data_from_array_1_0(x)
+                np.lib.format.write_array_header_1_0(member, header)
+                member.write(x.reshape(-1).view(np.uint8).data)
 
 
 def _info(name: str) -> zipfile.ZipInfo:
@@ -219,12 +247,10 @@ def _unpacked(stream: IO[bytes], size: int, where: Path) -> dict[str, np.ndarray
             words = all(isinstance(word, str) for pair in names for word in pair)
             if not words or not len(dict(names)) == len(names) == len(members) - 1:
                 raise Damaged(f"{where} holds other arrays than its names say.")
-            found = {}
-            for i, (name, dtype) in enumerate(names):
-                member = archive.getinfo(f"{i}.npy")
-                with archive.open(member) as file:
-                    found[name] = _array(file, member.file_size, dtype, where)
-            return found
+            return {
+                name: _array(stream, archive.getinfo(f"{i}.npy"), dtype, where)
+                for i, (name, dtype) in enumerate(names)
+            }
     except StorageError:
         raise
     except _UNREADABLE as error:
@@ -238,18 +264,23 @@ _UNREADABLE = (
 )
 
 
-def _array(file: Any, length: int, dtype_name: str, where: Path) -> np.ndarray:
+def _array(file: Any, member: zipfile.ZipInfo, dtype_name: str, where: Path) -> np.ndarray:
+    file.seek(member.header_offset + 26)  # of what the archive says of it once more
+    name, extra = np.frombuffer(file.read(4), "<u2").tolist()
+    file.seek(name + extra, os.SEEK_CUR)
+    began = file.tell()
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise Damaged(f"{where} holds an array of format {version}, known is (1, 0).")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
     if dtype.kind not in _KINDS or dtype.hasobject or fortran:
         raise Damaged(f"{where} holds an array of {dtype}, which purerl does not write.")
-    needed, there = dtype.itemsize * _product(shape), length - file.tell()
+    needed = dtype.itemsize * _product(shape)
+    there = began + member.file_size - file.tell()
     if needed != there or min(shape, default=0) < 0:
         raise Damaged(f"{where} claims an array of {needed} bytes and holds {there}.")
     x = np.empty(shape, dtype)
-    if file.readinto(x.reshape(-1).view(np.uint8)) != needed or file.read(1):
+    if file.readinto(x.reshape(-1).view(np.uint8)) != needed:
         raise Damaged(f"{where} ends in the middle of an array.")
     if dtype_name in _EXTENDED:
         x = x.view(_EXTENDED[dtype_name])
@@ -265,7 +296,7 @@ def _product(shape: tuple[int, ...]) -> int:
     return total
 
 
-# --- names and one owner -----------------------------------------------------------------------
+# --- names -----------------------------------------------------------------------------------
 
 
 def check_name(name: Any) -> str:
@@ -280,32 +311,3 @@ def check_name(name: Any) -> str:
 
 
 _RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{p}{i}" for p in ("COM", "LPT") for i in range(10)}
-
-
-@contextlib.contextmanager
-def owned(path: Path) -> Iterator[None]:
-    """Own a folder while the block runs; a second process that asks is refused.
-
-    The lock is the kernel's, so it goes with its process however that ends.
-    """
-    plain.check(path)
-    lock = path / ".lock"
-    with contextlib.ExitStack() as stack:
-        try:  # the kernel's flags: a link would be followed and its file written over
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            file = stack.enter_context(os.fdopen(os.open(lock, flags, 0o666), "r+"))
-        except OSError as error:
-            raise explained(error, lock) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            raise StorageError(
-                errno.EBUSY,
-                f"{path} is in use by {file.read().strip() or 'another process'}.",
-            ) from error
-        file.seek(0)
-        file.truncate()
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        yield
