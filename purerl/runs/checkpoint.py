@@ -22,7 +22,7 @@ from purerl import mpi
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
-from purerl.runs import plain, storage, witness
+from purerl.runs import regular, storage, witness
 from purerl.runs.storage import Damaged, File
 
 FORMAT = 1
@@ -134,10 +134,10 @@ def _together(step: Callable[[], Any]) -> list[Any]:
 
 def _prepared(run: Path, made: Path) -> None:
     """Make the folders, without what a killed process may have left."""
-    for path in plain.within(run, "checkpoints").glob(".tmp-*"):
+    for path in regular.within(run, "checkpoints").glob(".tmp-*"):
         storage.remove(path)
     storage.folder(made)
-    storage.folder(plain.within(run, "replay"))
+    storage.folder(regular.within(run, "replay"))
 
 
 def _add_segment(
@@ -149,7 +149,7 @@ def _add_segment(
     first, stop = frozen.first, frozen.stop
     if first < stop:
         name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
-        file = storage.replace_arrays(plain.within(run, "replay") / name, frozen.rows)
+        file = storage.replace_arrays(regular.within(run, "replay") / name, frozen.rows)
         segments = (*segments, Segment(name, first, stop, *file))
     oldest = stop - len(carry.buffer.data.rew)
     return tuple(s for s in segments if s.stop > oldest)
@@ -157,7 +157,7 @@ def _add_segment(
 
 def steps(run: Path) -> list[int]:
     """Return the steps of the checkpoints that are there, oldest first, unverified."""
-    folder = plain.within(run, "checkpoints")
+    folder = regular.within(run, "checkpoints")
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if _STEP.fullmatch(name))
 
@@ -182,7 +182,7 @@ def mark_best(run: Path, step: int, score: float) -> None:
 
 def manifest(run: Path, step: int) -> dict[str, Any]:
     """Read the manifest of a checkpoint and check its form, or raise `Damaged`."""
-    path = plain.within(run, f"checkpoints/{step:012d}") / "manifest.json"
+    path = regular.within(run, f"checkpoints/{step:012d}") / "manifest.json"
     content = storage.unsealed(path)
     if content.get("format") != FORMAT:
         raise Damaged(
@@ -291,7 +291,7 @@ def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np
     """Read segments, which must follow each other."""
     last = segments[0].first
     for segment in segments:
-        path = plain.within(run, "replay") / segment.name
+        path = regular.within(run, "replay") / segment.name
         block = storage.arrays(path, File(segment.bytes, segment.sha256))
         number = segment.stop - segment.first
         if segment.first != last or any(len(x) != number for x in block.values()):
@@ -317,7 +317,7 @@ def prune(run: Path, keep: int) -> None:
             used |= {Segment(*s).name for part in content["segments"] for s in part}
     for step in set(there) - kept:
         shutil.rmtree(run / "checkpoints" / f"{step:012d}", ignore_errors=True)
-    for path in plain.within(run, "replay").glob("*.npz"):
+    for path in regular.within(run, "replay").glob("*.npz"):
         if _SEGMENT.fullmatch(path.name) and path.name not in used:
             path.unlink(missing_ok=True)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from purerl.runs import plain, storage
+from purerl.runs import regular, storage
 
 USER_FILE = Path("~/.config/purerl.json")
 MAX_CONFIG = 2**20  # bytes
@@ -111,7 +111,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
 def _is_owned(run: Path) -> bool:
     """Say whether a process holds the lock of a run."""
     try:
-        with plain.opened(run / ".lock") as file:
+        with regular.opened(run / ".lock") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

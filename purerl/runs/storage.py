@@ -20,11 +20,11 @@ from typing import IO, Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from purerl.runs import plain
-from purerl.runs.plain import Damaged as Damaged
-from purerl.runs.plain import StorageError as StorageError
-from purerl.runs.plain import explained as explained
-from purerl.runs.plain import owned as owned
+from purerl.runs import regular
+from purerl.runs.regular import Damaged as Damaged
+from purerl.runs.regular import StorageError as StorageError
+from purerl.runs.regular import explained as explained
+from purerl.runs.regular import owned as owned
 
 MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
 MAX_ARRAYS = 20_000
@@ -152,7 +152,7 @@ def arrays(path: Path, file: File) -> dict[str, np.ndarray]:
 @contextlib.contextmanager
 def _verified(path: Path, file: File) -> Iterator[io.BufferedReader]:
     """Open a file to read after checking, piece by piece, that it is what was written."""
-    with plain.opened(path) as there:
+    with regular.opened(path) as there:
         size = os.fstat(there.fileno()).st_size
         if size != file.bytes:
             raise Damaged(f"{path} must have {file.bytes} bytes, got {size}.")
@@ -192,7 +192,7 @@ def unsealed(path: Path) -> dict[str, Any]:
 
 def small(path: Path, most: int = MAX_JSON) -> str:
     """Read a text of limited size."""
-    with plain.opened(path) as file:
+    with regular.opened(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise Damaged(f"{path} must have at most {most} bytes.")

@@ -8,8 +8,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from purerl.runs import plain
-from purerl.runs.plain import Damaged
+from purerl.runs import regular
+from purerl.runs.regular import Damaged
 
 WHOLE = ("config.json",)
 GROWING = ("metrics.jsonl", "episodes.csv")
@@ -39,7 +39,7 @@ def changed(run: Path, then: Any) -> list[str]:
 def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
     """Return length and SHA-256 of a file, or of its first bytes."""
     digest, length = hashlib.sha256(), 0
-    with plain.opened(path) as file:
+    with regular.opened(path) as file:
         if path.name == TABLE:
             file.readline(_PIECE)
         while piece := file.readline(_PIECE) if path.name == TABLE else file.read(_PIECE):

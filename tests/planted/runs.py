@@ -5,7 +5,7 @@ from planted import Mutant
 SNAPSHOT = "purerl/loops/snapshot.py"
 VECTOR = "purerl/loops/vector.py"
 STORAGE = "purerl/runs/storage.py"
-PLAIN = "purerl/runs/plain.py"
+REGULAR = "purerl/runs/regular.py"
 CHECKPOINT = "purerl/runs/checkpoint.py"
 LOG = "purerl/runs/log.py"
 TABLE = "purerl/runs/table.py"
@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant(STORAGE, "            os.fsync(file.fileno())\n", "", T_STORAGE),
     Mutant(STORAGE, "        os.replace(made, path)\n", "        path.write_bytes(made.read_bytes())\n        made.unlink()\n", T_STORAGE),
     Mutant(STORAGE, "        remove(made)\n        raise explained(error, path) from error\n", "        raise explained(error, path) from error\n", T_STORAGE),
-    Mutant(PLAIN, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_STORAGE),
+    Mutant(REGULAR, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_STORAGE),
     Mutant(STORAGE, "    if path.is_symlink() or not path.is_file():\n        raise Damaged(f\"{path} is missing, or no plain file.\")\n    size", "    size", T_STORAGE),
     Mutant(STORAGE, "m.compress_type != zipfile.ZIP_STORED for m in members", "False for m in members", T_STORAGE),
     Mutant(CHECKPOINT, "            skipped.append(str(error))\n            continue\n", "            raise\n", T_CHECKPOINT),
