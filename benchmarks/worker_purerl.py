@@ -38,16 +38,16 @@ def updates(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[],
 
     words = np.array([0, 0, 0, 0], np.uint32)
     learner, buffer = offpolicy.init(algo, algo.Spec(HALFCHEETAH), rows, words)
-    sums = memory.zeros(len(offpolicy.metric_names(algo, learner, buffer, batch_size)), devices)
+    tally = memory.no_tally(len(offpolicy.metric_names(algo, learner, buffer, batch_size)), devices)
     learner, buffer = memory.placed((learner, buffer), devices)
     filled, number = 0, 50_000
     while filled < rows:
-        learner, buffer, sums, _ = offpolicy.burst(
-            algo, 0, batch_size, devices, learner, buffer, sums, block(number), np.int32(number),
+        learner, buffer, tally, _ = offpolicy.burst(
+            algo, 0, batch_size, devices, learner, buffer, tally, block(number), np.int32(number),
             words,
         )  # fmt: skip
         filled += number
-    fresh, state, done = block(size), (learner, buffer, sums), [0]
+    fresh, state, done = block(size), (learner, buffer, tally), [0]
 
     def window() -> float:
         nonlocal state

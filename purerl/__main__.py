@@ -1,6 +1,7 @@
 """The command line: `purerl`, or `python -m purerl`."""
 
 import importlib
+import os
 import sys
 
 from purerl import __version__, algos
@@ -9,24 +10,36 @@ OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, i
 
   purerl train ALGO --env ID     train; --help after it lists every setting
   purerl resume RUN              go on with a run that was stopped or killed, bit for bit
-  purerl list [algos|runs]       what there is, and how runs stand
+  purerl eval RUN...             returns of whole episodes, with an interval
+  purerl watch RUN               a window, or a GIF where there is no display
+  purerl plot RUN...             curves with bands over seeds
+  purerl compare RUN...          interquartile means, intervals, who is better and how surely
+  purerl sweep ALGO --grid k=v,w grids of settings, several runs at a time
+  purerl list [algos|envs|runs]  what there is, and how runs stand
+  purerl show ALGO               its equations, settings, and where its functions are
   purerl inspect RUN             what a run and its checkpoints hold
+  purerl export RUN              the policy for numpy alone, or as StableHLO
+  purerl doctor [RUN]            what this machine has; what made a run diverge
 
-ALGO is one of {", ".join(algos.NAMES)}.
+ALGO is one of {", ".join(algos.NAMES)}. RUN is the folder of a run.
 
 Try:
   purerl train ppo --env CartPole-v1
   purerl train sac --env Pendulum-v1 --steps 20000 --hidden 64,64 --seed 0 1 2
-  purerl train td3 --env HalfCheetah-v5 --num-cpu 2 --name cheetah
-  purerl list runs
-  purerl resume runs/cartpole-v1-ppo/cartpole-v1-ppo_s0
+  purerl watch runs/cartpole-v1-ppo/cartpole-v1-ppo_s0
+  purerl plot runs/pendulum-v1-sac
+  purerl sweep ppo --env CartPole-v1 --grid clip_ratio=0.1,0.2,0.3 --seed 0 1 2
 """
 # Each in the module that does it, imported when it is asked for: most need no JAX.
 COMMANDS = {
     "train": "purerl.commands:train",
     "resume": "purerl.commands:resume",
     "list": "purerl.runs.looking:listing",
+    "show": "purerl.runs.show:show",
     "inspect": "purerl.runs.looking:inspect",
+    "plot": "purerl.runs.plot:main",
+    "compare": "purerl.runs.compare:main",
+    "doctor": "purerl.runs.doctor:doctor",
 }
 
 
@@ -47,8 +60,19 @@ def main(argv: list[str] | None = None) -> int:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         sys.stderr.write(f"purerl: unknown command {name!r}.{hint} `purerl` shows all.\n")
         return 2
+    if name in ("train", "resume") and not _is_quiet(rest):
+        sys.stdout.write(f"purerl {__version__}: {' '.join(words)}\n")
+        sys.stdout.flush()  # seconds before anything else is imported
     module, _, function = COMMANDS[name].partition(":")
     return int(getattr(importlib.import_module(module), function)(rest))
+
+
+def _is_quiet(words: list[str]) -> bool:
+    """Say whether help is asked for, or this process is one of many ranks."""
+    ranks = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PURERL_MPI_JOB")
+    return any(w in ("-h", "--help", "--help-all") for w in words) or any(
+        name in os.environ for name in ranks
+    )
 
 
 if __name__ == "__main__":

@@ -120,7 +120,8 @@ def _ended(run: Any) -> int:
     except tuple(CODES) as error:
         if mpi.num_procs() > 1:
             raise  # a rank that fails ends the job, with its traceback
-        sys.stderr.write(f"purerl: {error}\n")
+        notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+        sys.stderr.write(f"purerl: {error}{notes}\n")
         return next(code for kind, code in CODES.items() if isinstance(error, kind))
 
 

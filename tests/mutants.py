@@ -18,10 +18,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from planted import Mutant, offpolicy, onpolicy, ranks, runs
+from planted import Mutant, offpolicy, onpolicy, plots, ranks, runs, telling
 
 ROOT = Path(__file__).parents[1]
-MUTANTS = offpolicy.MUTANTS + onpolicy.MUTANTS + ranks.MUTANTS + runs.MUTANTS
+PARTS = (offpolicy, onpolicy, plots, ranks, runs, telling)
+MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 
 def survives(mutant: Mutant) -> str:

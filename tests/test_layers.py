@@ -25,7 +25,7 @@ ALLOWED = {
     "envs": BASE,
     "algos": BASE | {"returns", "nets", "buffers"},
     "loops": BASE | {"returns", "buffers", "algos", "envs"},
-    "runs": BASE | {"algos", "loops", "envs", "_setup"},
+    "runs": BASE | {"algos", "buffers", "loops", "envs", "_setup"},
     "cli": BASE | {"algos", "loops", "runs", "_setup"},
     "commands": BASE | {"algos", "cli", "loops", "runs", "_setup"},
     "__main__": {"algos", "commands", "runs", "__version__"},

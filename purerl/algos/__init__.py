@@ -7,6 +7,14 @@ from types import ModuleType
 NAMES = ("ddpg", "dqn", "ppo", "reinforce", "sac", "td3", "trpo", "vpg")
 
 
+def check(name: str) -> None:
+    """Refuse what is no algorithm, with the nearest name."""
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ValueError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
+
+
 def load(name: str) -> ModuleType:
     """Import an algorithm by name.
 
@@ -14,8 +22,5 @@ def load(name: str) -> ModuleType:
         >>> load("td3").__name__
         'purerl.algos.td3'
     """
-    if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
+    check(name)
     return importlib.import_module(f"purerl.algos.{name}")

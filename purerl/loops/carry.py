@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from purerl import mpi, rng
 from purerl.buffers import replay
-from purerl.loops import vector
+from purerl.loops import tally, vector
 from purerl.types import OffPolicySchedule, OnPolicySchedule, Transition
 
 Record = dict[str, Any]
@@ -23,6 +23,10 @@ Record = dict[str, Any]
 
 class NonFiniteError(FloatingPointError):
     """A number that is not finite came from an environment or out of an update."""
+
+
+class Diverged(NonFiniteError):
+    """It came out of an update."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +40,8 @@ class Carry:
     ranks: int
     learner: Any  # equal on all ranks and devices
     buffer: replay.Replay | None  # off-policy
-    metrics: tuple[str, ...]  # names of the sums
-    sums: jax.Array  # of each metric since the last record, on the device
+    metrics: tuple[str, ...]  # names of what is tallied
+    tally: jax.Array  # of the metrics since the last record, on the device
     envs: vector.Envs  # with their episodes in progress
     obs: np.ndarray  # [N, ...], to act on next
     surplus: Transition  # rows beyond the last border; only NEXT_STEP environments leave any
@@ -48,7 +52,6 @@ class Carry:
     steps: int = 0  # transitions handed to the device, over all ranks
     calls: int = 0  # of the environments' step, on this rank
     updates: int = 0
-    updates_recorded: int = 0  # of them, up to the last record
     epoch: int = 0  # records so far
 
 
@@ -139,9 +142,9 @@ def _act(algo: ModuleType, params: Any, obs: Any, key: Any) -> jax.Array:
     return algo.act(params, obs, jax.random.wrap_key_data(key))
 
 
-def zeros(number: int, devices: int) -> jax.Array:
-    """Return the sums of no update."""
-    return placed(jax.device_put(np.zeros(number, np.float32)), devices)
+def no_tally(number: int, devices: int) -> jax.Array:
+    """Return the tally of no update, on the device."""
+    return placed(jax.device_put(tally.empty(number)), devices)
 
 
 def words(carry: Carry, counter: int) -> np.ndarray:
@@ -222,9 +225,9 @@ def check_learner(carry: Carry, updates: int, finite: Any) -> None:
     """Refuse what `updates` updates made of a learner if not everything in it is finite."""
     if finite:  # the only value read off the device per burst
         return
-    sums = zip(carry.metrics, np.asarray(carry.sums), strict=True)
-    bad = [name for name, x in sums if not np.isfinite(x)]
-    raise NonFiniteError(
+    means = zip(carry.metrics, np.asarray(carry.tally)[1], strict=True)
+    bad = [name for name, x in means if not np.isfinite(x)]
+    raise Diverged(
         f"learning diverged between updates {carry.updates} and {carry.updates + updates} "
         f"(environment step {carry.steps}): {', '.join(bad) or 'parameters'} not finite. Lower "
         f"the learning rates or scale the rewards."
@@ -243,27 +246,22 @@ def record(carry: Carry) -> tuple[Carry, Record]:
     """
     if carry.ranks > 1:
         mpi.assert_in_sync(local(carry.learner), f"the learner after {carry.updates} updates")
-    mine = (np.asarray(carry.sums, np.float64), carry.ep_returns, carry.ep_lengths)
-    totals, ep_returns, ep_lengths = zip(*mpi.allgather(mine), strict=True)
-    sums = dict(zip(carry.metrics, np.sum(totals, axis=0).tolist(), strict=True))
-    updates = (carry.updates - carry.updates_recorded) * carry.ranks
+    mine = (np.asarray(carry.tally, np.float64), carry.ep_returns, carry.ep_lengths)
+    tallies, ep_returns, ep_lengths = zip(*mpi.allgather(mine), strict=True)
+    total = functools.reduce(functools.partial(tally.merge, xp=np), tallies)
     record: Record = {
         "epoch": carry.epoch + 1,
         "steps": carry.steps,
         "updates": carry.updates,
         "ep_returns": list(itertools.chain(*ep_returns)),
         "ep_lengths": list(itertools.chain(*ep_lengths)),
+        **tally.read(carry.metrics, total, single=carry.ranks),
     }
-    for name, total in sums.items():
-        count = sums.get(f"{name}_count", updates)
-        if count and not name.endswith("_count"):
-            record[name] = total / count
     carry = dataclasses.replace(
         carry,
-        sums=zeros(len(carry.metrics), carry.schedule.devices),
+        tally=no_tally(len(carry.metrics), carry.schedule.devices),
         ep_returns=(),
         ep_lengths=(),
-        updates_recorded=carry.updates,
         epoch=carry.epoch + 1,
     )
     return carry, record

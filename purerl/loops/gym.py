@@ -98,7 +98,7 @@ def start(
         learner=memory.placed(mpi.sync(learner), schedule.devices),
         buffer=memory.placed(buffer, schedule.devices),
         metrics=metrics,
-        sums=memory.zeros(len(metrics), schedule.devices),
+        tally=memory.no_tally(len(metrics), schedule.devices),
         envs=envs,
         obs=obs,
         surplus=memory.rows(spec.env.example(), 0),
@@ -115,7 +115,8 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
     Returns:
         The new carry, and a record where an epoch ended, else None: `epoch`, `steps`, `updates`,
         `ep_returns` and `ep_lengths` of the episodes that ended in it, and the means of the
-        metrics over the updates that computed them, absent where none did.
+        metrics over the updates that computed them, absent where none did; with several values
+        in an epoch also their `_std`, `_min` and `_max`. Those of `val` are over its steps.
     """
     schedule = carry.schedule
     device = carry.learner if carry.buffer is None else carry.buffer  # what every call donates

@@ -12,6 +12,7 @@ import numpy as np
 from purerl import mpi, rng
 from purerl.buffers import replay
 from purerl.loops import carry as memory
+from purerl.loops import tally as tallies
 from purerl.loops.carry import Carry
 from purerl.types import Box, EnvSpec, OffPolicySchedule, Transition
 
@@ -22,31 +23,38 @@ def advance(carry: Carry) -> Carry:
     Borders are the multiples of `update_every`, the ends of epochs and the end of the run.
     """
     schedule = carry.schedule
-    assert isinstance(schedule, OffPolicySchedule)
-    assert schedule.update_every
-    assert schedule.updates_per_burst
-    every, epoch = schedule.update_every, schedule.steps_per_epoch
-    border = min(carry.steps - carry.steps % n + n for n in (every, epoch))
-    border = min(border, schedule.steps)
+    border, number = due(carry)
     carry, block, count = collect(carry, (border - carry.steps) // carry.ranks)
-    due = border % every == 0 and border >= schedule.update_after
-    number = schedule.updates_per_burst if due else 0
     assert carry.buffer
-    learner, buffer, sums, finite = burst(
+    assert isinstance(schedule, OffPolicySchedule)
+    learner, buffer, tally, finite = burst(
         carry.algo,
         number,
         schedule.batch_size,
         schedule.devices,
         carry.learner,
         carry.buffer,
-        carry.sums,
+        carry.tally,
         block,
         count,
         memory.words(carry, carry.updates),
     )
-    carry = dataclasses.replace(carry, learner=learner, buffer=buffer, sums=sums, steps=border)
+    carry = dataclasses.replace(carry, learner=learner, buffer=buffer, tally=tally, steps=border)
     memory.check_learner(carry, number, finite)
     return dataclasses.replace(carry, updates=carry.updates + number)
+
+
+def due(carry: Carry) -> tuple[int, int]:
+    """Return the next border, and how many updates are due there."""
+    schedule = carry.schedule
+    assert isinstance(schedule, OffPolicySchedule)
+    assert schedule.update_every
+    assert schedule.updates_per_burst
+    every, epoch = schedule.update_every, schedule.steps_per_epoch
+    border = min(carry.steps - carry.steps % n + n for n in (every, epoch))
+    border = min(border, schedule.steps)
+    learns = border % every == 0 and border >= schedule.update_after
+    return border, schedule.updates_per_burst if learns else 0
 
 
 def burst(
@@ -56,7 +64,7 @@ def burst(
     devices: int,
     learner: Any,
     buffer: replay.Replay,
-    sums: jax.Array,
+    tally: jax.Array,
     block: Transition,
     count: Any,
     words: Any,
@@ -69,15 +77,15 @@ def burst(
     batches and split the rows of each, so that the result is that of one but for rounding.
 
     Returns:
-        Learner, buffer and sums, and whether all parameters and metrics are finite. All are
+        Learner, buffer and tally, and whether all parameters and metrics are finite. All are
         donated; without updates the buffer alone.
     """
     static = (algo, updates, batch_size, devices)
     if not updates:  # a learner that goes in and out of a program costs up to 0.4 ms
         buffer, finite = _compiled_burst()(*static, None, buffer, None, block, count, words)
-        return learner, buffer, sums, finite
+        return learner, buffer, tally, finite
     result: tuple[Any, replay.Replay, jax.Array, jax.Array] = _compiled_burst()(
-        *static, learner, buffer, sums, block, count, words
+        *static, learner, buffer, tally, block, count, words
     )
     return result
 
@@ -99,7 +107,7 @@ def _burst(
     devices: int,
     learner: Any,
     buffer: replay.Replay,
-    sums: jax.Array,
+    tally: jax.Array,
     block: Transition,
     count: jax.Array,
     words: jax.Array,
@@ -108,17 +116,19 @@ def _burst(
     if not updates:
         return buffer, jnp.bool_(True)
     keys = jax.random.split(rng.stream(words[0], words[1], "sample", words[2:]), updates)
-    draw = functools.partial(_batch, algo, learner, buffer, batch_size)
+    draw = functools.partial(draw_batch, algo, learner, buffer, batch_size)
     batches = jax.vmap(draw if devices == 1 else lambda key: mpi.own_rows(draw(key)))(keys)
     learner, info = jax.lax.scan(algo.update, learner, batches)
-    fresh = jnp.stack([info[name].sum() for name in sorted(info)])
-    sums = sums + (fresh if devices == 1 else mpi.pmean(fresh))
-    return learner, buffer, sums, memory.all_finite((learner.params, sums))
+    if devices > 1:
+        info = mpi.pmean(info)
+    tally = tallies.merge(tally, tallies.of(info))
+    return learner, buffer, tally, memory.all_finite((learner.params, tally[1]))
 
 
-def _batch(
+def draw_batch(
     algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int, key: jax.Array
 ) -> Any:
+    """Draw one batch, with the noise that its update needs."""
     batch = replay.sample(buffer, key, batch_size)
     if not algo.NOISE_DRAWS:
         return batch
@@ -147,13 +157,13 @@ def random_act(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
 def metric_names(
     algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int
 ) -> tuple[str, ...]:
-    """Return the names of what `update` reports, in the order of the sums."""
+    """Return the names of what `update` reports, in the order of the tally."""
 
     def metrics(learner: Any, buffer: replay.Replay) -> Any:
-        batch = _batch(algo, learner, buffer, batch_size, jax.random.key(0))
+        batch = draw_batch(algo, learner, buffer, batch_size, jax.random.key(0))
         return algo.update(learner, batch)[1]
 
-    return tuple(sorted(jax.eval_shape(metrics, learner, buffer)))
+    return tallies.names(jax.eval_shape(metrics, learner, buffer))
 
 
 def collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:

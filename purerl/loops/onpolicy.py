@@ -6,11 +6,11 @@ from types import ModuleType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from purerl import mpi, rng
 from purerl.loops import carry as memory
+from purerl.loops import tally as tallies
 from purerl.loops.carry import Carry
 from purerl.types import OnPolicySchedule, Rollout, Transition
 
@@ -21,9 +21,9 @@ def advance(carry: Carry) -> Carry:
     assert isinstance(schedule, OnPolicySchedule)
     carry, rollout = collect(carry, schedule.steps_per_epoch // carry.ranks // schedule.num_envs)
     words = memory.words(carry, carry.updates)
-    learner, sums, finite = learn(carry.algo, schedule.devices, carry.learner, rollout, words)
+    learner, tally, finite = learn(carry.algo, schedule.devices, carry.learner, rollout, words)
     steps = carry.steps + schedule.steps_per_epoch
-    carry = dataclasses.replace(carry, learner=learner, sums=sums, steps=steps)
+    carry = dataclasses.replace(carry, learner=learner, tally=tally, steps=steps)
     memory.check_learner(carry, 1, finite)
     return dataclasses.replace(carry, updates=carry.updates + 1)
 
@@ -37,7 +37,7 @@ def learn(
     Several devices prepare all of the rollout and split its rows.
 
     Returns:
-        The learner, donated; the metrics in the order of their names; whether all is finite.
+        The learner, donated; the tally of the metrics; whether all is finite.
     """
     args = (learner, rollout, words)
     result: tuple[Any, jax.Array, jax.Array] = _compiled_learn()(algo, devices, *args)
@@ -61,9 +61,12 @@ def _learn(
     key = rng.stream(words[0], words[1], "update", words[2:])
     batch = batch._replace(key=key)
     learner, info = algo.update(learner, batch if devices == 1 else mpi.own_rows(batch))
-    sums = jnp.stack([info[name] for name in sorted(info)])
-    sums = sums if devices == 1 else mpi.pmean(sums)
-    return learner, sums, memory.all_finite((learner.params, sums))
+    if devices > 1:
+        info = mpi.pmean(info)
+    if "val" in info:
+        info |= {"val": batch.val}  # over the steps of the rollout, as it was acted on
+    tally = tallies.of(info)
+    return learner, tally, memory.all_finite((learner.params, tally[1]))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=memory.ONCE)
@@ -84,7 +87,7 @@ def metric_names(
         return algo.update(learner, batch)[1]
 
     rollout = Rollout(*memory.rows(learner.params.spec.env.example(), length, number))
-    return tuple(sorted(jax.eval_shape(metrics, learner, rollout)))
+    return tallies.names(jax.eval_shape(metrics, learner, rollout))
 
 
 def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:

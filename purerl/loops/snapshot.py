@@ -19,7 +19,7 @@ from purerl.buffers import replay
 from purerl.loops import carry as memory
 from purerl.loops.carry import Carry
 
-_COUNTERS = ("steps", "calls", "updates", "updates_recorded", "epoch")
+_COUNTERS = ("steps", "calls", "updates", "epoch")
 _HOST = ("obs", "ep_return", "ep_length")
 _ENDED = {"ep_returns": np.float64, "ep_lengths": np.int64}  # of any number
 
@@ -28,7 +28,7 @@ class Frozen(NamedTuple):
     """What a carry holds, without what its configuration says."""
 
     learner: dict[str, np.ndarray]  # path of each leaf -> array
-    host: dict[str, np.ndarray]  # observations, returns, lengths, surplus rows, sums, actions
+    host: dict[str, np.ndarray]  # observations, returns, lengths, surplus rows, tally, actions
     facts: dict[str, Any]  # counters and lists, as JSON knows them
     rows: dict[str, np.ndarray] | None  # of the replay memory: field -> rows `first` .. `stop`
     first: int = 0
@@ -50,7 +50,7 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     """
     learner = _leaves(memory.local(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
-    host["sums"] = np.asarray(memory.local(carry.sums))
+    host["tally"] = np.asarray(memory.local(carry.tally))
     host |= {f"surplus.{k}": np.array(v) for k, v in carry.surplus._asdict().items()}
     facts: dict[str, Any] = {name: getattr(carry, name) for name in _COUNTERS}
     host |= {name: np.array(getattr(carry, name), dtype) for name, dtype in _ENDED.items()}
@@ -82,11 +82,11 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     leaves = _fitted("learner", _leaves(old), frozen.learner)
     learner = jax.tree.unflatten(jax.tree.structure(old), [jnp.asarray(x) for x in leaves])
     wanted = {name: np.asarray(getattr(carry, name)) for name in _HOST}
-    wanted["sums"] = np.asarray(memory.local(carry.sums))
+    wanted["tally"] = np.asarray(memory.local(carry.tally))
     fitted = _fitted("host ", wanted, frozen.host)
     fields: dict[str, Any] = dict(zip(wanted, fitted, strict=True))
     devices = carry.schedule.devices
-    fields["sums"] = memory.placed(jnp.asarray(fields["sums"]), devices)
+    fields["tally"] = memory.placed(jnp.asarray(fields["tally"]), devices)
     rows = {name: np.empty(0, dtype) for name, dtype in _ENDED.items()}
     rows |= {f"surplus.{k}": x for k, x in carry.surplus._asdict().items()}
     episodes, taken = carry.envs.progress()

@@ -243,6 +243,13 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
     )
 
 
+def verify(run: Path, step: int) -> None:
+    """Read all files of a checkpoint, or raise `Damaged` for the first that is not as written."""
+    content = manifest(run, step)
+    for rank in range(len(content["facts"])):
+        _read(run, step, content, rank)
+
+
 def _check_about(run: Path, wanted: dict[str, Any], found: Any) -> None:
     if not isinstance(found, dict):
         raise Damaged(f"{run}: a manifest does not say what it is of.")

@@ -37,12 +37,17 @@ class Options:
 
     save_freq: int | None = 10_000  # environment steps between checkpoints; none: at the end only
     keep: int = 3  # newest checkpoints that stay, besides the best
+    tensorboard: bool = False  # write event files too; needs purerl[tensorboard]
+    wandb: str | None = None  # project of Weights & Biases to report to; needs purerl[wandb]
 
     def __post_init__(self) -> None:
         """Check every field."""
         if self.save_freq is not None:
             checks.integer("save_freq", self.save_freq, 1)
         checks.integer("keep", self.keep, 1)
+        checks.boolean("tensorboard", self.tensorboard)
+        if self.wandb is not None and not (isinstance(self.wandb, str) and self.wandb):
+            raise ValueError(f"wandb must be the name of a project, got {self.wandb!r}.")
 
 
 @dataclasses.dataclass(frozen=True)

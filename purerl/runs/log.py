@@ -10,10 +10,12 @@ All ranks make the same calls in the same order; rank 0 alone prints and writes.
 tab-separated with a header, `metrics.jsonl` has one object per row.
 """
 
+import contextlib
 import json
 import math
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,27 +80,28 @@ class Logger:
         row, self.row = self.row, {}
         if not mpi.is_root():
             return row
-        new = [key for key in row if key not in self.columns]
-        self.columns += new
         if not self.quiet:
             self.log(boxed(row))
+        columns = [*self.columns, *(key for key in row if key not in self.columns)]
         if self.folder is not None:
-            self._append(row, bool(new))
+            self._append(row, columns)
+        self.columns = columns
         return row
 
-    def _append(self, row: dict[str, Any], wider: bool) -> None:
+    def _append(self, row: dict[str, Any], columns: list[str]) -> None:
         assert self.folder is not None
-        table = self.folder / self._fname
-        line = "\t".join(_word(row.get(key)) for key in self.columns) + "\n"
-        if wider:  # a key that is new: the header grows, and rows before have nothing there
+        table, objects = self.folder / self._fname, self.folder / "metrics.jsonl"
+        line = "\t".join(_word(row.get(key)) for key in columns) + "\n"
+        with whole(objects):
+            append(objects, json.dumps(row, default=str) + "\n")
+            if len(columns) == len(self.columns):
+                append(table, line)
+                return
+            # A key that is new: the header grows, and rows before have nothing there.
             rows = table.read_text().splitlines()[1:] if table.exists() else []
-            width = len(self.columns)
-            rows = [old + "\t" * (width - 1 - old.count("\t")) for old in rows]
-            text = "\n".join(["\t".join(self.columns), *rows, line])
+            rows = [old + "\t" * (len(columns) - 1 - old.count("\t")) for old in rows]
+            text = "\n".join(["\t".join(columns), *rows, line])
             storage.replace(table, text.encode())
-        else:
-            append(table, line)
-        append(self.folder / "metrics.jsonl", json.dumps(row, default=str) + "\n")
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write `config.json`, with the name of the experiment."""
@@ -116,7 +119,7 @@ class Logger:
         pairs = jax.tree_util.tree_leaves_with_path(state)
         arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in pairs}
         path = self.folder / f"state{'' if itr is None else itr}.npz"
-        storage.replace(path, storage.packed(arrays))
+        storage.replace(path, storage.named(arrays))
         return path
 
 
@@ -174,12 +177,28 @@ class EpochLogger(Logger):
 
 
 def append(path: Path, text: str) -> None:
-    """Append to a file, or say why it cannot be."""
+    """Append to a file, all or nothing, or say why it cannot be."""
+    with whole(path):
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise storage.explained(error, path) from error
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """Cut a file back to the length it had if what is done fails."""
+    length = path.stat().st_size if path.exists() else None
     try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise storage.explained(error, path) from error
+        yield
+    except storage.StorageError:
+        with contextlib.suppress(OSError):  # the error that is raised says what is wrong
+            if length is None:
+                path.unlink(missing_ok=True)
+            else:
+                os.truncate(path, length)
+        raise
 
 
 def boxed(row: dict[str, Any]) -> str:

@@ -7,18 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from purerl import algos
-from purerl.runs import places, storage
+from purerl.runs import environments, places, storage
 
 
 def listing(words: list[str]) -> int:
-    """Print algorithms, or runs and how they stand."""
+    """Print algorithms, environments that fit them, runs and how they stand."""
     parser = argparse.ArgumentParser(prog="purerl list", description="What there is.")
-    parser.add_argument("what", nargs="?", choices=("algos", "runs"), help="default: both")
+    parser.add_argument("what", nargs="?", choices=("algos", "envs", "runs"), help="default: all")
+    parser.add_argument("algo", nargs="?", help="of `envs`: only those that fit this algorithm")
     parser.add_argument("--data-dir", help="where runs are (default: the user's, else ./runs)")
     args = parser.parse_args(words)
-    if args.what != "runs":
+    if args.what in (None, "algos"):
         sys.stdout.write("algorithms: " + ", ".join(algos.NAMES) + "\n")
-    if args.what == "algos":
+    if args.what in (None, "envs"):
+        try:
+            sys.stdout.write(_aligned(environments.rows(args.algo)))
+        except ValueError as error:
+            parser.error(str(error))
+        sys.stdout.write("and every other Gymnasium environment of these kinds, as module:Id too\n")
+    if args.what in ("algos", "envs"):
         return 0
     try:
         data_dir = Path(args.data_dir or places.user_defaults()["data_dir"]).expanduser()

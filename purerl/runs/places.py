@@ -100,7 +100,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
                 int(config["seed"]),
                 str(found),
                 int(state.get("step", 0)),
-                int(config["schedule"]["steps"]),
+                int(state.get("steps", config["schedule"]["steps"])),
                 None if score is None else float(score),
                 str(state.get("reason", "")),
             )

@@ -223,6 +223,13 @@ def _pack(stream: Any, arrays: dict[str, np.ndarray]) -> None:
                 member.write(x.reshape(-1).view(np.uint8).data)
 
 
+def named(arrays: dict[str, np.ndarray]) -> bytes:
+    """Return arrays as the bytes of an `.npz` for people: `numpy.load(path)[name]`."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
 def _info(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name)  # with the date of 1980, so that equal arrays are equal bytes
 

@@ -4,42 +4,46 @@ import csv
 import io
 import math
 import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from purerl.loops.gym import Record
+import jax
+
+from purerl.loops.carry import Carry, Record
 from purerl.runs import storage
-from purerl.runs.log import Logger, append
+from purerl.runs.log import Logger, append, whole
+from purerl.runs.screen import clock
+from purerl.types import Box, Discrete
 
 # Our metrics -> Spinning Up's columns. What is not here keeps its words: delta_loss_v, DeltaLossV.
 COLUMNS = {
-    "q": "AverageQVals",
-    "q1": "AverageQ1Vals",
-    "q2": "AverageQ2Vals",
-    "val": "AverageVVals",
-    "logp": "AverageLogPi",
+    "q": "QVals",
+    "q1": "Q1Vals",
+    "q2": "Q2Vals",
+    "val": "VVals",
+    "logp": "LogPi",
     "kl": "KL",
 }
+AVERAGED = ("q", "q1", "q2", "val", "logp")  # Spinning Up's name of their mean: AverageQVals
+SPREAD = ("_std", "_min", "_max")
 SHOWN = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
 HEADER_EVERY = 20  # lines
-
-
-def printed(line: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def column(metric: str) -> str:
     """Return the column of a metric.
 
     Example:
-        >>> column("loss_q"), column("q1"), column("stop_iter")
-        ('LossQ', 'AverageQ1Vals', 'StopIter')
+        >>> column("loss_q"), column("loss_q_std"), column("q1"), column("q1_max")
+        ('LossQ', 'StdLossQ', 'AverageQ1Vals', 'MaxQ1Vals')
     """
-    return COLUMNS.get(metric, "".join(word.capitalize() for word in metric.split("_")))
+    prefix = "Average" if metric in AVERAGED else ""
+    if metric.endswith(SPREAD):
+        metric, _, kind = metric.rpartition("_")
+        prefix = kind.capitalize()
+    words = "".join(word.capitalize() for word in metric.split("_"))
+    return prefix + COLUMNS.get(metric, words)
 
 
 def row(record: Record, seconds: float) -> dict[str, Any]:
@@ -55,9 +59,35 @@ def row(record: Record, seconds: float) -> dict[str, Any]:
     found |= {
         column(name): value
         for name, value in record.items()
-        if name not in known and not isinstance(value, list)
+        if name not in known and not isinstance(value, list) and _is_shown(name)
     }
     return found | {"Updates": record["updates"], "Time": round(seconds, 3)}
+
+
+def _is_shown(metric: str) -> bool:
+    """Say whether a metric has a column: means have, and the spread of losses, values, log pi."""
+    name = metric.rpartition("_")[0] if metric.endswith(SPREAD) else ""
+    return not name or name in AVERAGED or name.startswith("loss_")
+
+
+def sizes(carry: Carry) -> str:
+    """Return what a run is made of: spaces, parameters, memory."""
+    env = carry.learner.params.spec.env
+    leaves = jax.tree.leaves(carry.learner.params)
+    text = f"observations {env.obs_shape} {env.obs_dtype}, actions {_described(env.action)}, "
+    text += f"{sum(x.size for x in leaves):,} parameters"
+    if carry.buffer is not None:
+        rows = jax.tree.leaves(carry.buffer.data)
+        size = sum(x.nbytes for x in rows) / 1e6
+        text += f", replay memory of {len(rows[0]):,} rows = {size:,.0f} MB"
+    return text
+
+
+def _described(action: Box | Discrete) -> str:
+    if isinstance(action, Discrete):
+        return f"one of {action.n}"
+    low, high = min(action.low), max(action.high)
+    return f"{action.shape} in [{low:g}, {high:g}]"
 
 
 class Logs:
@@ -72,7 +102,8 @@ class Logs:
         self.run = run
         self.rows, self.episodes = notes.get("rows", 0), notes.get("episodes", 0)
         self.began = time.monotonic() - notes.get("seconds", 0.0)
-        self.lines = 0
+        self.shown: tuple[str, ...] = ()  # cells of the header above
+        self.lines = 0  # since
         _cut(run / "progress.txt", 1 + self.rows)
         _cut(run / "metrics.jsonl", self.rows)
         _cut(run / "episodes.csv", 1 + self.episodes)
@@ -80,28 +111,37 @@ class Logs:
             append(run / "episodes.csv", "epoch,step,kind,return,length\n")
         self.logger = Logger(run, quiet=True, resume=True)
         self.last = (time.monotonic(), notes.get("step", 0))
+        self.waiting: list[tuple[Record, dict[str, Any]]] = []  # for space on the disk
 
-    def add(self, record: Record, total: int) -> list[str]:
-        """Write the rows of an epoch; return lines for the screen."""
+    def add(self, record: Record, total: int) -> tuple[dict[str, Any], list[str]]:
+        """Take the record of an epoch, to be written by `write`.
+
+        Returns:
+            Its row, and lines for the screen.
+        """
         now = time.monotonic()
-        for key, value in row(record, now - self.began).items():
-            self.logger.log_tabular(key, value)
-        self.logger.dump_tabular()
-        self.rows += 1
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        for kind, what in (("train", "ep"), ("test", "test")):
-            pairs = zip(
-                record.get(f"{what}_returns", ()), record.get(f"{what}_lengths", ()), strict=True
-            )
-            for value, length in pairs:
-                writer.writerow([record["epoch"], record["steps"], kind, value, length])
-                self.episodes += 1
-        append(self.run / "episodes.csv", text.getvalue())
+        found = row(record, now - self.began)
+        self.waiting.append((record, found))
         lines = self._lines(record, total, now)
-        append(self.run / "stdout.log", "".join(line + "\n" for line in lines))
         self.last = (now, record["steps"])
-        return lines
+        return found, lines
+
+    def write(self) -> None:
+        """Write what waits, each epoch all or not at all."""
+        while self.waiting:
+            record, found = self.waiting[0]
+            text, number = _episodes(record)
+            with whole(self.run / "episodes.csv"):
+                append(self.run / "episodes.csv", text)
+                self.logger.row = dict(found)
+                self.logger.dump_tabular()
+            self.rows += 1
+            self.episodes += number
+            del self.waiting[0]
+
+    def say(self, line: str) -> None:
+        """Keep a line of the screen."""
+        append(self.run / "stdout.log", line + "\n")
 
     def _lines(self, record: Record, total: int, now: float) -> list[str]:
         rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
@@ -111,13 +151,14 @@ class Logs:
             if key in record:
                 cells[name] = f"{_mean(record[key]):.1f}"
         cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
-        cells |= {name: f"{record[name]:.3f}" for name in SHOWN if name in record}
-        cells |= {"steps/s": f"{rate:,.0f}", "left": f"{left // 60:.0f}:{left % 60:02.0f}"}
+        cells |= {name: _short(record[name]) for name in SHOWN if name in record}
+        cells |= {"steps/s": f"{rate:,.0f}", "left": clock(left)}
         line = " ".join(f"{value:>10}" for value in cells.values())
-        self.lines += 1
-        if self.lines % HEADER_EVERY == 1:
-            return [" ".join(f"{name:>10}" for name in cells), line]
-        return [line]
+        if tuple(cells) == self.shown and self.lines < HEADER_EVERY:
+            self.lines += 1
+            return [line]
+        self.shown, self.lines = tuple(cells), 1
+        return [" ".join(f"{name:>10}" for name in cells), line]
 
     def notes(self) -> dict[str, Any]:
         """Return what a checkpoint must remember of the logs."""
@@ -127,6 +168,25 @@ class Logs:
             "seconds": time.monotonic() - self.began,
             "step": self.last[1],
         }
+
+
+def _short(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 1e5 else f"{value:.2e}"
+
+
+def _episodes(record: Record) -> tuple[str, int]:
+    """Return the episodes of a record as lines of CSV, and how many there are."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    rows = [
+        [record["epoch"], record["steps"], kind, value, length]
+        for kind, what in (("train", "ep"), ("test", "test"))
+        for value, length in zip(
+            record.get(f"{what}_returns", ()), record.get(f"{what}_lengths", ()), strict=True
+        )
+    ]
+    writer.writerows(rows)
+    return text.getvalue(), len(rows)
 
 
 def _cut(path: Path, lines: int) -> None:

@@ -2,27 +2,28 @@
 
 import contextlib
 import dataclasses
-import math
-import re
 import signal
 import statistics
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import algos, mpi
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
-from purerl.runs import checkpoint, folder, storage, table
+from purerl.loops.carry import NonFiniteError
+from purerl.runs import checkpoint, folder, storage
 from purerl.runs import config as configs
 from purerl.runs.config import Config, ConfigError
+from purerl.runs.keeper import Keeper, about, on_root
 from purerl.runs.log import append
+from purerl.runs.report import Report, compiling
+from purerl.runs.screen import Screen
+from purerl.runs.sinks import Sink
+from purerl.runs.sinks import check as check_sinks
 
 STOPPED = 75  # exit code of a run that was asked to stop and can go on
-PATIENCE = 3  # checkpoints in a row that may fail before the run ends
-
-Say = Callable[[str], None]
 
 
 class Outcome(NamedTuple):
@@ -38,7 +39,8 @@ class Outcome(NamedTuple):
 def train(
     config: Config,
     env_fn: Callable[[], Any] | None = None,
-    say: Say = table.printed,
+    screen: Screen | None = None,
+    sinks: Sequence[Sink] = (),
     **where: Any,
 ) -> Outcome:
     """Train as a configuration says, in a folder of its own.
@@ -46,19 +48,22 @@ def train(
     Args:
         config: of the run.
         env_fn: makes the environment, where the id in the configuration does not.
-        say: is given the lines for the screen, on rank 0.
+        screen: for what rank 0 says; None for the standard output.
+        sinks: take the rows besides, as `purerl.runs.sinks` says.
         **where: `data_dir` and `datestamp`, as `folder.create` takes them.
     """
+    check_sinks(config)
+    screen = screen or Screen()
     env_fn = env_fn or configs.make(config.env)
-    run = _on_root(lambda: folder.create(config, **where))
+    run = on_root(lambda: folder.create(config, **where))
     with _owned(run):
-        _say(say, f"{config.algo} on {config.env}, seed {config.seed}: {run}")
+        _say(screen, f"{config.algo} on {config.env}, seed {config.seed}: {run}")
         folder.set_status(run, status="running", step=0)
         with _told(run):
             carry = loop.start(
                 algos.load(config.algo), config.spec, env_fn, config.schedule, config.seed
             )
-            return _go_on(run, config, env_fn, carry, (), {}, say)
+            return _go_on(run, config, env_fn, carry, None, screen, sinks)
 
 
 def resume(
@@ -67,7 +72,8 @@ def resume(
     spec: Any = None,
     steps: int | None = None,
     at: int | None = None,
-    say: Say = table.printed,
+    screen: Screen | None = None,
+    sinks: Sequence[Sink] = (),
 ) -> Outcome:
     """Go on with a run from its newest good checkpoint, or from the one of a step.
 
@@ -75,47 +81,61 @@ def resume(
         run: its folder.
         env_fn: as in `train`.
         spec: for networks of one's own, which no file can bring back.
-        steps: new total; None for the one the run was started with.
+        steps: new total; None for the one the run was last given.
         at: step of the checkpoint.
-        say: as in `train`.
+        screen: as in `train`.
+        sinks: as in `train`.
     """
+    screen = screen or Screen()
     with _owned(run):
-        config = configs.from_json(configs.read(run / "config.json"), env_fn, spec)
-        if steps is not None:
-            schedule = dataclasses.replace(config.schedule, steps=steps)
-            config = dataclasses.replace(config, schedule=schedule)
+        config = read_config(run, env_fn, spec, steps)
+        total = config.schedule.steps
+        check_sinks(config)
         env_fn = env_fn or configs.make(config.env)
         loaded = checkpoint.load(run, about(config), mpi.proc_id(), at)
         for why in loaded.skipped:
-            _say(say, f"passed over: {why}")
-        if loaded.step >= config.schedule.steps and folder.status(run).get("status") == "done":
+            _say(screen, f"passed over: {why}")
+        if loaded.step >= total and folder.status(run).get("status") == "done":
             raise ConfigError(
-                f"{run} is complete: {loaded.step:,} of {config.schedule.steps:,} steps. "
-                f"Give more with --steps."
+                f"{run} is complete: {loaded.step:,} of {total:,} steps. Give more with --steps."
             )
-        _compare_versions(run, say)
-        algo = algos.load(config.algo)
-        carry = loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
-        carry, lost = snapshot.thaw(carry, loaded.frozen)
-        _say(say, f"{config.algo} on {config.env}, seed {config.seed}: goes on at {loaded.step:,}")
+        _compare_versions(run, screen)
+        carry, lost = brought_back(config, env_fn, loaded)
+        _say(
+            screen, f"{config.algo} on {config.env}, seed {config.seed}: goes on at {loaded.step:,}"
+        )
         if lost:
             _say(
-                say,
+                screen,
                 f"environments {lost} cannot be brought back to where they were: they start new "
                 f"episodes, and the run is not bit for bit the one that was interrupted.",
             )
-        folder.set_status(run, status="running", step=loaded.step)
-        notes = loaded.manifest["notes"]
+        folder.set_status(run, status="running", step=loaded.step, steps=total)
         with _told(run):
-            return _go_on(run, config, env_fn, carry, loaded.segments, notes, say)
+            return _go_on(run, config, env_fn, carry, loaded, screen, sinks)
 
 
-def about(config: Config) -> dict[str, Any]:
-    """Return what checkpoints of a run must say: all that its bits depend on, but its length."""
-    plain = configs.to_json(config)
-    plain["schedule"].pop("steps")
-    found = {name: plain[name] for name in ("algo", "env", "seed", "spec", "schedule", "spaces")}
-    return found | {"ranks": mpi.num_procs()}
+def read_config(
+    run: Path, env_fn: Callable[[], Any] | None = None, spec: Any = None, steps: int | None = None
+) -> Config:
+    """Return the configuration of a run, with the total of steps it was last given or a new one."""
+    config = configs.from_json(configs.read(run / "config.json"), env_fn, spec)
+    total = folder.status(run).get("steps", config.schedule.steps) if steps is None else steps
+    schedule = dataclasses.replace(config.schedule, steps=total)
+    return dataclasses.replace(config, schedule=schedule)
+
+
+def brought_back(
+    config: Config, env_fn: Callable[[], Any], loaded: checkpoint.Loaded
+) -> tuple[loop.Carry, list[int]]:
+    """Return the carry of a checkpoint, and the environments whose episodes start anew."""
+    algo = algos.load(config.algo)
+    carry = loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
+    try:
+        return snapshot.thaw(carry, loaded.frozen)
+    except BaseException:
+        carry.envs.close()  # nobody else will
+        raise
 
 
 def _go_on(
@@ -123,16 +143,17 @@ def _go_on(
     config: Config,
     env_fn: Callable[[], Any],
     carry: loop.Carry,
-    segments: tuple[checkpoint.Segment, ...],
-    notes: dict[str, Any],
-    say: Say,
+    loaded: checkpoint.Loaded | None,
+    screen: Screen,
+    sinks: Sequence[Sink],
 ) -> Outcome:
     """Advance to the end, or until somebody asks to stop."""
-    logs = _on_root(lambda: table.Logs(run, notes), shared=False)
-    total, freq, failures = carry.schedule.steps, config.options.save_freq, 0
-    score, best = notes.get("score", float("nan")), checkpoint.best(run)
+    notes = loaded.manifest["notes"] if loaded else {}
+    report = on_root(lambda: Report(run, config, notes, carry, screen, sinks), shared=False)
+    keeper = Keeper(run, config, loaded)
+    total, score = carry.schedule.steps, notes.get("score", float("nan"))
     try:
-        with _requests() as asked:
+        with _requests() as asked, compiling() as compiled:
             while carry.steps < total:
                 before = carry.steps
                 carry, record = loop.advance(carry)
@@ -140,40 +161,32 @@ def _go_on(
                     if carry.schedule.num_test_episodes:
                         record |= loop.evaluated(carry, env_fn)
                     score = _score(record, score)
-                    if logs:
-                        for line in logs.add(record, total):
-                            _say(say, line)
-                stop = mpi.pmax(asked[0]) if carry.ranks > 1 else asked[0]
-                due = freq is not None and carry.steps // freq > before // freq
-                if not (due or stop or carry.steps == total):
-                    continue
-                notes = (logs.notes() if logs else {}) | {"score": score}
-                try:
-                    segments = checkpoint.save(
-                        run, carry, about(config), segments, config.options.keep, notes
-                    )
-                    failures = 0
-                except storage.StorageError as error:
-                    failures += 1
-                    _say(say, f"checkpoint at {carry.steps:,} failed: {error}")
-                    if failures == PATIENCE or stop or carry.steps == total:
-                        raise
-                    continue
-                folder.set_status(run, step=carry.steps)
-                if record and mpi.is_root() and score > (best[1] if best else -math.inf):
-                    best = (carry.steps, score)
-                    checkpoint.mark_best(run, *best)
+                if report:
+                    report.tell(carry, record, compiled)
+                stop = bool(mpi.pmax(asked[0]) if carry.ranks > 1 else asked[0])
+                last = stop or carry.steps == total
+                if last or keeper.due(before, carry.steps):
+                    keeper.save(carry, report, score, bool(record), last)
                 if stop:
                     break
     finally:
         carry.envs.close()
+        if report:
+            report.close()
+    done = carry.steps == total
+    folder.set_status(run, status="done" if done else "stopped", step=carry.steps, score=score)
+    _say(screen, _ended(run, carry, score))
+    return Outcome(run, 0 if done else STOPPED, carry.steps, score, carry)
+
+
+def _ended(run: Path, carry: loop.Carry, score: float) -> str:
+    total = carry.schedule.steps
     if carry.steps < total:
-        _say(say, f"stopped at {carry.steps:,} of {total:,}. Go on: purerl resume {run}")
-        folder.set_status(run, status="stopped", step=carry.steps)
-        return Outcome(run, STOPPED, carry.steps, score, carry)
-    folder.set_status(run, status="done", step=carry.steps, score=score)
-    _say(say, f"return {score:.1f}; everything is in {run}")
-    return Outcome(run, 0, carry.steps, score, carry)
+        return f"stopped at {carry.steps:,} of {total:,}. Go on: purerl resume {run}"
+    return (
+        f"return {score:.1f}; everything is in {run}\n"
+        f"  purerl watch {run}\n  purerl plot {run}\n  purerl resume {run} --steps {2 * total}"
+    )
 
 
 def _score(record: loop.Record, before: float) -> float:
@@ -213,6 +226,10 @@ def _told(run: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, NonFiniteError):
+            kept = checkpoint.steps(run)
+            what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
+            error.add_note(f"{what}; purerl doctor {run} looks for the cause.")
         with contextlib.suppress(storage.StorageError):
             folder.set_status(run, status="failed", reason=reason)
             if mpi.is_root():
@@ -226,29 +243,14 @@ def _owned(run: Path) -> Iterator[None]:
         yield
 
 
-def _on_root(make: Callable[[], Any], shared: bool = True) -> Any:
-    """Do something on rank 0; its error is raised on all ranks, its result shared or kept."""
-    made: Any = None
-    failed: Exception | None = None
-    if mpi.is_root():
-        try:
-            made = make()
-        except (ConfigError, storage.StorageError) as error:
-            failed = error
-    result, failed = mpi.allgather((made if shared else None, failed))[0]
-    if failed is not None:
-        raise failed
-    return result if shared else made
-
-
-def _compare_versions(run: Path, say: Say) -> None:
+def _compare_versions(run: Path, screen: Screen) -> None:
     """Say so where what decides about bits is not as it was."""
     then, now = folder.status(run).get("versions", {}), folder.versions()
     changed = [name for name in now if name in then and then[name] != now[name]]
     for name in changed:
-        _say(say, f"{name} was {then[name]} and is {now[name]}: bits may differ from now on.")
+        _say(screen, f"{name} was {then[name]} and is {now[name]}: bits may differ from now on.")
 
 
-def _say(say: Say, line: str) -> None:
+def _say(screen: Screen, line: str) -> None:
     if mpi.is_root():
-        say(re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "?", line))
+        screen.say(line)

@@ -206,3 +206,14 @@ def test_reinforce_runs_without_a_finished_episode():
     spec = reinforce.Spec(SPEC.env, hidden=(4,))
     _, records = finish(start(script.own(1, lengths=(500,))[0], spec=spec, algo=reinforce))
     assert [r["loss_pi"] for r in records] == [0.0, 0.0]
+
+
+def test_statistics_of_values_are_over_the_steps_of_an_epoch():
+    env_fn = script.own(1)[0]
+    other = start(env_fn)
+    _, rollout = onpolicy.collect(other, 30)
+    val = np.asarray(vpg.prepare(other.learner.params, rollout).val)
+    _, record = loop.advance(start(env_fn))
+    found = [record[name] for name in ("val", "val_std", "val_min", "val_max")]
+    np.testing.assert_allclose(found, [val.mean(), val.std(), val.min(), val.max()], rtol=1e-4)
+    assert "loss_pi_std" not in record  # one update

@@ -314,18 +314,23 @@ def check_means_of_metrics_are_over_the_updates_of_all_ranks() -> None:
     schedule = dataclasses.replace(schedule, steps_per_epoch=100 * RANKS, update_after=1000 * RANKS)
     schedule = dataclasses.replace(schedule, start_steps=0, replay_size=100 * RANKS)
     carry = loop.start(algo, spec, swing, schedule, 0)
-    sums = dict.fromkeys(carry.metrics, 0.0) | {"loss_q": 6.0 + RANK, "loss_pi": 2.0}
-    sums |= {"loss_pi_count": 1.0 * (RANK == 0)}
+    tally = np.zeros((5, len(carry.metrics)), np.float32)
+    where = [carry.metrics.index(name) for name in ("loss_q", "loss_pi")]
+    tally[:, where[0]] = [2.0, 3.0 + RANK, 2.0, 2.0, 4.0 + RANK]  # 2 + RANK and 4 + RANK, but low
+    tally[:, where[1]] = [1.0, 2.0, 0.0, 2.0, 2.0] if RANK == 0 else 0.0
     carry = dataclasses.replace(
         carry,
-        sums=jnp.array([sums[name] for name in carry.metrics]),
+        tally=jnp.asarray(tally),
         updates=2,
         ep_returns=(float(RANK),) * RANK,
         ep_lengths=(RANK,) * RANK,
     )
     _, record = memory.record(carry)
-    assert abs(record["loss_q"] - np.mean([(6.0 + rank) / 2 for rank in range(RANKS)])) < 1e-6
-    assert record["loss_pi"] == 2.0 * RANKS
+    values = [x + rank for rank in range(RANKS) for x in (2.0, 4.0)]
+    assert abs(record["loss_q"] - np.mean(values)) < 1e-6
+    assert abs(record["loss_q_std"] - np.std(values)) < 1e-6
+    assert (record["loss_q_min"], record["loss_q_max"]) == (2.0, 3.0 + RANKS)
+    assert record["loss_pi"] == 2.0
     assert record["ep_lengths"] == [rank for rank in range(RANKS) for _ in range(rank)]
     carry.envs.close()
 

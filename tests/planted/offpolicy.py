@@ -36,6 +36,7 @@ T_TD3, T_CONTRACT, T_REPLAY, T_LOOP, T_TYPES, T_RNG, T_MPI, T_NETS = (
     "tests/nets/test_mlp.py",
 )
 OFF, CARRY = "purerl/loops/offpolicy.py", "purerl/loops/carry.py"
+TALLY, T_TALLY = "purerl/loops/tally.py", "tests/loops/test_tally.py"
 
 MUTANTS = [
     # The target action.
@@ -135,8 +136,16 @@ MUTANTS = [
     Mutant(LOOP, '"eval", epoch, i, n)', '"env", i, n)', T_LOOP),
     Mutant(OFF, "    memory.check_rows(fresh, who[kept:filled], carry.steps + kept * carry.ranks, carry.ranks)\n", "", T_LOOP),
     Mutant(CARRY, "    if finite:", "    if True:", T_LOOP),
-    Mutant(CARRY, 'count = sums.get(f"{name}_count", updates)', "count = updates", T_LOOP),
-    Mutant(CARRY, "        sums=zeros(len(carry.metrics), carry.schedule.devices),\n        ep_returns=(),", "        ep_returns=(),", T_LOOP),
+    Mutant(CARRY, "        tally=no_tally(len(carry.metrics), carry.schedule.devices),\n        ep_returns=(),", "        ep_returns=(),", T_LOOP),
+    Mutant(TALLY, 'info.get(f"{name}_count", jnp.ones_like(x)) > 0', "jnp.ones_like(x) > 0", T_TALLY),
+    Mutant(TALLY, "jnp.where(there, jnp.square(x - mean), 0.0)", "jnp.square(x - mean)", T_TALLY),
+    Mutant(TALLY, "jnp.where(there, x, jnp.inf).min()", "x.min()", T_TALLY),
+    Mutant(TALLY, "apart * apart * first[0] * share", "apart * apart * share", T_TALLY),
+    Mutant(TALLY, "first[1] + apart * share", "first[1] + apart / 2", T_TALLY),
+    Mutant(TALLY, "low, high = xp.minimum(first[3], second[3])", "low, high = xp.maximum(first[3], second[3])", T_TALLY),
+    Mutant(TALLY, "(square / count) ** 0.5", "square / count", T_TALLY),
+    Mutant(TALLY, "        if count > single:", "        if True:", T_TALLY),
+    Mutant("purerl/loops/onpolicy.py", '        info |= {"val": batch.val}  #', "        pass  #", "tests/loops/test_onpolicy.py"),
     Mutant(OFF, "real = slice(None) if step.valid is None else step.valid", "real = slice(None)", T_LOOP),
     Mutant(OFF, "surplus = Transition(*(rows[needed:filled].copy() for rows in stage))", "surplus = carry.surplus", T_LOOP),
     Mutant(CARRY, "self.ep_return[i] = self.ep_length[i] = 0", "pass", T_LOOP),

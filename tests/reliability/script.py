@@ -22,6 +22,7 @@ from typing import Any
 import purerl
 from purerl.runs import checkpoint, log, storage, train
 from purerl.runs.config import Config, Options
+from purerl.runs.screen import Screen
 from tests.runs.script import settings
 from tests.runs.test_train import final, the_run
 
@@ -104,10 +105,6 @@ def forked(body: Callable[[], int]) -> int:
     os._exit(code)
 
 
-def silent(line: str) -> None:
-    """Say nothing."""
-
-
 def at_every_call(algo: str, data: Path, number: int) -> Iterator[dict[str, Any]]:
     """Kill at `number` of all calls, go on, compare the end with that of the whole run."""
     config = often(algo, steps=600, epoch=200)
@@ -115,7 +112,7 @@ def at_every_call(algo: str, data: Path, number: int) -> Iterator[dict[str, Any]
     def whole() -> int:
         purerl.setup()
         seen = kill_before(0, str(data))
-        train.train(config, data_dir=str(data / "whole"), say=silent)
+        train.train(config, data_dir=str(data / "whole"), screen=Screen(quiet=True))
         (data / "calls").write_text(str(seen[0]))
         return 0
 
@@ -129,11 +126,11 @@ def at_every_call(algo: str, data: Path, number: int) -> Iterator[dict[str, Any]
         def first(call: int = call, here: Path = here) -> int:
             purerl.setup()
             kill_before(call, str(here))
-            return train.train(config, data_dir=str(here), say=silent).code
+            return train.train(config, data_dir=str(here), screen=Screen(quiet=True)).code
 
         def second(here: Path = here) -> int:
             purerl.setup()
-            return train.resume(the_run(here), say=silent).code
+            return train.resume(the_run(here), screen=Screen(quiet=True)).code
 
         found: dict[str, Any] = {"call": call, "of": calls, "first": forked(first)}
         there = [p.parent for p in here.glob("*/*/config.json")]

@@ -15,6 +15,7 @@ import pytest
 from purerl.runs import checkpoint, folder, storage, train
 from purerl.runs import table as columns
 from purerl.runs.config import ConfigError
+from purerl.runs.screen import Screen
 from tests.mpi.launch import ROOT, clean, ranks
 from tests.runs.script import settings
 
@@ -176,11 +177,14 @@ def test_logs_are_cut_back_to_where_the_checkpoint_was_made(tmp_path):
     record = {"epoch": 1, "steps": 10, "updates": 1, "ep_returns": [1.0, 2.0], "ep_lengths": [5, 5]}
     logs = columns.Logs(tmp_path, {})
     logs.add(record, 100)
+    logs.write()
     notes = logs.notes()
     for _ in range(2):
         logs.add(record | {"epoch": 2}, 100)
+    logs.write()
     again = columns.Logs(tmp_path, notes)
     again.add(record | {"epoch": 9}, 100)
+    again.write()
     assert [row["Epoch"] for row in table(tmp_path / "progress.txt", "\t")] == ["1", "9"]
     assert [row["epoch"] for row in table(tmp_path / "episodes.csv")] == ["1", "1", "9", "9"]
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
@@ -192,7 +196,7 @@ def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
     config = settings("vpg")
     schedule = dataclasses.replace(config.schedule, steps=2_000)
     config = dataclasses.replace(config, schedule=schedule)
-    outcome = train.train(config, data_dir=str(tmp_path), say=lambda line: None)
+    outcome = train.train(config, data_dir=str(tmp_path), screen=Screen(quiet=True))
     assert checkpoint.best(outcome.run) == (1_000, -2.0)
 
 
@@ -207,7 +211,7 @@ def test_two_processes_never_share_a_folder(tmp_path):
 def test_a_failed_run_says_why_in_its_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(train.loop, "advance", lambda carry: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        train.train(settings("ppo"), data_dir=str(tmp_path), say=lambda line: None)
+        train.train(settings("ppo"), data_dir=str(tmp_path), screen=Screen(quiet=True))
     state = folder.status(the_run(tmp_path))
     assert (state["status"], state["reason"]) == ("failed", "ZeroDivisionError: division by zero")
 

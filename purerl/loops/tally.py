@@ -1,0 +1,81 @@
+"""Statistics of metrics, gathered on the device over an epoch and merged over ranks.
+
+A tally is one array `[5, M]`: of each metric the count, mean, sum of squared deviations, minimum
+and maximum. One array, since each that goes in and out of a program costs; deviations rather than
+squares, since those of a Q of 500 leave no digit for a deviation of 0.1.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def names(info: Any) -> tuple[str, ...]:
+    """Return the metrics in the order of a tally; `x_count` says where `x` was computed."""
+    return tuple(sorted(name for name in info if not name.endswith("_count")))
+
+
+def empty(number: int) -> np.ndarray:
+    """Return the tally of no value."""
+    rows = np.zeros((5, number), np.float32)
+    rows[3], rows[4] = np.inf, -np.inf
+    return rows
+
+
+def of(info: dict[str, jax.Array]) -> jax.Array:
+    """Tally all values of each metric; those whose `x_count` is 0 do not count.
+
+    Args:
+        info: metric -> values of any shape.
+    """
+    columns = []
+    for name in names(info):
+        x = info[name]
+        there = info.get(f"{name}_count", jnp.ones_like(x)) > 0
+        count = there.sum(dtype=jnp.float32)
+        mean = jnp.where(there, x, 0.0).sum() / jnp.maximum(count, 1.0)
+        square = jnp.where(there, jnp.square(x - mean), 0.0).sum()
+        low, high = jnp.where(there, x, jnp.inf).min(), jnp.where(there, x, -jnp.inf).max()
+        columns.append(jnp.stack([count, mean, square, low, high]))
+    return jnp.stack(columns, axis=1)
+
+
+def merge(first: Any, second: Any, xp: Any = jnp) -> Any:
+    r"""Merge two tallies, on the device or (`xp=numpy`) on the host.
+
+    .. math::
+        n = n_1 + n_2, \quad m = m_1 + (m_2 - m_1) \frac{n_2}{n}, \quad
+        S = S_1 + S_2 + (m_2 - m_1)^2 \frac{n_1 n_2}{n}
+
+    References:
+        Chan et al., 1979, Updating formulae and a pairwise algorithm for computing variances.
+    """
+    count = first[0] + second[0]
+    share = second[0] / xp.maximum(count, 1.0)
+    apart = second[1] - first[1]
+    mean = first[1] + apart * share
+    square = first[2] + second[2] + apart * apart * first[0] * share
+    low, high = xp.minimum(first[3], second[3]), xp.maximum(first[4], second[4])
+    return xp.stack([count, mean, square, low, high])
+
+
+def read(metrics: tuple[str, ...], tally: np.ndarray, single: int) -> dict[str, float]:
+    """Return the mean of each metric that has a value, and its spread.
+
+    Args:
+        metrics: their names, as `names` gave them.
+        tally: of all ranks.
+        single: where no more values than this were gathered, `_std`, `_min` and `_max` are left
+            out.
+    """
+    found: dict[str, float] = {}
+    for name, (count, mean, square, low, high) in zip(metrics, tally.T.tolist(), strict=True):
+        if not count:
+            continue
+        found[name] = mean
+        if count > single:
+            found |= {f"{name}_std": (square / count) ** 0.5}
+            found |= {f"{name}_min": low, f"{name}_max": high}
+    return found

@@ -1,0 +1,119 @@
+"""Gather runs into conditions: those that differ in their seed alone, under labels that differ."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from purerl.runs.curves import Run
+from purerl.runs.places import ConfigError
+from purerl.runs.plain import plain
+
+
+class Condition(NamedTuple):
+    """Runs that differ in their seed alone."""
+
+    label: str
+    runs: list[Run]
+
+
+def distinct(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Let no sample count twice: equal settings and an equal seed are one, or two conditions.
+
+    Runs of one folder with the same settings and seed are repetitions of each other: the longest
+    stays. Where the same seed is in several folders, the folders are conditions of their own.
+    """
+    groups: dict[Any, list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.name, _frozen(run.settings)), []).append(run)
+    apart: set[str] = set()
+    for group in groups.values():
+        homes: dict[int | None, set[Path]] = {}
+        for run in group:
+            homes.setdefault(run.seed, set()).add(run.path.parent)
+        if any(len(folders) > 1 for folders in homes.values()):
+            apart |= {str(run.path) for run in group}
+    kept: dict[Any, Run] = {}
+    notes = []
+    for i, run in enumerate(runs):
+        run = run._replace(origin=str(run.path.parent) if str(run.path) in apart else "")
+        unknown = i if run.seed is None else None
+        key = (run.name, _frozen(run.settings), run.origin, run.seed, unknown)
+        other = kept.get(key)
+        if other is None:
+            kept[key] = run
+            continue
+        longer, shorter = (run, other) if _rows(run) > _rows(other) else (other, run)
+        kept[key] = longer
+        notes.append(f"left out: {shorter.path} has the seed of {longer.path}.")
+    return list(kept.values()), notes
+
+
+def _frozen(settings: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(settings.items()))
+
+
+def _rows(run: Run) -> int:
+    return max(len(x) for x in run.columns.values())
+
+
+def conditions(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Condition]:
+    """Gather runs that differ in nothing but the seed, under labels that differ.
+
+    Args:
+        runs: as `distinct` returns them.
+        ignore: settings in which they may differ as well.
+    """
+    groups: dict[Any, list[Run]] = {}
+    for run in runs:
+        settings = {k: v for k, v in run.settings.items() if k not in ignore}
+        groups.setdefault((run.name, _frozen(settings), run.origin), []).append(run)
+    found: list[Condition] = []
+    used: set[str] = set()
+    for (name, settings, origin), group in groups.items():
+        rivals = [dict(s) for n, s, _ in groups if n == name]
+        ways = [
+            f"{key.rpartition('.')[2]}={value}"
+            for key, value in settings
+            if any(other.get(key) != value for other in rivals)
+        ][:3]
+        label = f"{name} ({', '.join(ways + [origin] * bool(origin))})" if ways or origin else name
+        label = first = plain(label)
+        number = 1
+        while label in used:
+            number += 1
+            label = f"{first}-{number}"
+        used.add(label)
+        found.append(Condition(label, group))
+    return found
+
+
+def labelled(found: list[Condition], legend: Sequence[str], paths: int) -> list[Condition]:
+    """Give conditions the labels of a legend: one per path typed, else one per condition."""
+    if len(legend) == paths:
+        merged: dict[str, list[Run]] = {}
+        for run in (run for one in found for run in one.runs):
+            merged.setdefault(plain(legend[run.typed]), []).append(run)
+        return [Condition(label, runs) for label, runs in merged.items()]
+    if len(legend) == len(found):
+        pairs = zip(legend, found, strict=True)
+        return [Condition(plain(label), one.runs) for label, one in pairs]
+    raise ConfigError(
+        f"legend must have one word per path ({paths}) or per condition ({len(found)}: "
+        f"{', '.join(one.label for one in found)}), got {len(legend)}."
+    )
+
+
+def counted(found: list[Condition]) -> list[Condition]:
+    """Make every run a condition of its own: `name-0`, `name-1`, ..."""
+    return [Condition(f"{one.label}-{i}", [run]) for one in found for i, run in enumerate(one.runs)]
+
+
+def gathered(
+    runs: Sequence[Run], legend: Sequence[str], paths: int, count: bool
+) -> tuple[list[Condition], list[str]]:
+    """Return the conditions of a plot, and what to tell the user."""
+    kept, notes = (list(runs), []) if count else distinct(runs)
+    found = conditions(kept)
+    if legend:
+        found = labelled(found, legend, paths)
+    return counted(found) if count else found, notes

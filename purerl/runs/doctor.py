@@ -1,0 +1,134 @@
+"""`purerl doctor`: what this machine has; `purerl doctor RUN`: whether a run is sound."""
+
+import argparse
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+from purerl.runs import environments, places, storage
+from purerl.runs.screen import clean
+
+EXTRAS = {"mpi": "mpi4py", "plot": "matplotlib", "tensorboard": "tensorboardX", "wandb": "wandb"}
+SHOWN = 8  # names of what is not finite
+
+
+def doctor(words: list[str]) -> int:
+    """Print a report on the machine or on a run."""
+    parser = argparse.ArgumentParser(
+        prog="purerl doctor",
+        description="What this machine has; with a run, whether it is sound, and if learning "
+        "diverged, which update, metric and parameter did first.",
+    )
+    parser.add_argument("run", nargs="?", type=Path, help="folder of a run")
+    parser.add_argument("--replay", action="store_true", help="replay it even if it did not fail")
+    parser.add_argument("--checkpoint", type=int, help="replay from this step (default: newest)")
+    parser.add_argument("--env", help="where the run's environment is module:Id, to allow it")
+    args = parser.parse_args(words)
+    if args.run is None:
+        sys.stdout.write("".join(f"{name:<14} {value}\n" for name, value in machine().items()))
+        return 0
+    try:
+        places.read_json(args.run / "config.json")
+    except (places.ConfigError, storage.Damaged) as error:
+        parser.error(f"{args.run} is no run: {error}")
+    return _of_a_run(args)
+
+
+def machine() -> dict[str, str]:
+    """Return what decides whether and how fast purerl works here."""
+    import jax
+
+    from purerl import mpi
+    from purerl.runs import folder
+
+    found = folder.versions()
+    found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {_memory()}"
+    found["devices"] = ", ".join(str(device) for device in jax.devices())
+    found["threads"] = os.environ.get("NPROC", "all (purerl.setup() takes one)")
+    launcher = shutil.which("mpiexec") or shutil.which("mpirun")
+    found["mpi"] = f"{mpi.num_procs()} rank, launcher {launcher or 'missing'}"
+    modules = EXTRAS | environments.MODULES
+    missing = [x for x, module in modules.items() if importlib.util.find_spec(module) is None]
+    found["extras"] = f"missing: {', '.join(missing)}" if missing else "all there"
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    found["display"] = screen or f"none; MUJOCO_GL={os.environ.get('MUJOCO_GL', 'unset')}"
+    root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
+    sizes = [x.stat().st_size for x in root.glob("*")] if root.is_dir() else []
+    found["cache"] = f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB"
+    return found
+
+
+def _memory() -> str:
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return f"{pages / 2**30:.0f} GiB"
+
+
+def _of_a_run(args: argparse.Namespace) -> int:
+    """Check the checkpoints of a run, and replay it if it diverged."""
+    from purerl.runs import checkpoint
+
+    run, code = args.run, 0
+    state = places.status(run)
+    _say(f"status: {state.get('status', 'unknown')}, step {state.get('step', 0):,}")
+    if state.get("reason"):
+        _say(f"reason: {state['reason']}")
+    for step in checkpoint.steps(run):
+        try:
+            checkpoint.verify(run, step)
+            _say(f"checkpoint {step:,}: whole")
+        except storage.Damaged as error:
+            _say(f"checkpoint {step:,}: {error}")
+            code = 6
+    reason = str(state.get("reason", ""))
+    if args.replay or reason.startswith(("Diverged", "NonFiniteError")):
+        return _replayed(args) or code
+    _say("nothing to replay" if not code else "a newer or older checkpoint that is whole is taken")
+    return code
+
+
+def _replayed(args: argparse.Namespace) -> int:
+    import purerl
+    from purerl.loops.snapshot import Mismatch
+    from purerl.runs import config as configs
+    from purerl.runs import replay
+    from purerl.runs.checkpoint import Refused
+
+    purerl.setup()
+    env_fn = configs.make(args.env) if args.env else None
+    try:
+        finding = replay.diagnose(args.run, env_fn, at=args.checkpoint, say=_say)
+    except (configs.ConfigError, Refused, Mismatch, storage.StorageError) as error:
+        sys.stderr.write(f"purerl doctor: {clean(str(error))}\n")
+        return 2 if isinstance(error, configs.ConfigError) else 6
+    if finding is None:
+        _say("it does not diverge again: versions or threads may not be those of the run")
+        return 0
+    for line in described(finding):
+        _say(line)
+    return 3
+
+
+def described(finding: object) -> list[str]:
+    """Return a finding as lines."""
+    from purerl.runs.replay import Finding
+
+    assert isinstance(finding, Finding)
+    if not finding.update:
+        return [f"the environment gave it: {finding.message}"]
+    lines = [f"update {finding.update:,}, environment step {finding.step:,}, is the first"]
+    lines += [f"  not finite: {name}" for name in finding.bad[:SHOWN]]
+    if len(finding.bad) > SHOWN:
+        lines.append(f"  and {len(finding.bad) - SHOWN} more")
+    if finding.line:
+        lines.append(f"  first NaN: {finding.line}")
+    lines.append(f"  largest parameter before: {finding.largest[0]}, {finding.largest[1]:.3g}")
+    lines.append(f"batch and parameters before the update: {finding.saved}")
+    return lines
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(clean(line) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,83 @@
+"""Checkpoints of a run when they are due, and what to do when one fails."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from purerl import mpi
+from purerl.loops.carry import Carry
+from purerl.runs import checkpoint, folder, storage
+from purerl.runs import config as configs
+from purerl.runs.config import Config, ConfigError
+from purerl.runs.report import Report
+
+PATIENCE = 3  # checkpoints in a row that may fail before the run ends
+
+
+class Keeper:
+    """Saves a run.
+
+    Args:
+        run: its folder.
+        config: of the run.
+        loaded: the checkpoint it goes on from; None for a new one.
+    """
+
+    def __init__(self, run: Path, config: Config, loaded: checkpoint.Loaded | None) -> None:
+        self.run, self.options, self.about = run, config.options, about(config)
+        self.segments = loaded.segments if loaded else ()
+        self.best = checkpoint.best(run)
+        self.failures = 0
+
+    def due(self, before: int, steps: int) -> bool:
+        """Say whether a multiple of `save_freq` was passed."""
+        freq = self.options.save_freq
+        return freq is not None and steps // freq > before // freq
+
+    def save(
+        self, carry: Carry, report: Report | None, score: float, scored: bool, last: bool
+    ) -> None:
+        """Save; a disk that fails is put up with `PATIENCE` times in a row, not at the end."""
+        try:
+            notes = on_root(lambda: report.notes() if report else {}) | {"score": score}
+            self.segments = checkpoint.save(
+                self.run, carry, self.about, self.segments, self.options.keep, notes
+            )
+            on_root(lambda: self._note(carry.steps, score, scored))
+            self.failures = 0
+        except storage.StorageError as error:
+            self.failures += 1
+            if report:
+                report.say(f"checkpoint at {carry.steps:,} failed: {error}")
+            if self.failures == PATIENCE or last:
+                raise
+
+    def _note(self, steps: int, score: float, scored: bool) -> None:
+        folder.set_status(self.run, step=steps)
+        if scored and score > (self.best[1] if self.best else -math.inf):
+            self.best = (steps, score)
+            checkpoint.mark_best(self.run, steps, score)
+
+
+def about(config: Config) -> dict[str, Any]:
+    """Return what checkpoints of a run must say: all that its bits depend on, but its length."""
+    plain = configs.to_json(config)
+    plain["schedule"].pop("steps")
+    found = {name: plain[name] for name in ("algo", "env", "seed", "spec", "schedule", "spaces")}
+    return found | {"ranks": mpi.num_procs()}
+
+
+def on_root(make: Callable[[], Any], shared: bool = True) -> Any:
+    """Do something on rank 0; its error is raised on all ranks, its result shared or kept."""
+    made: Any = None
+    failed: Exception | None = None
+    if mpi.is_root():
+        try:
+            made = make()
+        except (ConfigError, storage.StorageError) as error:
+            failed = error
+    result, failed = mpi.allgather((made if shared else None, failed))[0]
+    if failed is not None:
+        raise failed
+    return result if shared else made

@@ -1,0 +1,40 @@
+"""Words from files, shown on a terminal: without control characters, in what it can show."""
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+
+def plain(text: str, limit: int = 80) -> str:
+    """Return a text from a file as it may be shown: one line, no control characters, not long.
+
+    Example:
+        >>> plain("a\\x1b[31m\\n", 5)
+        'a?[3…'
+    """
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def printed(text: str) -> None:
+    """Print lines; what the terminal's encoding lacks becomes a question mark."""
+    _write(sys.stdout, text)
+
+
+def warned(text: str) -> None:
+    """Print lines on the error stream."""
+    _write(sys.stderr, text)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    lines = [plain(line, 10_000) for line in text.split("\n")]
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write("\n".join(lines).encode(encoding, "replace").decode(encoding) + "\n")
+    stream.flush()
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    """Return rows as lines with columns, each as wide as it needs to be."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

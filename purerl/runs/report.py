@@ -1,0 +1,99 @@
+"""What rank 0 tells of a run while it goes on: files, the screen, sinks."""
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from purerl.loops.carry import Carry, Record
+from purerl.runs import config as configs
+from purerl.runs import storage, table
+from purerl.runs.config import Config
+from purerl.runs.screen import Screen
+from purerl.runs.sinks import Sink, asked_for
+
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+class Report:
+    """What rank 0 tells of a run: files, sinks and the screen.
+
+    Args:
+        run: its folder.
+        config: of the run.
+        notes: of the checkpoint that it goes on from; empty for a new one.
+        carry: as it begins.
+        screen: for lines.
+        sinks: of one's own, besides those of the options.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        config: Config,
+        notes: dict[str, Any],
+        carry: Carry,
+        screen: Screen,
+        sinks: Sequence[Sink],
+    ) -> None:
+        self.logs, self.screen, self.total = table.Logs(run, notes), screen, carry.schedule.steps
+        content = configs.to_json(config)
+        self.sinks = [*asked_for(config, run, content, carry.steps), *sinks]
+        self.is_compiled = False
+        self.say(table.sizes(carry))
+        self.say("compiling: seconds the first time, kept for the next")
+
+    def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
+        """Tell of an advance, and of the epoch that ended with it."""
+        if carry.updates and not self.is_compiled:
+            self.is_compiled = True
+            self.say(f"compiled in {sum(compiled):.1f} s")
+        self.screen.progress(carry.steps, self.total)
+        if not record:
+            return
+        row, lines = self.logs.add(record, self.total)
+        for line in lines:
+            self.say(line)
+        try:
+            self.logs.write()
+        except storage.StorageError as error:
+            self.say(f"the logs wait for the disk: {error}")
+        numbers = {k: float(v) for k, v in row.items() if math.isfinite(v)}
+        for sink in self.sinks:
+            sink.write(record["steps"], numbers)
+
+    def say(self, line: str) -> None:
+        """Write a line to the screen and to `stdout.log`."""
+        self.screen.say(line)
+        with contextlib.suppress(storage.StorageError):  # the logs that matter say so themselves
+            self.logs.say(line)
+
+    def notes(self) -> dict[str, Any]:
+        """Write what waits; return what a checkpoint must remember of the logs."""
+        self.logs.write()
+        return self.logs.notes()
+
+    def close(self) -> None:
+        """End the bar and the sinks."""
+        self.screen.end()
+        for sink in self.sinks:
+            sink.close()
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[list[float]]:
+    """Gather the seconds of each compilation."""
+    spent: list[float] = []
+
+    def add(event: str, duration_secs: float, **_: str | int) -> None:
+        if event == _COMPILED:
+            spent.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(add)
+    try:
+        yield spent
+    finally:
+        jax.monitoring.unregister_event_duration_listener(add)

@@ -1,0 +1,212 @@
+"""What a run tells while it goes on: the screen, the logs on a bad disk, sinks."""
+
+import errno
+import io
+import json
+import sys
+import types
+
+import pytest
+
+from purerl.runs import log, report, sinks, storage, table, train
+from purerl.runs.config import ConfigError, from_json
+from purerl.runs.screen import Screen, clean, clock
+from tests.runs.test_train import table as rows_of
+
+RECORD = {
+    "epoch": 1,
+    "steps": 10,
+    "updates": 1,
+    "ep_returns": [1.0, 2.0],
+    "ep_lengths": [5, 5],
+    "q1": 3.0,
+    "q1_std": 0.5,
+    "q1_min": 2.0,
+    "q1_max": 4.0,
+    "kl": 0.1,
+    "kl_std": 0.2,
+}
+
+
+def tiny(**options):
+    content = {"algo": "vpg", "env": "CartPole-v1", "spec": {"hidden": [4]}, "options": options}
+    return from_json(content | {"schedule": {"steps": 200, "steps_per_epoch": 100}})
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_columns_have_spinning_ups_names():
+    found = table.row(RECORD, 1.5)
+    assert found["AverageEpRet"] == 1.5
+    spread = [found[f"{kind}Q1Vals"] for kind in ("Average", "Std", "Min", "Max")]
+    assert spread == [3.0, 0.5, 2.0, 4.0]
+    assert found["KL"] == 0.1
+    assert "StdKL" not in found  # a mean is enough of what is no loss and no value
+
+
+def test_lines_go_out_at_once_and_a_bar_only_to_a_terminal(monkeypatch):
+    plain, terminal = io.StringIO(), Terminal()
+    now = iter(range(0, 100, 10))
+    monkeypatch.setattr("purerl.runs.screen.time.monotonic", lambda: next(now))
+    for stream in (plain, terminal):
+        screen = Screen(stream)
+        screen.say("begins")
+        screen.progress(1_000, 4_000)
+        screen.progress(2_000, 4_000)
+        screen.say("ends")
+    assert plain.getvalue() == "begins\nends\n"
+    drawn = terminal.getvalue().split("\r\x1b[K")
+    assert drawn[2] == f"{'█' * 6}{'░' * 18} 1,000 of 4,000"
+    assert drawn[3] == f"{'█' * 12}{'░' * 12} 2,000 of 4,000   100 steps/s   0:20 left"
+    assert drawn[4] == "ends\n"
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    assert clean("a\x1b]0;title\x07b\tc") == "a?]0;title?b\tc"
+    Screen(plain := io.StringIO()).say("\x1b[2J")
+    assert plain.getvalue() == "?[2J\n"
+    assert [clock(s) for s in (7, 61.6, 3_723)] == ["0:07", "1:02", "1:02:03"]
+
+
+def test_a_header_returns_when_the_columns_change(tmp_path):
+    logs = table.Logs(tmp_path, {})
+    first = logs.add(RECORD, 100)[1]
+    assert [line.split()[:2] for line in first] == [["step", "return"], ["10", "1.5"]]
+    assert len(logs.add(RECORD, 100)[1]) == 1
+    wider = logs.add(RECORD | {"loss_q": 1.0}, 100)[1]
+    assert "loss_q" in wider[0]
+    assert len(wider[0].split()) == len(wider[1].split())
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "progress.txt", "episodes.csv"])
+def test_rows_that_a_full_disk_refuses_are_written_later_and_whole(tmp_path, monkeypatch, name):
+    logs = table.Logs(tmp_path, {})
+    logs.add(RECORD, 100)
+    logs.write()
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+
+    class Full(io.FileIO):
+        def write(self, data):
+            super().write(data[:3])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def opened(path, mode, **_):
+        kind = Full if path.name == name else io.FileIO
+        return io.TextIOWrapper(kind(path, mode), write_through=True)
+
+    monkeypatch.setattr(log, "open", opened, raising=False)
+    logs.add(RECORD | {"epoch": 2, "ep_returns": [7.0], "ep_lengths": [3]}, 100)
+    with pytest.raises(storage.StorageError, match="the disk is full"):
+        logs.write()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+    assert (logs.rows, logs.episodes) == (1, 2)
+    monkeypatch.undo()
+    logs.add(RECORD | {"epoch": 3}, 100)
+    logs.write()
+    found = rows_of(tmp_path / "progress.txt", "\t")
+    assert [row["Epoch"] for row in found] == ["1", "2", "3"]
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["Epoch"] for line in lines] == [1, 2, 3]
+    episodes = [row["epoch"] for row in rows_of(tmp_path / "episodes.csv")]
+    assert episodes == ["1", "1", "2", "3", "3"]
+
+
+def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path):
+    class Mine:
+        def __init__(self):
+            self.rows, self.closed = [], 0
+
+        def write(self, step, row):
+            self.rows.append((step, dict(row)))
+
+        def close(self):
+            self.closed += 1
+
+    mine, out = Mine(), io.StringIO()
+    train.train(tiny(), data_dir=str(tmp_path), sinks=(mine,), screen=Screen(out))
+    assert [step for step, _ in mine.rows] == [100, 200]
+    assert all(isinstance(x, float) for _, row in mine.rows for x in row.values())
+    assert "AverageVVals" in mine.rows[0][1]
+    assert mine.closed == 1
+    said = out.getvalue()
+    assert "observations (4,) float32, actions one of 2, 55 parameters" in said
+    assert said.index("compiling: ") < said.index("compiled in ") < said.index("     step")
+    run = next(tmp_path.rglob("stdout.log"))
+    assert "compiled in" in run.read_text()
+
+
+def test_tensorboard_gets_event_files(tmp_path):
+    train.train(tiny(tensorboard=True), data_dir=str(tmp_path), screen=Screen(quiet=True))
+    (events,) = tmp_path.rglob("events.out.tfevents.*")
+    content = events.read_bytes()
+    assert content.count(b"AverageEpRet") == 2
+
+
+def test_tensorboard_forgets_what_a_cut_run_wrote_beyond_its_checkpoint(tmp_path, monkeypatch):
+    given = []
+
+    class Writer:
+        def __init__(self, folder, purge_step):
+            given.append(purge_step)
+
+    monkeypatch.setattr("tensorboardX.SummaryWriter", Writer)
+    for step in (0, 200):
+        sinks.TensorBoard(tmp_path, step)
+    assert given == [None, 201]
+
+
+def test_weights_and_biases_gets_a_run_that_can_be_gone_on_with(tmp_path, monkeypatch):
+    told = []
+
+    class Fake:
+        def define_metric(self, *args, **kwargs):
+            told.append(("metric", args, kwargs))
+
+        def log(self, row):
+            told.append(("log", row))
+
+        def finish(self):
+            told.append(("finish",))
+
+    fake = types.ModuleType("wandb")
+    fake.__spec__ = types.SimpleNamespace()
+    fake.init = lambda **given: told.append(("init", given)) or Fake()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    config = tiny(wandb="mine")
+    outcome = train.train(config, data_dir=str(tmp_path), screen=Screen(quiet=True))
+    train.resume(outcome.run, steps=400, screen=Screen(quiet=True))
+    given = [one[1] for one in told if one[0] == "init"]
+    assert [g["project"] for g in given] == ["mine", "mine"]
+    assert given[0]["id"] == given[1]["id"]
+    assert given[0]["config"]["spec"]["hidden"] == [4]
+    steps = [one[1]["TotalEnvInteracts"] for one in told if one[0] == "log"]
+    assert steps == [100, 200, 300, 400]
+    assert told.count(("finish",)) == 2
+
+
+def test_a_sink_without_its_package_is_refused_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(sinks.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'purerl\[tensorboard\]'"):
+        train.train(tiny(tensorboard=True), data_dir=str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_total_that_was_raised_is_remembered(tmp_path):
+    outcome = train.train(tiny(), data_dir=str(tmp_path), screen=Screen(quiet=True))
+    stops = iter([0, 1])
+    original = report.Report.tell
+
+    def tell(self, carry, record, compiled):
+        original(self, carry, record, compiled)
+        if next(stops):
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report.Report, "tell", tell)
+        with pytest.raises(KeyboardInterrupt):
+            train.resume(outcome.run, steps=500, screen=Screen(quiet=True))
+    again = train.resume(outcome.run, screen=Screen(quiet=True))
+    assert again.step == 500
