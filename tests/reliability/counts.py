@@ -11,8 +11,9 @@ TERMINATIONS = 100
 
 EVERY = 10**9
 COUNTS = {  # a subset, all
-    "calls": (3, EVERY),  # of each algorithm's run, that change the disk
+    "calls": (2, EVERY),  # of each algorithm's run, that change the disk
     "damages": (150, 1_000),
+    "hostile": (60, EVERY),  # folders from strangers
     "cuts": (60, EVERY),  # bytes of each small file at which it is cut
 }
 

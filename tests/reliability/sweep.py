@@ -1,6 +1,6 @@
 """Open hostile folders with everything that reads one, under an audit hook; a line for each.
 
-python -m tests.reliability.sweep FOLDER
+python -m tests.reliability.sweep FOLDER NUMBER
 """
 
 import contextlib
@@ -114,7 +114,7 @@ def good_run(data: Path) -> Path:
     return train.train(made, data_dir=str(data), screen=Screen(quiet=True)).run
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, number: int) -> None:
     good = good_run(folder / "good")
     outside, mark, run = folder / "outside", folder / "mark", folder / "runs" / "run"
     run.parent.mkdir()
@@ -122,7 +122,8 @@ def main(folder: Path) -> None:
     read(run)  # imports and compiles what reading takes
     shutil.rmtree(run)
     guard = Guard(run)
-    for name, change in hostile.cases(folder, outside, mark):
+    chosen = [*hostile.cases(folder, outside, mark)]
+    for name, change in chosen[:: max(1, len(chosen) // number)]:
         outside.mkdir()
         (outside / "secret").write_text("mine\n")
         kept = outside / "0-000000000000-000000000100.npz"
@@ -153,4 +154,4 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     purerl.setup()
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))
