@@ -44,9 +44,13 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
 def check(run: Path) -> None:
     """Refuse a run's folder that holds links, pipes or devices: what is written must stay in it."""
     for folder in (run, within(run, "checkpoints"), within(run, "replay")):
-        for entry in os.scandir(folder) if folder.is_dir() else ():
-            if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
-                raise Damaged(f"{entry.path} is a link, a pipe or a device; a run has none.")
+        if not folder.is_dir():
+            continue
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                kinds = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
+                if not any(kinds):
+                    raise Damaged(f"{entry.path} is a link, a pipe or a device; a run has none.")
 
 
 def within(run: Path, name: str) -> Path:
