@@ -34,12 +34,16 @@ Try:
 COMMANDS = {
     "train": "purerl.commands:train",
     "resume": "purerl.commands:resume",
+    "sweep": "purerl.sweep:main",
     "list": "purerl.runs.looking:listing",
     "show": "purerl.runs.show:show",
     "inspect": "purerl.runs.looking:inspect",
     "plot": "purerl.runs.plot:main",
     "compare": "purerl.runs.compare:main",
     "doctor": "purerl.runs.doctor:doctor",
+    "eval": "purerl.runs.evaluate:command",
+    "watch": "purerl.runs.video:command",
+    "export": "purerl.runs.export:command",
 }
 
 

@@ -15,11 +15,12 @@ import itertools
 import re
 import tokenize
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import NoneType, UnionType
 from typing import Any
 
 from purerl import checks
+from purerl.runs import jobs, keys
 from purerl.types import EnvSpec
 
 
@@ -39,20 +40,130 @@ def add_fields(parser: argparse.ArgumentParser, *sources: Any, **defaults: Any) 
     for source in sources:
         cls = source if isinstance(source, type) else type(source)
         group = parser.add_argument_group(f"{cls.__module__}.{cls.__name__}")
-        hints, comments = typing.get_type_hints(cls), _comments(cls)
-        for field in dataclasses.fields(cls):
-            convert = _converter(hints[field.name])
-            if convert is None:
-                continue
-            default = field.default if source is cls else getattr(source, field.name)
-            default = defaults.get(field.name, default)
-            text = field.metadata.get("help", comments.get(field.name, ""))
+        for name, (text, default, convert) in described(source).items():
+            default = defaults.get(name, default)
             group.add_argument(
-                *_flags(field.name),
-                default=defaults.get(field.name, argparse.SUPPRESS),
+                *_flags(name),
+                default=defaults.get(name, argparse.SUPPRESS),
                 help=f"{text} ({_show(default)})".replace("%", "%%").strip(),
                 **_options(convert),
             )
+
+
+def add_grouped(groups: Callable[[str], Any], other: dict[str, str], *sources: Any) -> None:
+    """Add one option per field as `add_fields` does, each to the group that its name belongs to.
+
+    Only spellings with dashes are added: `parse` takes underscores for them.
+
+    Args:
+        groups: name of a field -> group of options.
+        other: name of a field -> another flag for it.
+        *sources: dataclasses, or instances whose values are the defaults.
+    """
+    for source in sources:
+        for name, (text, default, convert) in described(source).items():
+            groups(name).add_argument(
+                *[_dashed(name), *filter(None, [other.get(name)])],
+                dest=name,
+                default=argparse.SUPPRESS,
+                help=f"{text} ({_show(default).removeprefix('default: ')})".replace("%", "%%"),
+                **_options(convert),
+            )
+
+
+def described(source: Any) -> dict[str, tuple[str, Any, Callable[[str], Any]]]:
+    """Return help, default and reader of each field that a word can express."""
+    cls = source if isinstance(source, type) else type(source)
+    hints, comments = typing.get_type_hints(cls), _comments(cls)
+    found = {}
+    for field in dataclasses.fields(cls):
+        convert = _converter(hints[field.name])
+        if convert is not None:
+            default = field.default if source is cls else getattr(source, field.name)
+            text = field.metadata.get("help", comments.get(field.name, ""))
+            found[field.name] = (text, default, convert)
+    return found
+
+
+def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """Parse a line of flags and their values; report all its mistakes at once, with exit code 2.
+
+    A flag is never matched by its beginning, `_` is the same as `-` in it, and a value may be any
+    negative number.
+
+    Args:
+        parser: with `exit_on_error=False`, and flags of the form `--some-name`.
+        words: without positional ones.
+    """
+    known = parser._option_string_actions  # argparse has no public way to ask
+    found, wrong = argparse.Namespace(), []
+    for flag, values in flagged(words):
+        flag = flag.replace("_", "-")
+        if flag not in known:
+            names = {word.lstrip("-").replace("-", "_") for word in known}
+            near = keys.nearest(flag.lstrip("-").replace("-", "_"), sorted(names), _dashed)
+            wrong.append(f"unknown setting {flag}.{near}" if flag else f"{values} follow no flag.")
+            continue
+        line = [f"{flag}={values[0]}"] if len(values) == 1 else [flag, *values]
+        try:
+            _, extra = parser.parse_known_args(line, found)
+        except argparse.ArgumentError as error:
+            wrong.append(str(error))
+            continue
+        if extra:
+            wrong.append(
+                f"argument {flag}: one word too many, {extra[0]!r}. A tuple is one word, 64,64; "
+                f"several values are a grid, of purerl sweep."
+            )
+    if wrong:
+        parser.error("\n".join(wrong))
+    return parser.parse_args([], found)
+
+
+def flagged(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Split words into flags, each with the words behind it; `--x=1` is `--x 1`.
+
+    Example:
+        >>> flagged(["--lr", "-1e-1", "--hid=64", "--dt"])
+        [('--lr', ['-1e-1']), ('--hid', ['64']), ('--dt', [])]
+    """
+    found: list[tuple[str, list[str]]] = []
+    for word in words:
+        if word.startswith("--") or re.match("-(?!inf$|nan$)[A-Za-z]", word):
+            flag, equals, value = word.partition("=")
+            found.append((flag, [value] if equals else []))
+        elif found:
+            found[-1][1].append(word)
+        else:
+            found.append(("", [word]))
+    return found
+
+
+def read(setting: keys.Setting, word: str) -> Any:
+    """Read the value of a setting from a word; a bool is `true` or `false`.
+
+    Raises:
+        argparse.ArgumentTypeError: where the word is no value of the setting's type.
+    """
+    if setting.name == "seed":
+        return seed(word)
+    if setting.name == "num_cpu":
+        return ranks(word)
+    if setting.hint is bool:
+        if word.lower() not in ("true", "false"):
+            raise argparse.ArgumentTypeError(f"expected true or false, got {word!r}")
+        return word.lower() == "true"
+    convert = _converter(setting.hint)
+    assert convert, setting
+    return convert(word)
+
+
+def ranks(word: str) -> int:
+    """Read a number of ranks; `auto` is as many as there are cores for this process."""
+    value = jobs.cores() if word == "auto" else _int(word)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected auto or an integer of at least 1, got {word!r}")
+    return value
 
 
 def build(
@@ -105,7 +216,11 @@ def env_spec(parser: argparse.ArgumentParser, env_id: str) -> EnvSpec:
 
 def _flags(name: str) -> list[str]:
     """Return `--steps-per-epoch` and Spinning Up's spelling, `--steps_per_epoch`."""
-    return list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
+    return list(dict.fromkeys([_dashed(name), f"--{name}"]))
+
+
+def _dashed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _converter(hint: Any) -> Callable[[str], Any] | None:
@@ -132,7 +247,7 @@ def _options(convert: Callable[[str], Any]) -> dict[str, Any]:
 def _int(word: str) -> int:
     """Read an integer; `1e6` is one, `1.5` is not."""
     number = _number("an integer", word)
-    if re.fullmatch(r"[+-]?[0-9]+", word):
+    if re.fullmatch(r"[+-]?[0-9]{1,300}", word):
         return int(word)  # exact where a float is not
     if not number.is_integer():
         raise argparse.ArgumentTypeError(f"expected an integer, got {word!r}")
@@ -171,7 +286,8 @@ def _optional(convert: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _tuple_of(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     def read(word: str) -> tuple[Any, ...]:
-        inside = word[1:-1] if word[:1] == "[" and word[-1:] == "]" else word
+        bare = (word[:1] + word[-1:]) not in ("[]", "()")
+        inside = word if bare else word[1:-1]
         return tuple(convert(part.strip()) for part in inside.split(",")) if inside else ()
 
     read.__name__ = f"{convert.__name__},..."

@@ -5,32 +5,48 @@ checkpoint that can be used; 7 ranks that disagree; 75 stopped on request, `pure
 """
 
 import argparse
-import dataclasses
+import functools
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import purerl
 from purerl import algos, cli, mpi
-from purerl.loops.carry import NonFiniteError
-from purerl.loops.snapshot import Mismatch
-from purerl.loops.vector import EnvFault
+from purerl.runs import asking, dry, keys
 from purerl.runs import config as configs
 from purerl.runs import train as runs
-from purerl.runs.checkpoint import Refused
 from purerl.runs.config import ConfigError, Options
+from purerl.runs.plain import warned
 from purerl.runs.storage import StorageError
+from purerl.types import Discrete, EnvSpec
 
-CODES: dict[type[Exception], int] = {
-    ConfigError: 2,
-    mpi.MPIUnavailable: 2,
-    NonFiniteError: 3,
-    EnvFault: 4,
-    StorageError: 5,
-    Refused: 6,
-    Mismatch: 6,
+# Where `train ALGO --help` shows a field; the rest is the algorithm's.
+GROUPS = {
+    "Run": ("steps",),
+    "Network": ("hidden", "activation", "initializer", "head_scale", "log_std_init"),
+    "Logging and checkpoints": (
+        *("num_test_episodes", "save_freq", "keep", "tensorboard", "wandb"),
+    ),
+    "Compute": ("num_envs", "devices"),
 }
+OTHER = {"steps": "--total-timesteps", "hidden": "--hid", "activation": "--act"}
+# Options that are no settings of a run, or not of one run alone.
+ELSEWHERE = (
+    *("config", "set", "dry_run", "seed", "data_dir", "datestamp", "num_cpu"),
+    *("grid", "jobs", "timeout"),
+)
+EXAMPLES = """
+examples:
+  purerl train {algo} --env {env}
+  purerl train {algo} --env {env} --hid 32 --l 2 --seed 0 1 2 --name small
+  purerl train {algo} --env {env} --steps 1e5 --set gamma=0.98 --dry-run
+
+A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of a setting are a
+grid: purerl sweep {algo} --env {env} --grid gamma=0.98,0.99
+"""
 
 
 def train(words: list[str]) -> int:
@@ -42,64 +58,132 @@ def train(words: list[str]) -> int:
         sys.stdout.write(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}\n")
         return 0 if name in ("-h", "--help") else 2
     try:
-        algo = algos.load(name)
+        parser = train_parser(name)
     except ValueError as error:
         sys.stderr.write(f"purerl train: {error}\n")
         return 2
-    parser = argparse.ArgumentParser(
-        prog=f"purerl train {name}",
-        usage=f"purerl train {name} --env ID [settings]; --help lists them",
-        description=_first(algo),
-    )
-    group = parser.add_argument_group("run")
-    group.add_argument("--env", "--env-id", help="Gymnasium id, or module:Id")
-    group.add_argument("--seed", type=cli.seed, nargs="+", help="one run for each (default: 0)")
-    group.add_argument("--name", "--exp-name", "--exp_name", help="of the runs (default: env-algo)")
-    group.add_argument("--data-dir", "--data_dir", help="where runs are kept (default: runs)")
-    group.add_argument("--config", type=Path, help="JSON as a run's config.json: defaults for all")
-    group.add_argument("--num-cpu", "--num_cpu", "--cpu", type=int, help="MPI ranks")
-    cli.add_fields(parser, algo.Spec, algo.SCHEDULE, Options)
-    args = parser.parse_args(words[1:])
+    args = cli.parse(parser, words[1:])
     try:
-        content = configs.read(args.config) if args.config else {}
-        if content.get("algo", name) != name:
-            raise ConfigError(f"{args.config} is for {content['algo']!r}, not {name!r}.")
-        content = content | {"algo": name, "env": args.env or content.get("env")}
-        if content["env"] is None:
+        content = keys.configuration(name, *typed(name, args))
+        if not content.get("env"):
             raise ConfigError("--env is needed, as --env CartPole-v1.")
-        for part, source in (
-            ("spec", algo.Spec), ("schedule", algo.SCHEDULE), ("options", Options),
-        ):  # fmt: skip
-            content[part] = content.get(part, {}) | _typed(args, source)
-        if args.name:
-            content["name"] = args.name
         env_fn = configs.make(args.env) if args.env else None
         seeds = args.seed or [content.get("seed", 0)]
         made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
         made[0].schedule.resolve(args.num_cpu or 1)
-        mpi.fork(args.num_cpu)
+        dry.check_memory(made[0])
+        if args.dry_run and mpi.num_procs() > 1:
+            raise ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
+        if not args.dry_run:
+            mpi.fork(args.num_cpu)
     except (ConfigError, ValueError, StorageError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
     purerl.setup(devices=made[0].schedule.devices)
-    code = 0
+    if args.dry_run:
+        return _ended(functools.partial(dry.report, made, env_fn, args.num_cpu or 1))
+    where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
     for config in made:
-        code = _ended(lambda c=config: runs.train(c, env_fn, data_dir=args.data_dir))
+        code = _ended(functools.partial(_code, runs.train, config, env_fn, **where))
         if code:
-            break
-    return code
+            return code
+    return 0
+
+
+def train_parser(name: str) -> argparse.ArgumentParser:
+    """Return the parser of `purerl train NAME`, for `cli.parse`."""
+    algo = algos.load(name)
+    width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
+    parser = argparse.ArgumentParser(
+        prog=f"purerl train {name}",
+        usage=f"purerl train {name} --env ID [settings]; --help lists them",
+        description=_first(algo),
+        epilog=EXAMPLES.format(algo=name, env=_example(algo)),
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, 2, 30, width),
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    titles = ("Run", "Algorithm", "Network", "Logging and checkpoints", "Compute")
+    groups = {title: parser.add_argument_group(title) for title in titles}
+    place = {field: title for title, fields in GROUPS.items() for field in fields}
+    add = groups["Run"].add_argument
+    add("--env", "--env-id", "--env-name", dest="env", help="Gymnasium id, or module:Id")
+    add("--seed", type=cli.seed, nargs="+", help="one run for each (0)")
+    cli.add_grouped(
+        lambda field: groups[place.get(field, "Algorithm")],
+        OTHER,
+        *(algo.Spec, algo.SCHEDULE, Options),
+    )
+    add("--epochs", type=cli.integer, help="steps = epochs * steps-per-epoch")
+    add("--name", "--exp-name", help="of the runs (env-algo)")
+    add("--data-dir", help="where runs are kept (runs)")
+    add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
+    add("--config", type=Path, help="JSON as a run's config.json, or a part of it: a preset")
+    add("--set", nargs="+", metavar="KEY=VALUE", help="settings as spec.gamma=0.98, or gamma=0.98")
+    add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")
+    groups["Network"].add_argument(
+        "--l", type=cli.integer, metavar="L", dest="layers", help="--hid 64 --l 2 is --hidden 64,64"
+    )
+    text = "MPI ranks, or auto: one for each core (1)"
+    groups["Compute"].add_argument(
+        "--num-cpu", "--cpu", type=cli.ranks, metavar="N", dest="num_cpu", help=text
+    )
+    return parser
+
+
+def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings that were typed, and the configuration of the file below them."""
+    base = configs.read(args.config) if args.config else {}
+    if base.get("algo", name) != name:
+        raise ConfigError(f"{args.config} is for {base['algo']!r}, not {name!r}.")
+    known = (*configs.KEYS, "spaces", "exp_name")
+    preset = {k: v for k, v in base.items() if k not in known}  # bare names
+    given = {k: v for k, v in vars(args).items() if k not in ELSEWHERE}
+    for word in ("env", "epochs", "name", "layers"):
+        if given[word] is None:  # of a field it is a value
+            del given[word]
+    given |= _pairs(name, args.set or [])
+    over = {keys.resolve(name, key).name for key in given}
+    preset = {k: v for k, v in preset.items() if keys.resolve(name, k).name not in over}
+    return preset | given, {k: v for k, v in base.items() if k in known}
+
+
+def _pairs(name: str, words: list[str]) -> dict[str, Any]:
+    """Read words of the form key=value, each by the type of its setting."""
+    found: dict[str, Any] = {}
+    wrong = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        try:
+            if not equals:
+                raise ConfigError("expected KEY=VALUE, as gamma=0.98")
+            setting = keys.resolve(name, key)
+            if setting.name in ("seed", "data_dir", "datestamp", "num_cpu"):
+                raise ConfigError(f"give it as --{setting.name.replace('_', '-')}")
+            if key in found:
+                raise ConfigError("it is given twice")
+            found[key] = cli.read(setting, value)
+        except (ConfigError, argparse.ArgumentTypeError) as error:
+            wrong.append(f"--set {word}: {error}")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return found
 
 
 def resume(words: list[str]) -> int:
     """Go on with a run."""
     mpi.init()
     parser = argparse.ArgumentParser(
-        prog="purerl resume", description="Go on with a run that was stopped, killed or is done."
+        prog="purerl resume",
+        description="Go on with a run that was stopped, killed or is done.",
+        allow_abbrev=False,
     )
     parser.add_argument("run", type=Path, help="its folder")
     parser.add_argument("--steps", type=cli.integer, help="new total (default: as it was started)")
-    parser.add_argument("--checkpoint", type=cli.integer, help="its step (default: the newest)")
+    parser.add_argument(
+        "--checkpoint", type=asking.which, default="last", help="last, best or a step"
+    )
     parser.add_argument("--env", help="where the run's environment is module:Id, to allow it")
-    parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=int, help="MPI ranks")
+    parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=cli.ranks, help="MPI ranks")
     args = parser.parse_args(words)
     try:
         devices = int(configs.read(args.run / "config.json")["schedule"].get("devices", 1))
@@ -110,25 +194,32 @@ def resume(words: list[str]) -> int:
         parser.error(str(error))
     purerl.setup(devices=devices)
     env_fn = configs.make(args.env) if args.env else None
-    return _ended(lambda: runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint))
+    given = {"steps": args.steps, "at": args.checkpoint}
+    return _ended(functools.partial(_code, runs.resume, args.run, env_fn, **given))
 
 
-def _ended(run: Any) -> int:
+def _code(run: Callable[..., runs.Outcome], *args: Any, **kwargs: Any) -> int:
+    return run(*args, **kwargs).code
+
+
+def _ended(run: Callable[[], int]) -> int:
     """Run, and return the exit code that says how it ended."""
     try:
-        return int(run().code)
-    except tuple(CODES) as error:
+        return run()
+    except tuple(codes := asking.codes() | {mpi.MPIUnavailable: 2}) as error:
         if mpi.num_procs() > 1:
             raise  # a rank that fails ends the job, with its traceback
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-        sys.stderr.write(f"purerl: {error}{notes}\n")
-        return next(code for kind, code in CODES.items() if isinstance(error, kind))
+        warned(f"purerl: {error}{notes}")
+        return next(code for kind, code in codes.items() if isinstance(error, kind))
 
 
-def _typed(args: argparse.Namespace, source: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that were typed."""
-    names = {field.name for field in dataclasses.fields(source)} - {"env"}
-    return {k: v for k, v in vars(args).items() if k in names}
+def _example(algo: ModuleType) -> str:
+    try:
+        algo.Spec(EnvSpec((4,), Discrete(2)))
+    except ValueError:
+        return "Pendulum-v1"
+    return "CartPole-v1"
 
 
 def _first(algo: ModuleType) -> str:

@@ -5,7 +5,7 @@ configuration, a resumed run needs counters and no generator states, and two ran
 stream by accident. Streams in use: `init` (the same on every rank), `act` (call of the acting
 function), `start` (call with random actions), `sample` (updates done before the burst), `update`
 (updates done before an on-policy one), `env` (environment index, episode), `eval` (epoch,
-environment index, episode).
+environment index, episode; keys of exploring: epoch, call).
 """
 
 import zlib

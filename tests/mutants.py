@@ -18,10 +18,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from planted import Mutant, offpolicy, onpolicy, plots, ranks, reliability, runs, telling
+from planted import (
+    Mutant,
+    grids,
+    offpolicy,
+    onpolicy,
+    plots,
+    policies,
+    ranks,
+    reliability,
+    runs,
+    telling,
+)
 
 ROOT = Path(__file__).parents[1]
-PARTS = (offpolicy, onpolicy, plots, ranks, reliability, runs, telling)
+PARTS = (grids, offpolicy, onpolicy, plots, policies, ranks, reliability, runs, telling)
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 

@@ -157,3 +157,65 @@ def test_environments_that_will_not_do_are_usage_errors(env_id, message, capsys)
         cli.env_spec(argparse.ArgumentParser(), env_id)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def lines(words: str, capsys) -> tuple[argparse.Namespace | None, str]:
+    """Parse as `purerl train` does; return what came of it and what was said."""
+    parser = argparse.ArgumentParser(prog="prog", allow_abbrev=False, exit_on_error=False)
+    group = parser.add_argument_group("all")
+    cli.add_grouped(lambda name: group, {"sizes": "--hid"}, Mixed)
+    parser.add_argument("--seed", type=cli.seed, nargs="+")
+    try:
+        return cli.parse(parser, words.split()), ""
+    except SystemExit:
+        return None, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ("--rate -1e-1", {"rate": -0.1}),
+        ("--rate=-1e-1", {"rate": -0.1}),
+        ("--rate -.5 --count -2", {"rate": -0.5, "count": -2}),
+        ("--rate -inf", {"rate": float("-inf")}),
+        ("--weights -1,-2e-3", {"weights": (-1.0, -0.002)}),
+        ("--hid 8,8", {"sizes": (8, 8)}),
+        ("--no-flag --limit none", {"flag": False, "limit": None}),
+        ("--no_flag", {"flag": False}),
+        ("--seed 0 1 2 --count 1", {"seed": [0, 1, 2], "count": 1}),
+        ("", {}),
+    ],
+)
+def test_a_line_is_read_with_negative_numbers_and_underscores(words, values, capsys):
+    found, _ = lines(words, capsys)
+    assert vars(found) == {"seed": None} | values
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        ("--rat 1", ["unknown setting --rat. Did you mean --rate?"]),
+        ("--required 1.5 --rate x --foo 1", ["--required: expected an", "--rate: exp", "--foo"]),
+        ("--sizes 64 64", ["one word too many, '64'. A tuple is one word, 64,64"]),
+        ("--flag yes", ["argument --flag/--no-flag: ignored explicit argument 'yes'"]),
+        ("stray --rate 1", ["['stray'] follow no flag"]),
+        ("--count", ["argument --count: expected one argument"]),
+        ("--seed -1", ["seed must be an integer in 0"]),
+        ("-r 1", ["unknown setting -r."]),
+    ],
+)
+def test_all_mistakes_of_a_line_are_said_at_once(words, messages, capsys):
+    found, said = lines(words, capsys)
+    assert found is None
+    assert all(message in said for message in messages), said
+
+
+def test_no_flag_with_a_letter_too_few_or_too_many_is_taken_for_one(capsys):
+    flags = ["required", "count", "rate", "name", "flag", "sizes", "weights", "limit", "noted"]
+    for flag in flags:
+        for i in range(len(flag)):
+            for wrong in (flag[:i] + flag[i + 1 :], flag[:i] + "q" + flag[i:], flag[:i]):
+                found, said = lines(f"--{wrong} 1", capsys)
+                assert found is None, wrong
+                assert "unknown setting --" in said
+        assert f"Did you mean --{flag}?" in lines(f"--{flag}q 1", capsys)[1]

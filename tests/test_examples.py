@@ -157,6 +157,17 @@ def test_eight_seeds_learn_in_one_update():
     assert len(re.findall(r"-\d+\.?\d*", out.splitlines()[-1])) == 8
 
 
+def test_the_bench_of_networks_ends_with_its_table_and_is_not_done_twice(tmp_path):
+    words = ("examples/bench_ppo_cartpole.py", "--num_runs", "1", "--epochs", "1")
+    out = run(*words, "--data_dir", str(tmp_path))
+    names = ["hid32_tanh", "hid32_relu", "hid64-64_tanh", "hid64-64_relu"]
+    for name in names:
+        assert re.search(rf"^ppo-bench_{name} +0 +done +0 +4,000 +\d+\.\d ", out, re.MULTILINE)
+        assert re.search(rf"^ppo-bench_{name} +\d+\.\d  over 1 seeds$", out, re.MULTILINE)
+    again = run(*words, "--data_dir", str(tmp_path))
+    assert again.count("was done before") == 2 * len(names)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
 def test_docstrings_give_the_command(path):
     text = path.read_text()

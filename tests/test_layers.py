@@ -28,8 +28,10 @@ ALLOWED = {
     "runs": BASE | {"algos", "buffers", "loops", "envs", "_setup"},
     "cli": BASE | {"algos", "loops", "runs", "_setup"},
     "commands": BASE | {"algos", "cli", "loops", "runs", "_setup"},
-    "__main__": {"algos", "commands", "runs", "__version__"},
-    "__init__": {"_setup"},
+    "sweep": BASE | {"algos", "cli", "commands", "runs"},
+    "run": BASE | {"__main__", "algos", "cli", "commands", "runs", "sweep"},
+    "__main__": {"algos", "commands", "runs", "sweep", "__version__"},
+    "__init__": {"_setup", "runs"},
 }
 
 
@@ -67,7 +69,7 @@ def test_foreign_packages_stay_in_their_layers(path):
         "flax": {"nets", "buffers", "algos", "envs"},
         "gymnasium": {"types", "loops", "runs", "cli", "envs"},
         "mpi4py": {"_world"},
-        "argparse": {"cli", "commands", "runs"},
+        "argparse": {"cli", "commands", "run", "runs", "sweep"},
         "numpy.random": {"rng"},
         "random": set(),
     }

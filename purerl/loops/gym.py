@@ -9,7 +9,9 @@ donating call learns from them. Printing, saving and evaluating happen between t
 `advance`, outside.
 """
 
+import functools
 import importlib.metadata
+import itertools
 import os
 import re
 from collections.abc import Callable, Generator
@@ -181,8 +183,9 @@ def evaluate(
     epoch: int,
     episodes: int,
     max_ep_len: int | None = None,
+    deterministic: bool = True,
 ) -> Record:
-    """Play whole episodes with the deterministic policy in environments of their own.
+    """Play whole episodes in environments of their own.
 
     Args:
         algo: module with `policy`.
@@ -193,6 +196,7 @@ def evaluate(
         episodes: how many on this rank, divided over the environments beforehand, so that short
             episodes do not count more often.
         max_ep_len: cut episodes at this length, or None for the environment's own limit.
+        deterministic: act by `policy`; else by `act`, with a key of the stream `eval` per step.
 
     Returns:
         `test_returns` and `test_lengths`.
@@ -209,11 +213,12 @@ def evaluate(
     ep_return, ep_length = np.zeros(number), np.zeros(number, np.int64)
     returns: list[float] = []
     lengths: list[int] = []
+    acting = _acting(algo, params, None if deterministic else (seed, rank, epoch))
     try:
         _check_env(params.spec, envs)
         obs = envs.reset()
         while left.any():
-            step = envs.step(obs, np.asarray(algo.policy(params, obs)))
+            step = envs.step(obs, acting(obs))
             obs = step.obs
             for i in memory.count(step, ep_return, ep_length):
                 if left[i]:
@@ -226,6 +231,29 @@ def evaluate(
     finally:
         envs.close()
     return {"test_returns": returns, "test_lengths": lengths}
+
+
+def _acting(
+    algo: ModuleType, params: Any, explore: tuple[int, int, int] | None
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function that acts: deterministic, or exploring by seed, rank and epoch."""
+    if explore is None:
+        return lambda obs: np.asarray(algo.policy(params, obs))
+    seed, rank, epoch = explore
+    calls = itertools.count()
+
+    def act(obs: np.ndarray) -> np.ndarray:
+        words = np.array([seed, rank, *rng.words(epoch), *rng.words(next(calls))], np.uint32)
+        return np.asarray(_explore(algo, params, obs, words))
+
+    return act
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _explore(algo: ModuleType, params: Any, obs: Any, words: jax.Array) -> jax.Array:
+    """Act with the key `stream(seed, rank, "eval", epoch, call)`, derived in the program."""
+    key = rng.stream(words[0], words[1], "eval", words[2:4], words[4:6])
+    return algo.act(params, obs, key)
 
 
 def _check_env(spec: Any, envs: vector.Envs) -> None:

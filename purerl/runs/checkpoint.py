@@ -9,9 +9,6 @@ Segments of the replay memory are written once and named by every checkpoint tha
 checkpoint writes the rows that are new. What no kept checkpoint names is deleted.
 """
 
-import json
-import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,23 +20,16 @@ from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
 from purerl.runs import regular, storage, witness
+from purerl.runs.manifests import FORMAT, Segment, prune
+from purerl.runs.manifests import Refused as Refused
+from purerl.runs.manifests import best as best
+from purerl.runs.manifests import manifest as manifest
+from purerl.runs.manifests import mark_best as mark_best
+from purerl.runs.manifests import step_of as step_of
+from purerl.runs.manifests import steps as steps
 from purerl.runs.storage import Damaged, File
 
-FORMAT = 1
 MAX_SEGMENTS = 1_000  # more are written as one again
-_FILE = re.compile(r"rank\d{1,6}\.npz")
-_SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
-_STEP = re.compile(r"\d{12}")
-
-
-class Segment(NamedTuple):
-    """Rows `first` .. `stop` of a rank's replay memory in a file."""
-
-    name: str
-    first: int
-    stop: int
-    bytes: int
-    sha256: str
 
 
 class Loaded(NamedTuple):
@@ -53,8 +43,12 @@ class Loaded(NamedTuple):
     changed: tuple[str, ...] = ()  # what beside it is not as it was when it was made
 
 
-class Refused(ValueError):
-    """No checkpoint can be used."""
+class Learner(NamedTuple):
+    """The learner of a checkpoint that was read and verified."""
+
+    step: int
+    arrays: dict[str, np.ndarray]  # path of each leaf -> array
+    skipped: tuple[str, ...]  # why newer ones were not taken
 
 
 def save(
@@ -155,61 +149,6 @@ def _add_segment(
     return tuple(s for s in segments if s.stop > oldest)
 
 
-def steps(run: Path) -> list[int]:
-    """Return the steps of the checkpoints that are there, oldest first, unverified."""
-    folder = regular.within(run, "checkpoints")
-    names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
-    return sorted(int(name) for name in names if _STEP.fullmatch(name))
-
-
-def best(run: Path) -> tuple[int, float] | None:
-    """Return step and score of the best evaluation that has a checkpoint, or None."""
-    path = run / "checkpoints" / "best.json"
-    if not path.exists():
-        return None
-    try:
-        content = storage.unsealed(path)
-        return int(content["step"]), float(content["score"])
-    except (Damaged, KeyError, TypeError, ValueError):
-        return None
-
-
-def mark_best(run: Path, step: int, score: float) -> None:
-    """Remember a checkpoint as the best, so that it is kept."""
-    content = storage.sealed({"step": step, "score": score})
-    storage.replace(run / "checkpoints" / "best.json", content)
-
-
-def manifest(run: Path, step: int) -> dict[str, Any]:
-    """Read the manifest of a checkpoint and check its form, or raise `Damaged`."""
-    path = regular.within(run, f"checkpoints/{step:012d}") / "manifest.json"
-    content = storage.unsealed(path)
-    if content.get("format") != FORMAT:
-        raise Damaged(
-            f"{path} has format {content.get('format')!r}; this purerl reads format {FORMAT}."
-        )
-    try:
-        ranks = len(content["facts"])
-        files = {name: File(*file) for name, file in content["files"].items()}
-        segments = [[Segment(*s) for s in part] for part in content["segments"]]
-        good = content["step"] == step and len(segments) == len(content["rows"]) == ranks
-        good &= set(files) == {f"rank{i}.npz" for i in range(ranks)}
-        good &= all(_FILE.fullmatch(name) for name in files)
-        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)
-        good &= all(0 <= s.first < s.stop for part in segments for s in part)
-        good &= all(isinstance(rows, int) and 0 <= rows <= step for rows in content["rows"])
-        good &= all(facts["steps"] == step for facts in content["facts"])
-        good &= isinstance(content["notes"], dict) and isinstance(content["about"], dict)
-        good &= {(type(n), type(h)) for n, h in content["seen"].values()} <= {(int, str)}
-        good &= set(content["seen"]) <= {*witness.WHOLE, *witness.GROWING, witness.TABLE}
-        good &= content["best"] is None or isinstance(content["best"], list)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
-    if not good:
-        raise Damaged(f"{path} contradicts itself.")
-    return content
-
-
 def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -> Loaded:
     """Read the newest checkpoint that is complete and unchanged, or the one of a step.
 
@@ -222,6 +161,47 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
     Raises:
         Refused: if there is none, or it is of another run.
     """
+    one, content, (frozen, segments), skipped = _first_good(
+        run, about, step, lambda one, content: _read(run, one, content, rank)
+    )
+    changed = witness.changed(run, content["seen"])
+    if content["best"] and not best(run):
+        changed.append(f"{run / 'checkpoints' / 'best.json'} is missing or damaged.")
+    return Loaded(one, content, frozen, segments, skipped, tuple(changed))
+
+
+def learner(
+    run: Path, about: dict[str, Any], wanted: dict[str, Any], step: int | None = None
+) -> Learner:
+    """Read the learner alone, without a replay memory: all that acting needs.
+
+    Args:
+        run: folder of the run.
+        about: what its manifest must say.
+        wanted: the leaves it must have, of which `shape` and `dtype` are looked at.
+        step: of the checkpoint wanted; None for the newest that is complete and unchanged.
+
+    Raises:
+        Refused: if there is none, or it is of another run.
+    """
+
+    def arrays(one: int, content: dict[str, Any]) -> dict[str, np.ndarray]:
+        path = run / "checkpoints" / f"{one:012d}" / "rank0.npz"
+        found = _parts(path, content)["learner"]
+        holds, due = ({(k, str(x.dtype), x.shape) for k, x in d.items()} for d in (found, wanted))
+        if holds != due:
+            name = min(holds ^ due)[0]
+            raise Damaged(f"{path} does not hold the learner of the configuration: see {name}.")
+        return found
+
+    one, _, found, skipped = _first_good(run, about, step, arrays)
+    return Learner(one, found, skipped)
+
+
+def _first_good(
+    run: Path, about: dict[str, Any], step: int | None, read: Callable[[int, dict[str, Any]], Any]
+) -> tuple[int, dict[str, Any], Any, tuple[str, ...]]:
+    """Read the newest checkpoint that is not damaged; also why newer ones were not taken."""
     there = steps(run)
     if step is not None and step not in there:
         raise Refused(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
@@ -230,14 +210,9 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
         try:
             content = manifest(run, one)
             _check_about(run, about, content["about"])
-            frozen, segments = _read(run, one, content, rank)
+            return one, content, read(one, content), tuple(skipped)
         except Damaged as error:
             skipped.append(str(error))
-            continue
-        changed = witness.changed(run, content["seen"])
-        if content["best"] and not best(run):
-            changed.append(f"{run / 'checkpoints' / 'best.json'} is missing or damaged.")
-        return Loaded(one, content, frozen, segments, tuple(skipped), tuple(changed))
     raise Refused(
         f"{run} has no checkpoint that can be used" + "".join(f"\n  {why}" for why in skipped)
     )
@@ -268,22 +243,10 @@ def _read(
     if rank >= len(content["facts"]):
         raise Refused(f"{run} was saved by {len(content['facts'])} ranks, this is rank {rank}.")
     folder = run / "checkpoints" / f"{step:012d}"
-    arrays: dict[str, np.ndarray] = {}
-    for name in dict.fromkeys(("rank0.npz", f"rank{rank}.npz")):
-        path = folder / name
-        arrays |= {
-            key: x
-            for key, x in storage.arrays(path, File(*content["files"][name])).items()
-            if name == f"rank{rank}.npz" or key.startswith("learner ")
-        }
-    parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
-    for key, x in arrays.items():
-        kind, _, name = key.partition(" ")
-        if kind not in parts:
-            raise Damaged(f"{folder} holds {key!r}, which purerl does not write.")
-        parts[kind][name] = x
+    parts = _parts(folder / f"rank{rank}.npz", content)
+    learner = parts["learner"] or _parts(folder / "rank0.npz", content)["learner"]
     segments = tuple(Segment(*s) for s in content["segments"][rank])
-    frozen = Frozen(parts["learner"], parts["host"], content["facts"][rank], None)
+    frozen = Frozen(learner, parts["host"], content["facts"][rank], None)
     if not segments:
         return frozen, ()
     stop = content["rows"][rank]
@@ -292,6 +255,18 @@ def _read(
     if len(blocks) > 1:
         rows = {name: np.concatenate([block[name] for block in blocks]) for name in rows}
     return frozen._replace(rows=rows, first=segments[0].first, stop=stop), segments
+
+
+def _parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
+    """Read and verify the file of a rank; return its arrays by what they are of."""
+    arrays = storage.arrays(path, File(*content["files"][path.name]))
+    parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
+    for key, x in arrays.items():
+        kind, _, name = key.partition(" ")
+        if kind not in parts:
+            raise Damaged(f"{path} holds {key!r}, which purerl does not write.")
+        parts[kind][name] = x
+    return parts
 
 
 def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np.ndarray]]:
@@ -305,30 +280,3 @@ def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np
             raise Damaged(f"{path} does not hold the rows {segment.first} .. {segment.stop}.")
         last = segment.stop
         yield block
-
-
-def prune(run: Path, keep: int) -> None:
-    """Delete old checkpoints but the newest and the best, and segments that none left names."""
-    there = steps(run)
-    kept = set(there[-keep:])
-    marked = best(run)
-    if marked:
-        kept.add(marked[0])
-    used: set[str] = set()
-    for step in there:
-        if step in kept:
-            try:
-                content = manifest(run, step)
-            except Damaged:
-                return  # what it named is unknown: delete nothing
-            used |= {Segment(*s).name for part in content["segments"] for s in part}
-    for step in set(there) - kept:
-        shutil.rmtree(run / "checkpoints" / f"{step:012d}", ignore_errors=True)
-    for path in regular.within(run, "replay").glob("*.npz"):
-        if _SEGMENT.fullmatch(path.name) and path.name not in used:
-            path.unlink(missing_ok=True)
-
-
-def described(path: Path) -> str:
-    """Return the content of a manifest as a person reads it."""
-    return json.dumps(storage.unsealed(path), indent=2)

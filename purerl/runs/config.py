@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import functools
+import math
 import re
 import typing
 from collections.abc import Callable
@@ -11,24 +12,27 @@ from typing import Any
 import gymnasium
 
 from purerl import algos, checks
-from purerl.runs import storage
+from purerl.runs import keys, storage
 from purerl.runs.places import ConfigError
 from purerl.runs.places import read_json as read
-from purerl.types import EnvSpec
+from purerl.types import Box, Discrete, EnvSpec
 
 __all__ = [
     "Config",
     "ConfigError",
     "Options",
+    "allowed",
     "default_name",
     "from_json",
     "make",
     "read",
+    "spaces_from",
     "spec_of",
     "to_json",
 ]
 
 KEYS = ("algo", "env", "seed", "name", "spec", "schedule", "options")
+MAX_OBS = 2**28  # numbers in an observation that a file may claim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +78,16 @@ def make(env: str) -> Callable[[], Any]:
     return functools.partial(gymnasium.make, env)
 
 
+def allowed(env: str) -> Callable[[], Any]:
+    """Return `make(env)` for an id that a file asks for, unless it would import a module."""
+    if ":" in env:
+        raise ConfigError(
+            f"env {env!r} imports a module, which no file may ask for: give the environment "
+            f"yourself, with --env or env_fn."
+        )
+    return make(env)
+
+
 def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
     """Read the spaces of an environment, or say why it will not do."""
     try:
@@ -96,12 +110,49 @@ def to_json(config: Config) -> dict[str, Any]:
         "spec": _plain(config.spec, ("env",)),
         "schedule": _plain(config.schedule),
         "options": _plain(config.options),
-        "spaces": repr(config.spec.env),
+        "spaces": _spaces(config.spec.env),
     }
 
 
+def _spaces(env: EnvSpec) -> dict[str, Any]:
+    """Return the spaces of an environment as plain data."""
+    found: dict[str, Any] = {"obs_shape": list(env.obs_shape), "obs_dtype": env.obs_dtype}
+    if isinstance(env.action, Discrete):
+        return found | {"discrete": {"n": env.action.n, "start": env.action.start}}
+    low, high, shape = env.action.low, env.action.high, env.action.shape or ()
+    return found | {"box": {"low": list(low), "high": list(high), "shape": list(shape)}}
+
+
+def spaces_from(content: Any) -> EnvSpec:
+    """Read the spaces that `to_json` wrote: with them, a policy needs no environment."""
+    try:
+        (kind,) = set(content) - {"obs_shape", "obs_dtype"}
+        shape, dtype, action = (content[name] for name in ("obs_shape", "obs_dtype", kind))
+        parts: dict[str, Any] = {name: tuple(_numbers(x)) for name, x in action.items()}
+        if kind == "discrete":
+            parts = {name: value for name, (value,) in parts.items()}
+        made = {"discrete": Discrete, "box": Box}[kind](**parts)
+        env = EnvSpec(tuple(shape), made, dtype)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"spaces must be as purerl writes them, got {content!r:.200}.") from error
+    if math.prod(env.obs_shape) > MAX_OBS:
+        raise ConfigError(f"spaces claim observations of shape {env.obs_shape}, too large to read.")
+    return env
+
+
+def _numbers(value: Any) -> list[Any]:
+    """Return a number or a list of numbers as a list, or raise `TypeError`."""
+    values = value if isinstance(value, list) else [value]
+    if not all(type(x) in (int, float) for x in values):
+        raise TypeError(f"numbers were expected, got {values!r}")
+    return values
+
+
 def from_json(
-    content: dict[str, Any], env_fn: Callable[[], Any] | None = None, spec: Any = None
+    content: dict[str, Any],
+    env_fn: Callable[[], Any] | None = None,
+    spec: Any = None,
+    spaces: EnvSpec | None = None,
 ) -> Config:
     """Make a configuration from plain data; what is missing has its default.
 
@@ -109,6 +160,7 @@ def from_json(
         content: as `to_json` gives it; `algo` and `env` are required.
         env_fn: makes the environment, where the id in the data does not.
         spec: to use instead of the data's, for networks of one's own.
+        spaces: to use instead of the environment's, of which none is made then.
 
     Raises:
         ConfigError: naming the entry that is unknown or does not fit, and the nearest known.
@@ -120,30 +172,41 @@ def from_json(
             raise ConfigError(f"{name} must be a word, got {content.get(name)!r}.")
     try:
         algo = algos.load(content["algo"])
-        if spec is None:
-            if env_fn is None and ":" in content["env"]:
-                raise ConfigError(
-                    f"env {content['env']!r} imports a module, which no file may ask for: give "
-                    f"the environment yourself, with --env or env_fn."
-                )
-            env = spec_of(content["env"], env_fn or make(content["env"]))
-            fields = _fields("spec", algo.Spec, content.get("spec", {}))
-            spec = algo.Spec(env, **fields)
         schedule = type(algo.SCHEDULE)
         given = _fields("schedule", schedule, content.get("schedule", {}))
+        options = _fields("options", Options, content.get("options", {}))
+        fields = {} if spec is not None else _fields("spec", algo.Spec, content.get("spec", {}))
+        settings = {k: v for k, v in fields.items() if k not in ("actor", "critic")}
+        _refuse(  # all that can be said before an environment is made
+            *keys.mistakes(functools.partial(dataclasses.replace, algo.SCHEDULE), given),
+            *keys.mistakes(Options, options),
+            *keys.mistakes(functools.partial(algo.Spec, keys.stand_in(content["algo"])), settings),
+        )
+        seed = content.get("seed", 0)
+        name = content.get("name", default_name(content["algo"], content["env"]))
+        checks.seed(seed)
+        storage.check_name(name)
+        if spec is None:
+            env = spaces or spec_of(content["env"], env_fn or allowed(content["env"]))
+            spec = algo.Spec(env, **fields)
         return Config(
             content["algo"],
             content["env"],
-            content.get("seed", 0),
-            content.get("name", default_name(content["algo"], content["env"])),
+            seed,
+            name,
             spec,
             dataclasses.replace(algo.SCHEDULE, **given),
-            Options(**_fields("options", Options, content.get("options", {}))),
+            Options(**options),
         )
     except ConfigError:
         raise
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
+
+
+def _refuse(*mistakes: str) -> None:
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
 
 
 def default_name(algo: str, env: str) -> str:

@@ -5,11 +5,10 @@ import importlib.util
 import os
 import platform
 import shutil
-import sys
 from pathlib import Path
 
 from purerl.runs import environments, places, storage
-from purerl.runs.screen import clean
+from purerl.runs.plain import aligned, printed, warned
 
 EXTRAS = {"mpi": "mpi4py", "plot": "matplotlib", "tensorboard": "tensorboardX", "wandb": "wandb"}
 SHOWN = 8  # names of what is not finite
@@ -28,7 +27,7 @@ def doctor(words: list[str]) -> int:
     parser.add_argument("--env", help="where the run's environment is module:Id, to allow it")
     args = parser.parse_args(words)
     if args.run is None:
-        sys.stdout.write("".join(f"{name:<14} {value}\n" for name, value in machine().items()))
+        printed(aligned([*machine().items()]))
         return 0
     try:
         places.read_json(args.run / "config.json")
@@ -72,20 +71,22 @@ def _of_a_run(args: argparse.Namespace) -> int:
 
     run, code = args.run, 0
     state = places.status(run)
-    _say(f"status: {state.get('status', 'unknown')}, step {state.get('step', 0):,}")
+    printed(f"status: {state.get('status', 'unknown')}, step {state.get('step', 0):,}")
     if state.get("reason"):
-        _say(f"reason: {state['reason']}")
+        printed(f"reason: {state['reason']}")
     for step in checkpoint.steps(run):
         try:
             checkpoint.verify(run, step)
-            _say(f"checkpoint {step:,}: whole")
+            printed(f"checkpoint {step:,}: whole")
         except storage.Damaged as error:
-            _say(f"checkpoint {step:,}: {error}")
+            printed(f"checkpoint {step:,}: {error}")
             code = 6
     reason = str(state.get("reason", ""))
     if args.replay or reason.startswith(("Diverged", "NonFiniteError")):
         return _replayed(args) or code
-    _say("nothing to replay" if not code else "a newer or older checkpoint that is whole is taken")
+    printed(
+        "nothing to replay" if not code else "a newer or older checkpoint that is whole is taken"
+    )
     return code
 
 
@@ -99,15 +100,15 @@ def _replayed(args: argparse.Namespace) -> int:
     purerl.setup()
     env_fn = configs.make(args.env) if args.env else None
     try:
-        finding = replay.diagnose(args.run, env_fn, at=args.checkpoint, say=_say)
+        finding = replay.diagnose(args.run, env_fn, at=args.checkpoint, say=printed)
     except (configs.ConfigError, Refused, Mismatch, storage.StorageError) as error:
-        sys.stderr.write(f"purerl doctor: {clean(str(error))}\n")
+        warned(f"purerl doctor: {error}")
         return 2 if isinstance(error, configs.ConfigError) else 6
     if finding is None:
-        _say("it does not diverge again: versions or threads may not be those of the run")
+        printed("it does not diverge again: versions or threads may not be those of the run")
         return 0
     for line in described(finding):
-        _say(line)
+        printed(line)
     return 3
 
 
@@ -127,8 +128,3 @@ def described(finding: object) -> list[str]:
     lines.append(f"  largest parameter before: {finding.largest[0]}, {finding.largest[1]:.3g}")
     lines.append(f"batch and parameters before the update: {finding.saved}")
     return lines
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(clean(line) + "\n")
-    sys.stdout.flush()

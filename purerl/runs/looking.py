@@ -2,12 +2,11 @@
 
 import argparse
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from purerl import algos
 from purerl.runs import environments, places, storage
+from purerl.runs.plain import aligned, printed, warned
 
 
 def listing(words: list[str]) -> int:
@@ -18,13 +17,13 @@ def listing(words: list[str]) -> int:
     parser.add_argument("--data-dir", help="where runs are (default: the user's, else ./runs)")
     args = parser.parse_args(words)
     if args.what in (None, "algos"):
-        sys.stdout.write("algorithms: " + ", ".join(algos.NAMES) + "\n")
+        printed("algorithms: " + ", ".join(algos.NAMES))
     if args.what in (None, "envs"):
         try:
-            sys.stdout.write(_aligned(environments.rows(args.algo)))
+            printed(aligned(environments.rows(args.algo)))
         except ValueError as error:
             parser.error(str(error))
-        sys.stdout.write("and every other Gymnasium environment of these kinds, as module:Id too\n")
+        printed("and every other Gymnasium environment of these kinds, as module:Id too")
     if args.what in ("algos", "envs"):
         return 0
     try:
@@ -33,7 +32,7 @@ def listing(words: list[str]) -> int:
         parser.error(str(error))
     found = [*places.standings(data_dir)] if data_dir.is_dir() else []
     if not found:
-        sys.stdout.write(f"no runs in {data_dir}\n")
+        printed(f"no runs in {data_dir}")
         return 0
     rows: list[tuple[str, ...]] = [("run", "algo", "env", "seed", "status", "step", "of", "return")]
     for one in found:
@@ -41,7 +40,7 @@ def listing(words: list[str]) -> int:
         name = str(one.path.relative_to(data_dir))
         row = (name, one.algo, one.env, one.seed, one.status, f"{one.step:,}", f"{one.steps:,}")
         rows.append((*map(str, row), score))
-    sys.stdout.write(_aligned(rows))
+    printed(aligned(rows))
     return 0
 
 
@@ -53,23 +52,23 @@ def inspect(words: list[str]) -> int:
     path: Path = args.run
     try:
         if (path / "rank0.npz").exists():
-            sys.stdout.write(_checkpoint(path))
+            printed(_checkpoint(path))
             return 0
         config = places.read_json(path / "config.json")
-        sys.stdout.write(json.dumps(config, indent=2) + "\n")
+        printed(json.dumps(config, indent=2))
         state = places.status(path)
         for name in ("status", "step", "score", "reason", "started", "threads"):
             if name in state:
-                sys.stdout.write(f"{name}: {state[name]}\n")
+                printed(f"{name}: {state[name]}")
         folder = path / "checkpoints"
         names = (
             sorted(p.name for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
         )
-        sys.stdout.write(f"checkpoints: {', '.join(str(int(n)) for n in names) or 'none'}\n")
+        printed(f"checkpoints: {', '.join(str(int(n)) for n in names) or 'none'}")
         if names:
-            sys.stdout.write(_checkpoint(folder / names[-1]))
+            printed(_checkpoint(folder / names[-1]))
     except (places.ConfigError, storage.StorageError) as error:
-        sys.stderr.write(f"purerl inspect: {error}\n")
+        warned(f"purerl inspect: {error}")
         return 6
     return 0
 
@@ -83,12 +82,4 @@ def _checkpoint(path: Path) -> str:
         rows += [(f"{name} {k}", x.dtype.name, str(x.shape)) for k, x in arrays.items()]
     stored = sum(s[2] - s[1] for part in content["segments"] for s in part)
     text = f"checkpoint of step {content['step']:,}, format {content['format']}, {stored:,} rows"
-    return text + " of replay memory in segments\n" + _aligned(rows)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "".join(
-        "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() + "\n"
-        for row in rows
-    )
+    return text + " of replay memory in segments\n" + aligned(rows)

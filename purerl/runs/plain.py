@@ -18,19 +18,25 @@ def plain(text: str, limit: int = 80) -> str:
 
 def printed(text: str) -> None:
     """Print lines; what the terminal's encoding lacks becomes a question mark."""
-    _write(sys.stdout, text)
+    put(sys.stdout, text)
 
 
 def warned(text: str) -> None:
     """Print lines on the error stream."""
-    _write(sys.stderr, text)
+    put(sys.stderr, text)
 
 
-def _write(stream: TextIO, text: str) -> None:
+def put(stream: TextIO, text: str) -> None:
+    """Write lines to a stream at once, as `printed` does."""
     lines = [plain(line, 10_000) for line in text.split("\n")]
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write("\n".join(lines).encode(encoding, "replace").decode(encoding) + "\n")
+    stream.write(encodable(stream, "\n".join(lines)) + "\n")
     stream.flush()
+
+
+def encodable(stream: TextIO, text: str) -> str:
+    """Return a text with a question mark for what the encoding of a stream lacks."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> str:

@@ -1,9 +1,10 @@
 """What a person sees of a run: plain lines, and on a terminal how far it has come."""
 
-import re
 import sys
 import time
 from typing import TextIO
+
+from purerl.runs.plain import encodable, put
 
 BAR = 24  # characters
 PAUSE = 0.2  # seconds between two pictures of the bar
@@ -27,8 +28,8 @@ class Screen:
     def say(self, line: str) -> None:
         """Write a line; control characters, which may come out of files, are shown as `?`."""
         if not self.quiet:
-            self.stream.write(self._wiped() + clean(line) + "\n")
-            self.stream.flush()
+            self.stream.write(self._wiped())
+            put(self.stream, line)
 
     def progress(self, step: int, total: int) -> None:
         """Draw how far the run has come, where there is a terminal."""
@@ -44,7 +45,7 @@ class Screen:
         text = f"{'█' * done}{'░' * (BAR - done)} {step:,} of {total:,}"
         if step > first:
             text += f"   {rate:,.0f} steps/s   {clock((total - step) / rate)} left"
-        self.stream.write(self._wiped() + text)
+        self.stream.write(self._wiped() + encodable(self.stream, text))
         self.stream.flush()
 
     def end(self) -> None:
@@ -54,11 +55,6 @@ class Screen:
 
     def _wiped(self) -> str:
         return "\r\x1b[K" if self.live else ""
-
-
-def clean(line: str) -> str:
-    """Return a line without control characters."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", line)
 
 
 def clock(seconds: float) -> str:

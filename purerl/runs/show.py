@@ -3,11 +3,11 @@
 import argparse
 import ast
 import inspect
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from purerl import algos
+from purerl.runs.plain import printed
 
 FUNCTIONS = ("init", "act", "policy", "prepare", "loss", "update")
 
@@ -33,7 +33,7 @@ def show(words: list[str]) -> int:
     except ValueError as error:
         parser.error(str(error))
     path = Path(algos.__file__).with_name(f"{args.algo}.py")
-    sys.stdout.write(path.read_text() if args.source else described(path))
+    printed((path.read_text() if args.source else described(path)).rstrip())
     return 0
 
 

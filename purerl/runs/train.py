@@ -58,12 +58,22 @@ def train(
     run = on_root(lambda: folder.create(config, **where))
     with _owned(run):
         _say(screen, f"{config.algo} on {config.env}, seed {config.seed}: {run}")
-        folder.set_status(run, status="running", step=0)
-        with _told(run):
-            carry = loop.start(
-                algos.load(config.algo), config.spec, env_fn, config.schedule, config.seed
-            )
-            return _go_on(run, config, env_fn, carry, None, screen, sinks)
+        return _from_the_start(run, config, env_fn, screen, sinks)
+
+
+def _from_the_start(
+    run: Path,
+    config: Config,
+    env_fn: Callable[[], Any],
+    screen: Screen,
+    sinks: Sequence[Sink],
+) -> Outcome:
+    folder.set_status(run, status="running", step=0, steps=config.schedule.steps)
+    with _told(run):
+        carry = loop.start(
+            algos.load(config.algo), config.spec, env_fn, config.schedule, config.seed
+        )
+        return _go_on(run, config, env_fn, carry, None, screen, sinks)
 
 
 def resume(
@@ -71,18 +81,20 @@ def resume(
     env_fn: Callable[[], Any] | None = None,
     spec: Any = None,
     steps: int | None = None,
-    at: int | None = None,
+    at: int | str = "last",
     screen: Screen | None = None,
     sinks: Sequence[Sink] = (),
 ) -> Outcome:
     """Go on with a run from its newest good checkpoint, or from the one of a step.
+
+    A run that was killed before its first one begins again, which gives the same bits.
 
     Args:
         run: its folder.
         env_fn: as in `train`.
         spec: for networks of one's own, which no file can bring back.
         steps: new total; None for the one the run was last given.
-        at: step of the checkpoint.
+        at: `last` for the newest checkpoint that is whole, `best`, or a step.
         screen: as in `train`.
         sinks: as in `train`.
     """
@@ -92,7 +104,11 @@ def resume(
         total = config.schedule.steps
         check_sinks(config)
         env_fn = env_fn or configs.make(config.env)
-        loaded = checkpoint.load(run, about(config), mpi.proc_id(), at)
+        if not checkpoint.steps(run) and at == "last":
+            _say(screen, f"{run} has no checkpoint yet: it begins again.")
+            return _from_the_start(run, config, env_fn, screen, sinks)
+        step = checkpoint.step_of(run, at)
+        loaded = checkpoint.load(run, about(config), mpi.proc_id(), step)
         for why in loaded.skipped:
             _say(screen, f"passed over: {why}")
         if loaded.step >= total and folder.status(run).get("status") == "done":

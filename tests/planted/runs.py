@@ -7,6 +7,7 @@ VECTOR = "purerl/loops/vector.py"
 STORAGE = "purerl/runs/storage.py"
 REGULAR = "purerl/runs/regular.py"
 CHECKPOINT = "purerl/runs/checkpoint.py"
+MANIFESTS = "purerl/runs/manifests.py"
 LOG = "purerl/runs/log.py"
 TABLE = "purerl/runs/table.py"
 TRAIN = "purerl/runs/train.py"
@@ -41,16 +42,16 @@ MUTANTS = [
     Mutant(STORAGE, "        remove(made)\n        raise explained(error, path) from error\n", "        raise explained(error, path) from error\n", T_STORAGE),
     Mutant(REGULAR, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_STORAGE),
     Mutant(STORAGE, "m.compress_type != zipfile.ZIP_STORED for m in members", "False for m in members", T_STORAGE),
-    Mutant(CHECKPOINT, "            skipped.append(str(error))\n            continue\n", "            raise\n", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "            skipped.append(str(error))\n", "            raise\n", T_CHECKPOINT),
     Mutant(CHECKPOINT, "else reversed(there)", "else there", T_CHECKPOINT),
     Mutant(CHECKPOINT, "        if found.get(name) != value:", "        if False:", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "kept = set(there[-keep:])", "kept = set(there[:keep])", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "        kept.add(marked[0])\n", "        pass\n", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "path.name not in used:", "True:", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "path.name not in used:", "False:", T_CHECKPOINT),
+    Mutant(MANIFESTS, "kept = set(there[-keep:])", "kept = set(there[:keep])", T_CHECKPOINT),
+    Mutant(MANIFESTS, "        kept.add(marked[0])\n", "        pass\n", T_CHECKPOINT),
+    Mutant(MANIFESTS, "path.name not in used:", "True:", T_CHECKPOINT),
+    Mutant(MANIFESTS, "path.name not in used:", "False:", T_CHECKPOINT),
     Mutant(CHECKPOINT, "return tuple(s for s in segments if s.stop > oldest)", "return segments", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "    if content.get(\"format\") != FORMAT:", "    if False:", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)\n", "", T_CHECKPOINT),
+    Mutant(MANIFESTS, "    if content.get(\"format\") != FORMAT:", "    if False:", T_CHECKPOINT),
+    Mutant(MANIFESTS, "        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)\n", "", T_CHECKPOINT),
     Mutant(CHECKPOINT, "segment.first != last or any(", "any(", T_CHECKPOINT),
     Mutant(LOG, "if not mpi.psum(mine.size):", "if False:", T_LOG),
     Mutant(LOG, "        self.stored.pop(key, None)\n", "", T_LOG),
@@ -61,7 +62,7 @@ MUTANTS = [
     Mutant(TRAIN, "        asked[0] = number\n", "", T_TRAIN),
     Mutant(TRAIN, 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
     Mutant(TRAIN, "carry.steps // freq > before // freq", "False", T_TRAIN),
-    Mutant(CONFIG, 'if env_fn is None and ":" in content["env"]:', "if False:", T_COMMANDS),
+    Mutant(CONFIG, '    if ":" in env:', "    if False:", T_COMMANDS),
     Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
     Mutant(PLACES, 'if found == "running" and not _is_owned(run):', "if False:", T_COMMANDS),
 ]  # fmt: skip

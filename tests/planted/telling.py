@@ -22,7 +22,7 @@ MUTANTS = [
     Mutant(SCREEN, "self.live = not quiet and self.stream.isatty()", "self.live = not quiet", T_REPORT),
     Mutant(SCREEN, "if not self.live or now - self._drawn < PAUSE:", "if not self.live or now - self._drawn > PAUSE:", T_REPORT),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_REPORT),
-    Mutant(SCREEN, "self.stream.write(self._wiped() + clean(line) + \"\\n\")", "self.stream.write(self._wiped() + line + \"\\n\")", "tests/runs/test_report.py"),
+    Mutant(SCREEN, "put(self.stream, line)", 'self.stream.write(line + "\\n")', T_REPORT),
     Mutant(SINKS, "purge = step + 1 if step else None", "purge = 0", "tests/runs/test_report.py"),
     Mutant(SINKS, 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', T_REPORT),
     Mutant(SINKS, "importlib.util.find_spec(package) is None", "False", T_REPORT),

@@ -53,6 +53,8 @@ def fields(algo):
 
 # Fields for which a value of a kind means something, though not for most others.
 SENSE = {
+    "word": "wandb",  # a project's name
+    "number as a word": "wandb",
     # none of it: noise, a penalty, a discount, a pass; or a bound of an interval
     "zero": "act_noise alpha damping_coeff ent_coef eps_end eps_start gamma lam noise_clip "
     "num_test_episodes polyak start_steps target_noise backtrack_coeff train_pi_iters "

@@ -41,7 +41,7 @@ def test_the_overview_and_lists_need_no_jax(tmp_path):
         (("train", "ppo", "--env", "Nothing-v0"), "environment Nothing-v0: "),
         (("train", "sac", "--env", "CartPole-v1"), "sac needs a Box action space"),
         (("train", "ppo", *SMALL, "--gamma", "2"), "gamma must be a number in [0.0, 1.0]"),
-        (("train", "ppo", *SMALL, "--gama", "1"), "unrecognized arguments: --gama 1"),
+        (("train", "ppo", *SMALL, "--gama", "1"), "unknown setting --gama. Did you mean --gamma?"),
         (("train", "ppo", *SMALL, "--name", "../x"), "name must be of letters"),
         (("train", "ppo", *SMALL, "--save-freq", "0"), "save_freq must be"),
         (("train", "ppo", *SMALL, "--num-cpu", "3"), "must divide by num_envs times ranks = 3"),

@@ -10,7 +10,7 @@ import pytest
 
 from purerl.runs import log, report, sinks, storage, table, train
 from purerl.runs.config import ConfigError, from_json
-from purerl.runs.screen import Screen, clean, clock
+from purerl.runs.screen import Screen, clock
 from tests.runs.test_train import table as rows_of
 
 RECORD = {
@@ -65,9 +65,8 @@ def test_lines_go_out_at_once_and_a_bar_only_to_a_terminal(monkeypatch):
 
 
 def test_control_characters_do_not_reach_the_terminal():
-    assert clean("a\x1b]0;title\x07b\tc") == "a?]0;title?b\tc"
-    Screen(plain := io.StringIO()).say("\x1b[2J")
-    assert plain.getvalue() == "?[2J\n"
+    Screen(shown := io.StringIO()).say("a\x1b]0;title\x07b\nc\x9bd")
+    assert shown.getvalue() == "a?]0;title?b\nc?d\n"
     assert [clock(s) for s in (7, 61.6, 3_723)] == ["0:07", "1:02", "1:02:03"]
 
 

@@ -200,6 +200,16 @@ def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
     assert checkpoint.best(outcome.run) == (1_000, -2.0)
 
 
+def test_a_run_killed_before_its_first_checkpoint_begins_again_in_its_folder(tmp_path, undisturbed):
+    config = settings("td3")
+    run = folder.create(config, str(tmp_path))
+    folder.set_status(run, status="running", step=0)
+    columns.Logs(run, {}).logger.log_tabular("Torn", 1)
+    outcome = train.resume(run, screen=Screen(quiet=True))
+    assert outcome.run == run
+    assert final(run) == undisturbed("td3")[1]
+
+
 def test_two_processes_never_share_a_folder(tmp_path):
     run = folder.create(settings("td3"), str(tmp_path))
     with storage.owned(run):

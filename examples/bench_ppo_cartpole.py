@@ -1,0 +1,60 @@
+"""Compare sizes and activations of PPO's networks on CartPole: a grid of experiments.
+
+    python examples/bench_ppo_cartpole.py
+    python examples/bench_ppo_cartpole.py --num_runs 5 --epochs 25 --data_dir data
+
+Without arguments: two sizes and two activations with two seeds each, 40 000 steps a run, several
+runs at a time; about a minute on two cores. Ends with the table of all runs and the mean return of
+each variant: the larger networks reach 250 to 400, the smaller ones about 100. Started again, it
+does only what is missing. Each run is one of `purerl train`, so `purerl list runs` and
+`purerl resume` work on all of them.
+"""
+
+import argparse
+import statistics
+import sys
+
+from purerl import cli
+from purerl.runs.grid import ExperimentGrid, Sweep, shown
+
+
+def grid(num_runs: int, epochs: int) -> ExperimentGrid:
+    """Return the grid: key, values, and the word for names of runs."""
+    made = ExperimentGrid("ppo-bench")
+    made.add("env_name", "CartPole-v1")
+    made.add("seed", [10 * i for i in range(num_runs)])
+    made.add("epochs", epochs)
+    made.add("steps_per_epoch", 4000)
+    made.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
+    made.add("ac_kwargs:activation", ["tanh", "relu"], "")
+    return made
+
+
+def means(sweep: Sweep) -> list[str]:
+    """Return a line for each variant: the mean over its seeds of the last epoch's return."""
+    scores: dict[str, list[float]] = {}
+    for row in sweep.rows:
+        if row.score is not None:
+            scores.setdefault(row.name, []).append(row.score)
+    return [
+        f"{name:<24} {statistics.fmean(each):6.1f}  over {len(each)} seeds"
+        for name, each in sorted(scores.items(), key=lambda one: -statistics.fmean(one[1]))
+    ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cpu", type=cli.ranks, default=1, help="MPI ranks of each run (1)")
+    parser.add_argument("--num_runs", type=cli.integer, default=2, help="seeds (2)")
+    parser.add_argument("--epochs", type=cli.integer, default=10, help="of 4000 steps (10)")
+    parser.add_argument("--jobs", type=cli.integer, help="runs at a time (as cores allow)")
+    parser.add_argument("--data_dir", help="where runs are kept (runs)")
+    args = parser.parse_args()
+    bench = grid(args.num_runs, args.epochs)
+    bench.print()
+    sweep = bench.run("ppo", num_cpu=args.cpu, data_dir=args.data_dir, jobs=args.jobs)
+    print(shown(sweep))
+    print("\n".join(means(sweep)))
+    sys.exit(sweep.code)

@@ -1,0 +1,83 @@
+"""What `purerl eval`, `watch` and `export` have in common, without importing JAX."""
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from purerl.runs.plain import warned
+
+INTERRUPTED = 130  # as a shell says it of Ctrl-C
+
+
+def parser(name: str, description: str, several: bool = False) -> argparse.ArgumentParser:
+    """Return a parser with the run, or several, and what chooses its policy."""
+    made = argparse.ArgumentParser(prog=f"purerl {name}", description=description)
+    made.add_argument("run", type=Path, nargs="+" if several else None, help="its folder")
+    made.add_argument(
+        *("--checkpoint", "--itr", "-i"),
+        type=which,
+        default="last",
+        help="last, best or a step (default: last)",
+    )
+    made.add_argument("--env", help="where the run's environment is module:Id, to allow it")
+    return made
+
+
+def add_playing(made: argparse.ArgumentParser, *episodes: str, default: int) -> None:
+    """Add what says how episodes are played."""
+    made.add_argument("--episodes", *episodes, type=int, default=default, help="how many")
+    made.add_argument("--seed", type=int, default=10_000, help="of the episodes (default: 10000)")
+    acting = made.add_mutually_exclusive_group()
+    acting.add_argument("--stochastic", action="store_true", help="act as in training")
+    acting.add_argument(
+        *("--deterministic", "-d"), dest="stochastic", action="store_false", help="the default"
+    )
+
+
+def which(word: str) -> str | int:
+    """Read which checkpoint is meant: the `type` of an option."""
+    if word in ("last", "best"):
+        return word
+    if word == "-1":  # Spinning Up's word for the last
+        return "last"
+    if not re.fullmatch(r"[0-9_]{1,15}", word):
+        raise argparse.ArgumentTypeError(f"expected last, best or a step, got {word!r}")
+    return int(word.strip("_").replace("_", "") or "0")
+
+
+def opened(args: argparse.Namespace, run: Path) -> Any:
+    """Load the run that was asked for; what was passed over is said."""
+    from purerl._setup import setup
+    from purerl.runs import config as configs
+    from purerl.runs import run as runs
+
+    setup()
+    env_fn = configs.make(args.env) if args.env else None
+    return runs.load(run, args.checkpoint, env_fn=env_fn, say=warned)
+
+
+def ended(name: str, command: Callable[[], None]) -> int:
+    """Run a command and return its exit code; an error it knows is one line."""
+    try:
+        command()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except tuple(codes()) as error:
+        warned(f"purerl {name}: {error}")
+        return next(code for kind, code in codes().items() if isinstance(error, kind))
+    return 0
+
+
+def codes() -> dict[type[Exception], int]:
+    """Return the exit codes of errors, the same for all commands; imports JAX."""
+    from purerl.loops.carry import NonFiniteError
+    from purerl.loops.snapshot import Mismatch
+    from purerl.loops.vector import EnvFault
+    from purerl.runs.checkpoint import Refused
+    from purerl.runs.config import ConfigError
+    from purerl.runs.storage import StorageError
+
+    found = {ConfigError: 2, NonFiniteError: 3, EnvFault: 4, StorageError: 5, Refused: 6}
+    return found | {Mismatch: 6}

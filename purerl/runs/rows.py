@@ -1,0 +1,84 @@
+"""What became of the runs of a sweep: a table for the screen, and `sweep.json`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from purerl.runs import places, storage
+
+
+class Row(NamedTuple):
+    """What became of a task."""
+
+    name: str
+    seed: int
+    status: str  # done, failed, stopped, timeout, running (elsewhere), or waiting
+    exit: int | None  # code of its process in this sweep, if it had one
+    reason: str
+    step: int
+    score: float | None
+    seconds: float
+    run: str  # folder
+    log: str  # file with its output
+
+
+class Sweep(NamedTuple):
+    """What became of all of them."""
+
+    rows: tuple[Row, ...]
+    code: int  # 0 all done, 1 some are not, 75 stopped on request
+    folder: Path
+
+
+def keep(
+    folder: Path, about: dict[str, Any], settings: Sequence[dict[str, Any]], rows: Sequence[Row]
+) -> None:
+    """Write `sweep.json`; what it says of variants that are not among these stays."""
+    path = folder / "sweep.json"
+    old: list[Any] = []
+    if path.exists():
+        try:
+            old = list(places.read_json(path)["variants"])
+        except (places.ConfigError, storage.Damaged, KeyError, TypeError) as error:
+            raise storage.StorageError(f"{path} is not what a sweep wrote: {error}") from error
+    mine = {(row.name, row.seed) for row in rows}
+    kept = [one for one in old if (one.get("name"), one.get("seed")) not in mine]
+    new = [
+        row._asdict() | {"settings": plain(given)}
+        for given, row in zip(settings, rows, strict=True)
+    ]
+    content = {k: plain(v) for k, v in about.items()} | {"variants": kept + new}
+    storage.replace(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def shown(sweep: Sweep) -> str:
+    """Return the table of a sweep."""
+    rows: list[tuple[str, ...]] = [
+        ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
+    ]
+    for row in sweep.rows:
+        code = "-" if row.exit is None else str(row.exit)
+        score = "-" if row.score is None else f"{row.score:.1f}"
+        steps = f"{row.step:,}" if row.step else "-"
+        seconds = "-" if row.exit is None else f"{row.seconds:.0f}"
+        log = str(Path(row.log).relative_to(sweep.folder)) if row.log else "-"
+        cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
+        rows.append((*cells, row.reason))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([*lines, f"all of it is in {sweep.folder}"])
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it: functions by their names, tuples as lists."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, str | bool | int | float | None):
+        return value
+    return getattr(value, "__qualname__", str(value))

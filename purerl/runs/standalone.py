@@ -1,0 +1,81 @@
+"""A policy that purerl exported, on numpy alone.
+
+    from policy import load
+    policy = load("this folder")
+    act = policy(obs)      # what env.step takes; or obs [N, ...] -> one action each
+
+`policy.json` says what there is, `policy.npz` holds the layers; neither can execute code.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FORMAT = 1
+
+
+def load(folder: str | Path = Path(__file__).parent) -> Callable[[Any], Any]:
+    """Return the function from observations to actions.
+
+    Args:
+        folder: with `policy.json` and `policy.npz`.
+    """
+    about = json.loads((Path(folder) / "policy.json").read_text(encoding="utf-8"))
+    if about["format"] != FORMAT:
+        raise ValueError(f"policy.json must have format {FORMAT}, got {about['format']!r}.")
+    with np.load(Path(folder) / "policy.npz", allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+
+    def policy(obs: Any) -> Any:
+        return action(about, outputs(about, arrays, obs))
+
+    return policy
+
+
+def outputs(about: dict[str, Any], arrays: dict[str, np.ndarray], obs: Any) -> np.ndarray:
+    """Return what the network says of observations `[..., *obs_shape]`."""
+    shape = tuple(about["spaces"]["obs_shape"])
+    obs = np.asarray(obs)
+    if obs.shape[max(0, obs.ndim - len(shape)) :] != shape:
+        raise ValueError(f"obs must have shape [..., *{shape}], got {obs.shape}.")
+    x = obs.astype(about["spaces"]["obs_dtype"]).astype(np.float32)
+    if "obs_mean" in arrays:
+        x = (x - arrays["obs_mean"]) / np.sqrt(arrays["obs_var"] + np.float32(1e-8))
+        x = x.clip(-10, 10)
+    for i in range(about["layers"]):
+        if i:
+            x = ACTIVATIONS[about["activation"]](x)
+        x = x @ arrays[f"kernel{i}"] + arrays[f"bias{i}"]
+    return x
+
+
+def action(about: dict[str, Any], out: np.ndarray) -> Any:
+    """Return the action, or actions, in the environment's units."""
+    if "discrete" in about["spaces"]:
+        best = out.argmax(axis=-1) + about["spaces"]["discrete"]["start"]
+        return int(best) if best.ndim == 0 else best
+    box = about["spaces"]["box"]
+    low, high = np.array(box["low"]), np.array(box["high"])
+    x = out[..., : len(low)]  # the mean, where there is a deviation as well
+    x = np.tanh(x) if about["tanh"] else x.clip(-1, 1)
+    middle, half = (low + high) / 2, (high - low) / 2
+    act = middle.astype(np.float32) + half.astype(np.float32) * x
+    return act.clip(low.astype(np.float32), high.astype(np.float32))
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    inside = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
+    return x * (1 + np.tanh(inside)) / 2
+
+
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "gelu": _gelu,
+    "leaky_relu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x * (1 + np.tanh(x / 2)) / 2,
+    "tanh": np.tanh,
+}

@@ -1,0 +1,188 @@
+"""`purerl sweep`: every combination of values, each run in a process of its own.
+
+Importing this imports no JAX; the types of an algorithm's settings do.
+"""
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from purerl import algos
+from purerl.runs import keys, storage, tasks
+from purerl.runs.grid import ExperimentGrid, run_variants, shown
+from purerl.runs.places import ConfigError
+from purerl.runs.plain import printed
+from purerl.runs.rows import plain
+
+HELP = f"""usage: purerl sweep ALGO --env ID --grid KEY=VALUE,VALUE [--seed 0 1 2] [settings]
+
+Train with every combination of values, each in a process of its own, several at a time.
+
+  --grid KEY=V,V    values of a setting; a tuple is in brackets: hidden=[64,64],[32]. KEY[word]=
+                    calls the setting by another word in the names of runs
+  --seed S S        one run of each combination for each seed
+  --jobs N          runs at a time (as many as there are cores for)
+  --timeout S       seconds that each run may take (no limit)
+  --name NAME       of the sweep and its folder (env-algo)
+  --dry-run         show what would be run
+
+All settings of `purerl train ALGO` are known, for all runs alike: purerl sweep ALGO --help.
+ALGO is one of {", ".join(algos.NAMES)}.
+
+  purerl sweep ppo --env CartPole-v1 --grid hidden=[32],[64,64] --seed 0 1 2 --jobs 2
+  purerl sweep sac --env Pendulum-v1 --steps 2e4 --grid lr=3e-4,1e-3 --grid polyak=0.99,0.995
+
+Run again, it does what is missing: runs that are done stay, stopped and killed ones go on, failed
+ones start again. docs/grids.md has more.
+"""
+
+
+def main(words: list[str]) -> int:
+    """Run a sweep; return 0 if all of it is done, 1 if not, 75 if it was asked to stop."""
+    algo = words[0] if words else ""
+    if not algo or algo.startswith("-") or algo == "help":
+        sys.stdout.write(HELP)
+        return 0 if words and not algo.startswith("--grid") else 2
+    if algo not in algos.NAMES:
+        near = keys.nearest(algo, algos.NAMES)
+        sys.stderr.write(f"purerl sweep: unknown algorithm {algo!r}.{near}\n")
+        return 2
+    from purerl import cli, commands
+
+    parser = commands.train_parser(algo)
+    parser.prog = f"purerl sweep {algo}"
+    parser.usage = f"{parser.prog} --env ID --grid KEY=VALUE,VALUE [settings]; --help lists them"
+    group = parser.add_argument_group("Sweep")
+    group.add_argument("--grid", action="append", nargs="+", metavar="KEY=V,V", help="values")
+    group.add_argument("--jobs", type=cli.integer, help="runs at a time (as cores allow)")
+    group.add_argument("--timeout", type=float, help="seconds that each run may take (no limit)")
+    args = cli.parse(parser, words[1:])
+    try:
+        settings, base = commands.typed(algo, args)
+        axes = _axes(algo, [w for one in args.grid or [] for w in one], settings)
+        axes = {k: (None, [v]) for k, v in settings.items() if k != "name"} | axes
+        seeds = args.seed or [base.get("seed", 0)]
+        name = settings.get("name", base.get("name", ""))
+        grid = made(algo, name, axes, seeds, base)
+        return launch(algo, grid, args, base)
+    except (ConfigError, ValueError) as error:
+        parser.error(str(error))
+    except storage.StorageError as error:
+        sys.stderr.write(f"purerl sweep: {error}\n")
+        return 5
+
+
+def _axes(
+    algo: str, words: list[str], settings: Mapping[str, Any]
+) -> dict[str, tuple[str | None, list[Any]]]:
+    """Read the words behind `--grid`; report all that is wrong with them."""
+    taken = {keys.resolve(algo, key).name for key in settings}
+    axes: dict[str, tuple[str | None, list[Any]]] = {}
+    wrong = []
+    for word in words:
+        try:
+            key, shorthand, values = axis(algo, word)
+            field = keys.resolve(algo, key).name
+            if field in taken:
+                raise ConfigError(f"{field} is given twice")
+            taken.add(field)
+            axes[key] = (shorthand, values)
+        except (ConfigError, argparse.ArgumentTypeError) as error:
+            wrong.append(f"--grid {word}: {error}")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return axes
+
+
+def axis(algo: str, word: str) -> tuple[str, str | None, list[Any]]:
+    """Read `key=value,value`, with a tuple in brackets; return key, shorthand and values."""
+    from purerl import cli
+
+    match = re.fullmatch(r"([A-Za-z][\w:.-]*)(?:\[([\w-]*)\])?=(.*)", word, re.DOTALL)
+    if match is None:
+        raise ConfigError("expected KEY=VALUE,VALUE, as gamma=0.98,0.99")
+    key, shorthand, text = match.groups()
+    setting = keys.resolve(algo, key)
+    refuse_elsewhere(setting)
+    values = [cli.read(setting, part) for part in separated(text)]
+    return key, shorthand, values
+
+
+def refuse_elsewhere(setting: keys.Setting) -> None:
+    """Refuse settings that have one value for a whole grid, or are given in another way."""
+    if setting.part == "run" and setting.name not in ("env", "epochs", "layers"):
+        raise ConfigError(f"give it as --{setting.name.replace('_', '-')}, for the whole grid")
+
+
+def separated(text: str) -> list[str]:
+    """Split at the commas that are not within brackets.
+
+    Example:
+        >>> separated("[64,64],[32],16")
+        ['[64,64]', '[32]', '16']
+    """
+    return [part.strip() for part in re.split(r",(?![^\[(]*[\])])", text)]
+
+
+def made(
+    algo: str,
+    name: str,
+    axes: Mapping[str, tuple[str | None, list[Any]]],
+    seeds: list[int],
+    base: Mapping[str, Any],
+) -> ExperimentGrid:
+    """Make a grid of key -> (shorthand, values); equal values are dropped, and that is said."""
+    from purerl.runs import config as configs
+
+    envs = [v for k, (_, vs) in axes.items() if keys.resolve(algo, k).name == "env" for v in vs]
+    envs = envs or [base[k] for k in ("env",) if base.get(k)]
+    if not envs:
+        raise ConfigError("--env is needed, as --env CartPole-v1.")
+    grid = ExperimentGrid(name or (configs.default_name(algo, envs[0]) if len(envs) == 1 else algo))
+    for key, (shorthand, values) in {**axes, "seed": (None, seeds)}.items():
+        different = list({repr(v): v for v in values}.values())
+        if len(different) < len(values):
+            kept = ", ".join(str(plain(v)) for v in different)
+            printed(f"{key}: values that are equal count once, {kept}")
+        grid.add(key, different, shorthand, in_name=shorthand is not None)
+    return grid
+
+
+def launch(
+    algo: str, grid: ExperimentGrid, args: argparse.Namespace, base: Mapping[str, Any] | None = None
+) -> int:
+    """Show a grid, run it unless that is all that is wanted, and show what became of it."""
+    named = grid.named()
+    refused: dict[str, str] = {}
+    for name, seed, settings in named:
+        try:
+            tasks.completed(keys.configuration(algo, settings, base) | {"seed": seed, "name": name})
+        except ConfigError as error:
+            refused[name] = str(error)
+    if len(refused) == len({name for name, *_ in named}):
+        raise ConfigError("\n".join(dict.fromkeys(refused.values())))
+    printed("\n".join(grid.lines()))
+    if args.dry_run:
+        for name, seed, settings in named:
+            text = "  ".join(f"{k}={plain(v)}" for k, v in settings.items())
+            printed(f"{name}  seed {seed}  {refused.get(name, text)}")
+        return 0
+    where = (args.num_cpu or 1, args.data_dir, bool(args.datestamp), args.jobs, args.timeout)
+    try:
+        sweep = run_variants(named, grid.name, algo, *where, base=base, values=grid.values())
+    except KeyboardInterrupt:
+        printed(f"left at once. Go on: {shlex.join(typed_again())}")
+        return 130
+    printed(shown(sweep))
+    if sweep.code:
+        printed(f"Do what is missing: {shlex.join(typed_again())}")
+    return sweep.code
+
+
+def typed_again() -> list[str]:
+    """Return the command that this process was started with."""
+    words = sys.orig_argv[1:]
+    return ["python", *words] if words[:1] == ["-m"] else sys.argv

@@ -1,0 +1,64 @@
+"""Errors in settings and their names, grids, the processes of a sweep, the dry run."""
+
+from planted import Mutant
+
+KEYS = "purerl/runs/keys.py"
+CLI = "purerl/cli.py"
+GRID = "purerl/runs/grid.py"
+TASKS = "purerl/runs/tasks.py"
+JOBS = "purerl/runs/jobs.py"
+ROWS = "purerl/runs/rows.py"
+DRY = "purerl/runs/dry.py"
+CONFIG = "purerl/runs/config.py"
+COMMANDS = "purerl/commands.py"
+RUN = "purerl/run.py"
+SWEEP = "purerl/sweep.py"
+T_KEYS = "tests/runs/test_keys.py"
+T_CLI = "tests/test_cli.py"
+T_GRID = "tests/runs/test_grid.py"
+T_RUN = "tests/runs/test_run_py.py"
+T_OPTIONS = "tests/runs/test_options.py"
+
+MUTANTS = [
+    Mutant(KEYS, "        if name in seen:\n", "        if False:\n", T_KEYS),
+    Mutant(KEYS, "tuple(width) * layers", "tuple(width)", T_KEYS),
+    Mutant(KEYS, '{"steps": epochs * per_epoch}', '{"steps": epochs}', T_KEYS),
+    Mutant(KEYS, "made[part] = {**made[part], name: value}", "made[part][name] = value", T_KEYS),
+    Mutant(KEYS, "            elif found:\n                return found  # what is left may only be due to what was left out\n", "", T_KEYS),
+    Mutant(KEYS, "setting.part != part", "False", T_KEYS),
+    Mutant(CONFIG, "            *keys.mistakes(Options, options),\n", "", T_OPTIONS),
+    Mutant(CONFIG, "        storage.check_name(name)\n        if", "        if", T_KEYS),
+    Mutant(CLI, '"-(?!inf$|nan$)[A-Za-z]"', '"-"', T_CLI),
+    Mutant(CLI, 'flag = flag.replace("_", "-")', "pass", T_CLI),
+    Mutant(CLI, "            wrong.append(str(error))\n            continue", "            parser.error(str(error))", T_CLI),
+    Mutant(CLI, "[0-9]{1,300}", "[0-9]+", T_KEYS),
+    Mutant(CLI, 'if word.lower() not in ("true", "false"):', "if False:", T_KEYS),
+    Mutant(COMMANDS, 'for word in ("env", "epochs", "name", "layers"):\n        if given[word] is None:  # of a field it is a value', "for word in list(given):\n        if given[word] is None:", T_OPTIONS),
+    Mutant(COMMANDS, "        dry.check_memory(made[0])\n", "", "tests/runs/test_options.py"),
+    Mutant(DRY, "min(found, default=None)", "max(found, default=None)", T_OPTIONS),
+    Mutant(DRY, "return row * config.schedule.replay_size", "return row", T_OPTIONS),
+    Mutant(GRID, 'if key == "seed" or not (len(values) > 1 or in_name):', "if not (len(values) > 1 or in_name):", T_GRID),
+    Mutant(GRID, "part[:3]", "part[:4]", T_GRID),
+    Mutant(GRID, "if all(isinstance(v, bool) for v in values):", "if isinstance(value, bool):", T_GRID),
+    Mutant(GRID, "                if taken.setdefault(name, settings) == settings:\n                    break", "                break", T_GRID),
+    Mutant(GRID, 'or key.startswith(f"{old}:")', "", T_GRID),
+    Mutant(GRID, "parent = where if word == folder.name else folder", "parent = folder", f"{T_GRID} -k told"),
+    Mutant(TASKS, " == complete:", ":", T_GRID),
+    Mutant(TASKS, '"done": 3, "running": 2', '"done": 1, "running": 2', T_GRID),
+    Mutant(TASKS, "        elif math.isfinite(value):", "        elif True:", T_GRID),
+    Mutant(TASKS, "    with storage.owned(run):\n        state", "    if True:\n        state", T_GRID),
+    Mutant(TASKS, "start_new_session=True,  # Ctrl-C comes from us, once", "", T_RUN),
+    Mutant(TASKS, 'words = ["resume", *typed, *ranks, "--", str(there.path)]', 'words = ["train", algo]', T_RUN),
+    Mutant(JOBS, 'there.status in ("done", "running")', "False", T_GRID),
+    Mutant(JOBS, "len(board.running) < jobs and not asked", "not asked", T_GRID),
+    Mutant(JOBS, "(waiting and not asked)", "waiting", T_GRID),
+    Mutant(JOBS, "job.asked, job.late = now, True", "job.asked = now", T_GRID),
+    Mutant(JOBS, 'with storage.owned(folder) if alone else contextlib.nullcontext(), _requests()', "with _requests()", T_GRID),
+    Mutant(JOBS, "0 if good else STOPPED if asked else 1", "0 if good else 1", T_GRID),
+    Mutant(ROWS, '"variants": kept + new', '"variants": new', T_GRID),
+    Mutant(RUN, "both = [one * n for one in widths for n in layers]", "both = [one * layers[0] for one in widths]", T_RUN),
+    Mutant(RUN, "if any(len(one) != 1 for one in widths):", "if False:", T_RUN),
+    Mutant(SWEEP, "            if field in taken:", "            if False:", T_RUN),
+    Mutant(SWEEP, "if len(refused) == len({name for name, *_ in named}):", "if refused:", T_RUN),
+    Mutant(SWEEP, "(?![^\\[(]*[\\])])", "", T_RUN),
+]  # fmt: skip

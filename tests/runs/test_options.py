@@ -1,0 +1,216 @@
+"""`purerl train`: names of others, presets, help, the refusal of mistakes, the dry run."""
+
+import json
+import re
+
+import pytest
+
+from purerl import commands
+from purerl.runs import config, dry
+from purerl.runs.config import ConfigError
+from purerl.runs.train import Outcome
+from tests.mpi.launch import python
+
+
+@pytest.fixture
+def trained(monkeypatch, tmp_path):
+    """Configurations that would be trained; nothing is."""
+    found = []
+
+    def train(made, env_fn, **where):
+        found.append((made, where))
+        return Outcome(tmp_path, 0, 0, 0.0, None)
+
+    monkeypatch.setattr(commands.runs, "train", train)
+    monkeypatch.setattr(commands.purerl, "setup", lambda devices: None)
+    return found
+
+
+ENV = ["--env", "CartPole-v1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "part", "fields"),
+    [
+        ("--total-timesteps 8e3", "schedule", {"steps": 8000}),
+        ("--total_timesteps 8000", "schedule", {"steps": 8000}),
+        ("--epochs 3 --steps_per_epoch 100", "schedule", {"steps": 300, "steps_per_epoch": 100}),
+        ("--hid 16 --l 3", "spec", {"hidden": (16, 16, 16)}),
+        ("--hid [16,8]", "spec", {"hidden": (16, 8)}),
+        ("--l 1", "spec", {"hidden": (64,)}),
+        ("--act torch.nn.ReLU", "spec", {"activation": "relu"}),
+        ("--log-std-init -1e-1", "spec", {"log_std_init": -0.1}),
+        ("--set spec.hidden=8,8 gamma=0.5", "spec", {"hidden": (8, 8), "gamma": 0.5}),
+        ("--set schedule.steps=4e3 options.keep=9", "schedule", {"steps": 4000}),
+        ("--set normalise_obs=true", "spec", {"normalise_obs": True}),
+        ("--set options.keep=9 --save-freq none", "options", {"keep": 9, "save_freq": None}),
+    ],
+)
+def test_settings_have_the_names_people_know(words, part, fields, trained):
+    assert commands.train(["ppo", *ENV, *words.split()]) == 0
+    ((made, _),) = trained
+    got = getattr(made, part)
+    assert {name: getattr(got, name) for name in fields} == fields
+
+
+def test_where_a_run_is_kept_is_said_in_the_words_people_know(trained):
+    words = ["ppo", "--env-id", "CartPole-v1", "--exp_name", "x", "--data_dir", "d", "--dt"]
+    assert commands.train([*words, "--seed", "3", "4"]) == 0
+    assert [(made.name, made.seed) for made, _ in trained] == [("x", 3), ("x", 4)]
+    assert trained[0][1] == {"data_dir": "d", "datestamp": True}
+    assert commands.train(["ppo", *ENV]) == 0
+    assert trained[-1][1] == {"data_dir": None, "datestamp": None}
+
+
+def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
+    file = tmp_path / "preset.json"
+    nested = {"algo": "ppo", "spec": {"gamma": 0.9, "lam": 0.8}, "schedule": {"steps": 8000}}
+    bare = {"gamma": 0.9, "lam": 0.8, "steps": 8000}
+    for content in (nested, bare):
+        file.write_text(json.dumps(content))
+        assert commands.train(["ppo", *ENV, "--config", str(file), "--gamma", "0.7"]) == 0
+        made = trained[-1][0]
+        assert (made.spec.gamma, made.spec.lam, made.schedule.steps) == (0.7, 0.8, 8000)
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        ("--gamma 2 --hidden 0 --steps 0 --keep 0", ["gamma must", "hidden[0]", "steps", "keep"]),
+        ("--gamma x --lr 1 --hidden 64;64", ["--gamma: expected a number", "--lr", "--hidden"]),
+        ("--lr 1e-3", ["unknown setting --lr. Did you mean --pi-lr or --vf-lr?"]),
+        ("--ga 0.9", ["unknown setting --ga."]),
+        ("--set gama=1 x lr=2", ["--set gama=1: ", "--set x: expected KEY=VALUE", "--set lr=2"]),
+        ("--set gamma=1 gamma=0", ["it is given twice"]),
+        ("--gamma 1 --set spec.gamma=0", ["gamma and spec.gamma are the same setting"]),
+        ("--set seed=1", ["give it as --seed"]),
+        ("--set actor=x", ["given in Python"]),
+        ("--steps 100 --epochs 3", ["steps and epochs both say how long"]),
+        ("--hid 64 64 --l 2", ["several values are a grid, of purerl sweep"]),
+        ("--num_cpu some", ["expected an integer, got 'some'"]),
+        ("--num-cpu 0", ["expected auto or an integer of at least 1"]),
+        ("--seed -1", ["seed must be an integer"]),
+        ("--name ../x", ["name must be of letters"]),
+        ("--activation rleu", ["activation must be one of elu, gelu"]),
+    ],
+)
+def test_mistakes_are_refused_all_at_once_and_without_an_environment(
+    words, messages, trained, capsys, monkeypatch
+):
+    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
+    with pytest.raises(SystemExit) as stop:
+        commands.train(["ppo", *ENV, *words.split()])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert all(message in said for message in messages), said
+    assert not trained
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
+def test_help_has_groups_examples_and_narrow_lines(algo, capsys, monkeypatch):
+    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
+    monkeypatch.setenv("COLUMNS", "300")
+    with pytest.raises(SystemExit) as stop:
+        commands.train([algo, "--gamma", "x", "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    titles = ["Run:", "Algorithm:", "Network:", "Logging and checkpoints:", "Compute:", "examples:"]
+    assert [line for line in text.splitlines() if line in titles] == titles
+    assert max(map(len, text.splitlines())) <= 100
+    env = "Pendulum-v1" if algo == "sac" else "CartPole-v1"
+    assert f"purerl train {algo} --env {env}\n" in text
+    parts = dict(re.findall(r"^([A-Z][^\n]*):\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE))
+    assert "--steps INT, --total-timesteps INT" in parts["Run"]
+    assert "--gamma FLOAT" in parts["Algorithm"]
+    assert "--hidden" in parts["Network"]
+    assert "--save-freq" in parts["Logging and checkpoints"]
+    assert "--num-envs" in parts["Compute"]
+
+
+def test_the_words_of_readme_examples_are_read_from_the_help(trained, capsys):
+    with pytest.raises(SystemExit):
+        commands.train(["dqn", "--help"])
+    examples = re.findall(r"^  purerl train (.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert len(examples) == 3
+    for line in examples:
+        assert commands.train([w for w in line.split() if w != "--dry-run"]) == 0
+    assert trained[-1][0].spec.gamma == 0.98
+
+
+def test_a_dry_run_shows_sizes_speed_and_time_and_leaves_nothing(tmp_path):
+    words = ("ppo", "--env", "CartPole-v1", "--steps-per-epoch", "200", "--steps", "2000", "--seed")
+    data = tmp_path / "data"
+    run = python("-m", "purerl", "train", *words, "0", "1", "--data-dir", str(data), "--dry-run")
+    assert run.code == 0, run.err
+    assert "observations  (4,) float32" in run.out
+    actor = 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2
+    assert re.search(rf"^actor +{actor:,} parameters  4x64 64x64 64x2$", run.out, re.MULTILINE)
+    assert re.search(r"^speed +[\d,]+ environment steps/s with [\d,.]+ updates/s$", run.out, re.M)
+    assert re.search(r"^time needed +about .* for 2,000 steps$", run.out, re.MULTILINE)
+    assert "for 2 seeds" in run.out
+    assert not data.exists()
+
+
+def test_a_dry_run_off_policy_counts_the_replay_memory_and_test_episodes(tmp_path):
+    words = ("ddpg", "--env", "Pendulum-v1", "--hidden", "8", "--start-steps", "1e5", "--cpu", "2")
+    run = python("-m", "purerl", "train", *words, "--steps", "1e5", "--dry-run")
+    assert run.code == 0, run.err
+    row = 4 * (3 + 1 + 1 + 3) + 2  # obs, act, rew, next_obs in float32; two flags
+    assert f"replay {row} MB" in run.out
+    assert "of it for test episodes of 200 steps" in run.out
+    assert "if each of 2 ranks has a core of its own" in run.out
+
+
+def made(**schedule):
+    content = {"algo": "sac", "env": "Pendulum-v1", "schedule": schedule}
+    return config.from_json(content, spaces=config.keys.stand_in("sac"))
+
+
+def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch, trained):
+    row = 4 * (1 + 1 + 1 + 1) + 2
+    assert dry.replay_bytes(made(replay_size=1000)) == 1000 * row
+    monkeypatch.setattr(dry, "free_bytes", lambda: 1000 * row)
+    dry.check_memory(made(replay_size=1000))
+    with pytest.raises(ConfigError, match=r"1,001 rows need 18 kB, and 18 kB are free"):
+        dry.check_memory(made(replay_size=1001))
+    with pytest.raises(SystemExit):
+        commands.train(["sac", "--env", "Pendulum-v1"])
+    assert not trained
+    monkeypatch.setattr(dry, "free_bytes", lambda: None)
+    dry.check_memory(made(replay_size=2**30))
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({}, None),
+        ({"/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   5 kB\n"}, 5 * 1024),
+        (
+            {
+                "/proc/meminfo": "MemAvailable: 5 kB",
+                "/proc/self/cgroup": "0::/user.slice/x\n",
+                "/sys/fs/cgroup/user.slice/x/memory.max": "4000\n",
+                "/sys/fs/cgroup/user.slice/x/memory.current": "1500\n",
+            },
+            2500,
+        ),
+        (
+            {
+                "/proc/meminfo": "MemAvailable: 5 kB",
+                "/sys/fs/cgroup/memory.max": "max\n",
+                "/sys/fs/cgroup/memory.current": "1500\n",
+            },
+            5120,
+        ),
+        (
+            {
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes": "3000",
+                "/sys/fs/cgroup/memory/memory.usage_in_bytes": "1000",
+            },
+            2000,
+        ),
+    ],
+)
+def test_free_memory_is_that_of_the_control_group_where_there_is_one(files, free, monkeypatch):
+    monkeypatch.setattr(dry, "_text", lambda path: files.get(str(path), ""))
+    assert dry.free_bytes() == free

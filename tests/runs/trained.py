@@ -1,0 +1,85 @@
+"""Tiny runs for the tests of what is done with runs: each made once per process."""
+
+import dataclasses
+import functools
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+import purerl
+from purerl import algos
+from purerl.loops import gym as loop
+from purerl.returns import Moments
+from purerl.runs import checkpoint, folder
+from purerl.runs import config as configs
+from purerl.runs import train as training
+from purerl.runs.config import Config
+from purerl.runs.run import Run
+from tests.cases import CASES
+
+OFF_POLICY = {
+    "steps": 120,
+    "steps_per_epoch": 60,
+    "start_steps": 20,
+    "update_after": 20,
+    "update_every": 20,
+    "batch_size": 8,
+    "replay_size": 200,
+}
+ON_POLICY = {"steps": 120, "steps_per_epoch": 60}
+SMALL = {
+    "ddpg": ("Pendulum-v1", OFF_POLICY),
+    "dqn": ("CartPole-v1", OFF_POLICY),
+    "ppo": ("CartPole-v1", ON_POLICY | {"train_v_iters": 2, "train_pi_iters": 2}),
+    "reinforce": ("CartPole-v1", ON_POLICY),
+    "sac": ("Pendulum-v1", OFF_POLICY),
+    "td3": ("Pendulum-v1", OFF_POLICY),
+    "trpo": ("Pendulum-v1", ON_POLICY),
+    "vpg": ("Pendulum-v1", ON_POLICY),
+}
+COMMON = {
+    "hidden": (8, 8),
+    "max_ep_len": 30,
+    "num_test_episodes": 1,
+    "save_freq": 60,
+    "quiet": True,
+    "seed": 3,
+}
+_folder = tempfile.TemporaryDirectory(prefix="purerl-trained-")
+
+
+@functools.cache
+def trained(algo: str) -> Run:
+    """A run of 120 steps, with checkpoints at 60 and 120. Not to be changed: copy it."""
+    env, settings = SMALL[algo]
+    return purerl.train(algo, env, data_dir=_folder.name, **COMMON, **settings)
+
+
+@functools.cache
+def begun(algo: str) -> Run:
+    """A run of an algorithm with one checkpoint, at step 0: nothing to compile."""
+    env, settings = SMALL[algo]
+    known = {field.name for field in dataclasses.fields(algos.load(algo).SCHEDULE)}
+    schedule = {name: x for name, x in (COMMON | settings).items() if name in known}
+    content = {"algo": algo, "env": env, "spec": {"hidden": [8, 8]}, "schedule": schedule}
+    config = configs.from_json(content)
+    run = folder.create(config, _folder.name)
+    carry = loop.start(algos.load(algo), config.spec, configs.make(env), config.schedule, 0)
+    checkpoint.save(run, carry, training.about(config), ())
+    carry.envs.close()
+    return Run(run, config, 0, carry.learner.params)
+
+
+def untrained(case: str, path: Path, **changes) -> Run:
+    """A run that never was, of one of the cases of the contract, with statistics where it has."""
+    algo = CASES[case].algo
+    spec = dataclasses.replace(CASES[case].spec(), **changes)
+    name = algo.__name__.rpartition(".")[2]
+    params = algo.init(jax.random.key(1), spec).params
+    params = jax.tree.map(lambda x: 3 * x, params)  # so that actions differ between observations
+    if getattr(spec, "normalise_obs", False):
+        seen = Moments(jnp.array([1.0, -2.0, 30.0]), jnp.array([0.5, 4.0, 9.0]), jnp.float32(50))
+        params = params.replace(obs_stats=seen)
+    return Run(path, Config(name, "Case-v0", 0, "case", spec, algo.SCHEDULE), 0, params)
