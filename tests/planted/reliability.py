@@ -22,7 +22,7 @@ MUTANTS = [
     Mutant(REGULAR, "    check(path)\n", "", T_HOSTILE),
     Mutant(REGULAR, "    if path.is_symlink():\n", "    if False:\n", T_HOSTILE),
     Mutant(STORAGE, "        path.unlink(missing_ok=True)  # a link left there would be followed to another file\n        with open(path, \"xb\")", "        with open(path, \"wb\")", T_HOSTILE),
-    Mutant(STORAGE, "    if len(content) > most:", "    if False:", T_HOSTILE),
+    Mutant(STORAGE, "        content = file.read(most + 1)", "        content = file.read()[: most + 1]", T_HOSTILE),
     Mutant(STORAGE, "hashlib.file_digest(there, \"sha256\").hexdigest() != file.sha256", "False", T_DAMAGE),
     Mutant(STORAGE, "    if needed != there or min(shape, default=0) < 0:", "    if False:", "tests/runs/test_storage.py"),
     Mutant(WITNESS, "length + (name in WHOLE)", "length", T_DAMAGE),

@@ -77,7 +77,15 @@ def damage(path, way, rng):
 WAYS = ("flip", "cut", "zeros", "swap", "take out", "duplicate", "delete", "exchange")
 
 
-def verdict(run, config, truths, state, best):
+def logs(run):
+    """The rows of the logs; the ends of lines and empty cells at them say nothing."""
+    paths = [run / name for name in ("progress.txt", "metrics.jsonl", "episodes.csv")]
+    texts = [path.read_bytes() if path.exists() else b"" for path in paths]
+    table = b"\n".join(row.rstrip(b"\t") for row in texts[0].splitlines()[1:])
+    return [text.rstrip(b"\n") for text in (table, *texts[1:])]
+
+
+def verdict(run, good, config, truths, state, best):
     """Return what reading a damaged run came to: as written, said, or silent and what."""
     if places.status(run) not in (state, {}):
         return "silent: manifest.json"
@@ -95,6 +103,8 @@ def verdict(run, config, truths, state, best):
         return "silent: config.json"
     if checkpoint.best(run) != best and not said:
         return "silent: best.json"
+    if logs(run) != logs(good) and not said:
+        return "silent: a log"
     return "said" if said else "as written"
 
 
@@ -117,7 +127,7 @@ def test_no_damage_is_silent_and_none_without_a_message(good, tmp_path, figures,
         name, way = names[tried % len(names)], WAYS[tried // len(names) % len(WAYS)]
         if damage(copy / name, way, rng):
             tried += 1
-            found = verdict(copy, config, truths, state, best)
+            found = verdict(copy, run, config, truths, state, best)
             counts[found] += 1
             if found.startswith("silent"):
                 silent.append((str(name), way, found))
@@ -143,7 +153,7 @@ def test_small_files_cut_at_every_byte(good, tmp_path, figures, name, number):
     counts = collections.Counter()
     for cut in cuts:
         path.write_bytes(content[:cut])
-        counts[verdict(copy, config, truths, state, best)] += 1
+        counts[verdict(copy, run, config, truths, state, best)] += 1
     figures(file=name, cuts=len(cuts), **counts)
     assert not [one for one in counts if one.startswith("silent")], counts
 
@@ -165,6 +175,15 @@ def test_logs_cut_at_every_byte_of_their_last_rows_are_noticed(good, tmp_path, n
         assert "was changed after the checkpoint" in said
     (copy / name).write_bytes(content + b"a row that came later\n")
     assert not checkpoint.load(copy, {}, 0).changed
+
+
+def test_a_longer_configuration_is_noticed(good, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(good[0], copy)
+    with open(copy / "config.json", "a") as file:
+        file.write(" ")
+    (said,) = checkpoint.load(copy, {}, 0).changed
+    assert "config.json was changed after the checkpoint" in said
 
 
 def test_a_column_that_comes_late_is_no_damage(good, tmp_path):
