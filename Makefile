@@ -4,7 +4,8 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: run test lint unit test-learning test-mpi mutants bench bench-solve bench-mpi results clean help
+.PHONY: run test lint unit test-learning test-mpi test-reliability mutants bench \
+	bench-solve bench-mpi bench-checkpoints bench-memory results clean help
 
 run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
 	$(BIN)/python examples/run_sac.py $(ARGS)
@@ -17,13 +18,22 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 -m "not slow and not mpi" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not mpi and not reliability" $(ARGS)
 
 test-learning: $(VENV)/.installed-mujoco  ## the longer learning runs (about 40 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
 test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, two devices, learning (12 minutes)
 	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py $(ARGS)
+
+test-reliability: $(VENV)/.installed-dev  ## kills, damage, hostile files by the hundred (30 minutes)
+	$(BIN)/python -m pytest tests/reliability $(ARGS)
+
+bench-checkpoints: $(VENV)/.installed-dev  ## a checkpoint of 1e6 rows beside a raw write
+	$(BIN)/python benchmarks/checkpoints.py $(ARGS)
+
+bench-memory: $(VENV)/.installed-dev  ## memory and compilations over millions of steps
+	$(BIN)/python benchmarks/memory.py $(ARGS)
 
 mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; every one must fail a test
 	$(BIN)/python tests/mutants.py $(ARGS)

@@ -8,41 +8,57 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+LARGEST = 3.4e38  # of float32, in which everything is computed
+SMALLEST = 1.2e-38  # above zero
+INTEGER = 2**31 - 1  # of int32, which counts inside of compiled programs
+COUNTER = 10**12 - 1  # of what is counted outside: a checkpoint's name has twelve digits
+
 
 def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> None:
-    """Refuse anything but a finite Python number in [low, high].
+    """Refuse anything but a Python number in [low, high] that float32 can hold.
 
     Example:
         >>> real("gamma", 1.5, 0.0, 1.0)
         Traceback (most recent call last):
         ValueError: gamma must be a number in [0.0, 1.0], got 1.5.
     """
-    if not (_finite(value) and low <= value <= high):
+    if not (_number(value) and low <= value <= high):
         limits = "" if (low, high) == (-math.inf, math.inf) else f" in [{low}, {high}]"
-        raise ValueError(f"{name} must be a number{limits}, got {value!r}.")
+        raise ValueError(f"{name} must be a number{limits}, got {_short(value)}.")
+    if abs(value) > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST} in size, got {_short(value)}.")
 
 
 def positive(name: str, value: Any) -> None:
-    """Refuse anything but a finite Python number above zero."""
-    if not (_finite(value) and value > 0):
-        raise ValueError(f"{name} must be a number above 0, got {value!r}.")
+    """Refuse anything but a Python number above zero that float32 can hold."""
+    if not (_number(value) and value > 0):
+        raise ValueError(f"{name} must be a number above 0, got {_short(value)}.")
+    if not SMALLEST <= value <= LARGEST:
+        raise ValueError(
+            f"{name} must lie in {SMALLEST} .. {LARGEST}, which float32 can hold, got "
+            f"{_short(value)}."
+        )
 
 
-def _finite(value: Any) -> bool:
+def _number(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and -1e300 < value < 1e300
+    return number and (isinstance(value, int) or math.isfinite(value))
 
 
-def integer(name: str, value: Any, low: int) -> None:
-    """Refuse anything but a Python integer of at least `low`."""
+def integer(name: str, value: Any, low: int, high: int = INTEGER) -> None:
+    """Refuse anything but a Python integer in low .. high."""
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
+        raise ValueError(f"{name} must be an integer of at least {low}, got {_short(value)}.")
+    if value > high:
+        raise ValueError(f"{name} must be an integer of at most {high}, got {_short(value)}.")
 
 
 def integers(name: str, value: Any, low: int) -> None:
     """Refuse anything but a tuple of Python integers of at least `low`."""
     if not isinstance(value, tuple):
-        raise ValueError(f"{name} must be a tuple of integers such as (256, 256), got {value!r}.")
+        raise ValueError(
+            f"{name} must be a tuple of integers such as (256, 256), got {_short(value)}."
+        )
     for i, item in enumerate(value):
         integer(f"{name}[{i}]", item, low)
 
@@ -51,13 +67,20 @@ def member(name: str, value: Any, choices: Iterable[str]) -> None:
     """Refuse anything but one of `choices`."""
     choices = sorted(choices)
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {_short(value)}.")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 200:  # of whose digits Python refuses 5,000
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:100]}... ({len(text)} characters)"
 
 
 def seed(value: Any) -> None:
     """Refuse seeds outside 0 .. 2**32 - 1, which JAX would map onto others without a word."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
-        raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {value!r}.")
+        raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {_short(value)}.")
 
 
 def key(name: str, value: Any) -> None:
@@ -91,4 +114,4 @@ def shape(name: str, array: Any, expected: tuple[int, ...]) -> None:
 def boolean(name: str, value: Any) -> None:
     """Refuse anything but True and False."""
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
+        raise ValueError(f"{name} must be True or False, got {_short(value)}.")

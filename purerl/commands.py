@@ -71,7 +71,6 @@ def train(words: list[str]) -> int:
         seeds = args.seed or [content.get("seed", 0)]
         made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
         made[0].schedule.resolve(args.num_cpu or 1)
-        dry.check_memory(made[0])
         if args.dry_run and mpi.num_procs() > 1:
             raise ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
         if not args.dry_run:
@@ -79,6 +78,10 @@ def train(words: list[str]) -> int:
     except (ConfigError, ValueError, StorageError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
     purerl.setup(devices=made[0].schedule.devices)
+    try:
+        dry.check_memory(made[0])
+    except ConfigError as error:
+        parser.error(str(error))
     if args.dry_run:
         return _ended(functools.partial(dry.report, made, env_fn, args.num_cpu or 1))
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}

@@ -367,17 +367,16 @@ class OffPolicySchedule:
 
     def __post_init__(self) -> None:
         """Check every field and how they fit together."""
-        for name in ("steps", "steps_per_epoch", "update_after", "batch_size", "replay_size"):
+        for name in ("steps", "steps_per_epoch", "update_after"):
+            checks.integer(name, getattr(self, name), 1, checks.COUNTER)
+        for name in ("batch_size", "num_envs", "devices"):
             checks.integer(name, getattr(self, name), 1)
-        for name in ("num_envs", "devices"):
-            checks.integer(name, getattr(self, name), 1)
-        for name in ("start_steps", "num_test_episodes"):
-            checks.integer(name, getattr(self, name), 0)
+        checks.integer("replay_size", self.replay_size, 1, 2**30)
+        checks.integer("start_steps", self.start_steps, 0, checks.COUNTER)
+        checks.integer("num_test_episodes", self.num_test_episodes, 0)
         for name in ("update_every", "updates_per_burst", "max_ep_len"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1)
-        if self.replay_size > 2**30:
-            raise ValueError(f"replay_size must be at most 2**30, got {self.replay_size}.")
         if self.batch_size > self.replay_size:
             raise ValueError(
                 f"batch_size must not exceed replay_size, got {self.batch_size} > "
@@ -431,7 +430,8 @@ class OnPolicySchedule:
 
     def __post_init__(self) -> None:
         """Check every field and how they fit together."""
-        for name in ("steps", "steps_per_epoch", "num_envs", "devices"):
+        checks.integer("steps", self.steps, 1, checks.COUNTER)
+        for name in ("steps_per_epoch", "num_envs", "devices"):
             checks.integer(name, getattr(self, name), 1)
         checks.integer("num_test_episodes", self.num_test_episodes, 0)
         checks.boolean("continue_episodes", self.continue_episodes)

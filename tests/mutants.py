@@ -18,10 +18,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from planted import Mutant, grids, offpolicy, onpolicy, plots, policies, ranks, runs, telling
+from planted import (
+    Mutant,
+    grids,
+    offpolicy,
+    onpolicy,
+    plots,
+    policies,
+    ranks,
+    reliability,
+    runs,
+    telling,
+)
 
 ROOT = Path(__file__).parents[1]
-PARTS = (grids, offpolicy, onpolicy, plots, policies, ranks, runs, telling)
+PARTS = (grids, offpolicy, onpolicy, plots, policies, ranks, reliability, runs, telling)
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 
@@ -37,7 +48,17 @@ def survives(mutant: Mutant) -> str:
         shutil.copy(ROOT / "pyproject.toml", copy)
         (copy / mutant.file).write_text(source.replace(mutant.old, mutant.new))
         tests = mutant.tests.split()
-        words = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+        words = [
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not slow and not reliability",
+            *tests,
+        ]
         if "/algos/" in mutant.file and "test_contract" in mutant.tests:
             words += ["-k", Path(mutant.file).stem]
         env = dict(os.environ) | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -51,7 +51,7 @@ def init(example: Any, capacity: int) -> Replay:
         raise ValueError(f"example must hold at least one array, got {example!r}.")
     shapes = [((capacity, *np.shape(x)), jnp.result_type(x)) for x in leaves]
     needed = sum(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize for shape, dtype in shapes)
-    free = _free_memory()
+    free = free_memory()
     if free is not None and needed > free:
         raise ValueError(
             f"a replay buffer of {capacity:,} rows needs {needed / 2**30:,.1f} GiB and "
@@ -163,7 +163,7 @@ def _check_block(buffer: Replay, block: Any) -> int:
     return number
 
 
-def _free_memory() -> int | None:
+def free_memory() -> int | None:
     """Return the bytes that can still be allocated: the device's, the container's or the host's."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:

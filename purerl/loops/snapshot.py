@@ -21,6 +21,7 @@ from purerl.loops.carry import Carry
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
 _HOST = ("obs", "ep_return", "ep_length")
+_ENDED = {"ep_returns": np.float64, "ep_lengths": np.int64}  # of any number
 
 
 class Frozen(NamedTuple):
@@ -38,14 +39,21 @@ class Mismatch(ValueError):
     """What was frozen does not fit the run that is to go on."""
 
 
-def freeze(carry: Carry, since: int = 0) -> Frozen:
-    """Copy what a carry holds to the host; of the replay memory only rows from `since` on."""
+def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
+    """Copy what a carry holds to the host.
+
+    Args:
+        carry: what to copy.
+        since: first row wanted of the replay memory.
+        copy: its rows too; without, they may be those of the carry, and are to be used before it
+            goes on: new memory for a million rows costs as much time as writing them.
+    """
     learner = _leaves(memory.local(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
     host["tally"] = np.asarray(memory.local(carry.tally))
     host |= {f"surplus.{k}": np.array(v) for k, v in carry.surplus._asdict().items()}
     facts: dict[str, Any] = {name: getattr(carry, name) for name in _COUNTERS}
-    facts |= {"ep_returns": list(carry.ep_returns), "ep_lengths": list(carry.ep_lengths)}
+    host |= {name: np.array(getattr(carry, name), dtype) for name, dtype in _ENDED.items()}
     facts["episodes"], actions = carry.envs.progress()
     host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
     if carry.buffer is None:
@@ -53,8 +61,7 @@ def freeze(carry: Carry, since: int = 0) -> Frozen:
     stop = carry.steps // carry.ranks
     data = memory.local(carry.buffer.data)
     first = max(since, stop - len(data.rew))
-    where = np.arange(first, stop) % len(data.rew)
-    rows = {name: np.asarray(x)[where] for name, x in data._asdict().items()}
+    rows = {name: _ring(np.asarray(x), first, stop, copy) for name, x in data._asdict().items()}
     return Frozen(learner, host, facts, rows, first, stop)
 
 
@@ -79,26 +86,35 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     fitted = _fitted("host ", wanted, frozen.host)
     fields: dict[str, Any] = dict(zip(wanted, fitted, strict=True))
     devices = carry.schedule.devices
-    number = carry.schedule.num_envs
-    actions = [frozen.host[f"actions.{i}"] for i in range(number) if f"actions.{i}" in frozen.host]
-    episodes = frozen.facts["episodes"]
-    fields["obs"], lost = carry.envs.go_on(episodes, actions, fields["obs"])
+    fields["tally"] = memory.placed(jnp.asarray(fields["tally"]), devices)
+    rows = {name: np.empty(0, dtype) for name, dtype in _ENDED.items()}
+    rows |= {f"surplus.{k}": x for k, x in carry.surplus._asdict().items()}
+    episodes, taken = carry.envs.progress()
+    rows |= {f"actions.{i}": x for i, x in enumerate(taken)}
+    long = {k: x for k, x in frozen.host.items() if k not in wanted}
+    _fitted("host ", _rows_of(rows), _rows_of(long))
+    fields |= {name: tuple(long[name].tolist()) for name in _ENDED}
+    fields["surplus"] = type(carry.surplus)(*(long[f"surplus.{k}"] for k in carry.surplus._fields))
+    fields |= _counted(frozen.facts, len(episodes))
+    buffer = _filled(carry, frozen)
+    actions = [long[f"actions.{i}"] for i in range(len(taken))]
+    fields["obs"], lost = carry.envs.go_on(frozen.facts["episodes"], actions, fields["obs"])
     fields["ep_return"][lost] = 0
     fields["ep_length"][lost] = 0
-    surplus = {k: frozen.host[f"surplus.{k}"] for k in carry.surplus._fields}
-    _fitted("surplus ", _rows_of(carry.surplus._asdict()), _rows_of(surplus))
-    fields["tally"] = memory.placed(jnp.asarray(fields["tally"]), devices)
-    fields |= {name: frozen.facts[name] for name in _COUNTERS}
-    carry = dataclasses.replace(
-        carry,
-        learner=memory.placed(learner, devices),
-        buffer=_filled(carry, frozen),
-        surplus=type(carry.surplus)(**surplus),
-        ep_returns=tuple(frozen.facts["ep_returns"]),
-        ep_lengths=tuple(frozen.facts["ep_lengths"]),
-        **fields,
-    )
-    return carry, lost
+    learner = memory.placed(learner, devices)
+    return dataclasses.replace(carry, learner=learner, buffer=buffer, **fields), lost
+
+
+def _counted(facts: dict[str, Any], number: int) -> dict[str, int]:
+    """Return the counters, if they and the numbers of the episodes in progress are any."""
+    episodes = facts.get("episodes")
+    if not isinstance(episodes, list) or len(episodes) != number:
+        raise Mismatch(f"episodes must be the numbers of {number}, got {episodes!r}.")
+    counters = {name: facts.get(name) for name in _COUNTERS}
+    for name, value in (*counters.items(), *(("episodes", n) for n in episodes)):
+        if not isinstance(value, int) or not 0 <= value < 2**63:
+            raise Mismatch(f"{name} must be an integer of at least 0, got {value!r}.")
+    return {name: facts[name] for name in _COUNTERS}
 
 
 def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
@@ -117,17 +133,29 @@ def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
         )
     empty = _rows_of(data._asdict())
     _fitted("replay ", empty, _rows_of(frozen.rows))
-    where = np.arange(first, frozen.stop) % capacity
     filled = {}
     for name, none in empty.items():
+        kept = frozen.rows[name][first - frozen.first :]
+        start = first % capacity
+        tail = min(len(kept), capacity - start)  # the others are at the beginning
         filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
-        filled[name][where] = frozen.rows[name][first - frozen.first :]
+        filled[name][start : start + tail] = kept[:tail]
+        filled[name][: len(kept) - tail] = kept[tail:]
     ring = replay.Replay(
         type(data)(**{name: jnp.asarray(x) for name, x in filled.items()}),
         jnp.int32(frozen.stop % capacity),
         jnp.int32(min(frozen.stop, capacity)),
     )
     return memory.placed(ring, carry.schedule.devices)
+
+
+def _ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
+    """Return the rows `first` .. `stop`, of which row i is at i modulo the length."""
+    start, number = first % len(x), stop - first
+    tail = x[start : start + number]
+    if len(tail) == number and not copy:
+        return tail
+    return np.concatenate([tail, x[: number - len(tail)]])
 
 
 def _leaves(tree: Any) -> dict[str, np.ndarray]:
@@ -137,7 +165,7 @@ def _leaves(tree: Any) -> dict[str, np.ndarray]:
 
 def _rows_of(fields: dict[str, Any]) -> dict[str, np.ndarray]:
     """Return fields without rows: what of their shapes must agree."""
-    return {name: np.empty((0, *np.shape(x)[1:]), x.dtype) for name, x in fields.items()}
+    return {name: x[:0] if np.ndim(x) else x for name, x in fields.items()}
 
 
 def _fitted(
@@ -154,6 +182,6 @@ def _fitted(
                 f"{came.shape}."
             )
     extra = sorted(set(given) - set(wanted))
-    if extra and what in ("learner", "replay "):
+    if extra and what != "host ":
         raise Mismatch(f"{what}{extra[0]} is not part of this run.")
     return [np.array(given[name]) for name in wanted]

@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from purerl.loops import faults
+from purerl.loops.faults import EnvFault as EnvFault
 from purerl.types import Box, EnvSpec, Transition
-
-
-class EnvFault(RuntimeError):
-    """An environment raised, or returned what no environment may return."""
 
 
 class Step(NamedTuple):
@@ -72,9 +70,10 @@ class OwnEnvs:
         for i, (env, action) in enumerate(zip(self.envs, self._hand_over(act), strict=True)):
             self.actions[i].append(action if isinstance(action, int) else action.copy())
             try:
-                now, rew[i], ends, cut, _ = env.step(action)
+                now, gain, ends, cut, _ = env.step(action)
             except Exception as error:  # whatever it raises, it is the environment's
-                raise _fault(f"environment {i}", "step", error) from error
+                raise faults.raised(f"environment {i}", "step", error, obs[i]) from error
+            rew[i], ends, cut = faults.outcome(i, gain, ends, cut)
             self._store(i, now, next_obs)
             cut = cut or len(self.actions[i]) >= self._limit
             terminated[i], truncated[i] = ends, cut
@@ -113,7 +112,7 @@ class OwnEnvs:
                 try:
                     now, _, ends, cut, _ = self.envs[i].step(action)
                 except Exception as error:  # whatever it raises, it is the environment's
-                    raise _fault(f"environment {i}", "step", error) from error
+                    raise faults.raised(f"environment {i}", "step", error) from error
                 self._store(i, now, reached)
                 ended = ended or ends or cut
             if ended or reached[i].tobytes() != obs[i].tobytes():
@@ -122,10 +121,16 @@ class OwnEnvs:
         return reached, lost
 
     def close(self) -> None:
-        """Close every environment."""
-        for env in self.envs:
+        """Close every environment; the first error of one is raised when all had their turn."""
+        failed = None
+        for i, env in enumerate(self.envs):
             _live.discard(env)
-            env.close()
+            try:
+                env.close()
+            except Exception as error:  # whatever it raises, it is the environment's
+                failed = failed or faults.raised(f"environment {i}", "close", error)
+        if failed:
+            raise failed
 
     def _start(self, i: int, obs: np.ndarray) -> None:
         self.episode[i] += 1
@@ -134,19 +139,19 @@ class OwnEnvs:
         try:
             first, _ = self.envs[i].reset(seed=seed)
         except Exception as error:  # whatever it raises, it is the environment's
-            raise _fault(f"environment {i}", "reset", error) from error
+            raise faults.raised(f"environment {i}", "reset", error) from error
         self._store(i, first, obs)
 
     def _store(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
             obs[i] = now  # the usual case, without the questions below
             return
-        if np.shape(now) != self.spec.obs_shape:
+        if faults.shape(now) != self.spec.obs_shape:
             raise EnvFault(
                 f"environment {i} must return observations of shape {self.spec.obs_shape}, as its "
-                f"observation_space says, got {np.shape(now)}."
+                f"observation_space says, got {faults.shape(now)}."
             )
-        _check_kind(now, self.spec)
+        faults.check_kind(now, self.spec)
         obs[i] = now
 
 
@@ -182,10 +187,10 @@ class VectorEnvs:
         now, rew, terminated, truncated, info = self._call("step", handed)
         next_obs = now.copy()
         for name, value in (("rew", rew), ("terminated", terminated), ("truncated", truncated)):
-            if np.shape(value) != (self.num_envs,):
+            if faults.shape(value) != (self.num_envs,):
                 raise EnvFault(
                     f"the vector environment must return {name} of shape ({self.num_envs},), got "
-                    f"{np.shape(value)}."
+                    f"{faults.shape(value)}."
                 )
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
         done = terminated | truncated
@@ -193,7 +198,7 @@ class VectorEnvs:
         ended = np.flatnonzero(done if valid is None else done & valid).tolist()
         if self.mode is AutoresetMode.SAME_STEP:
             for i in np.flatnonzero(done):
-                next_obs[i] = _final_obs(info, int(i))
+                next_obs[i] = faults.final_obs(info, int(i))
         elif self.mode is AutoresetMode.NEXT_STEP:
             self._fresh = done
         elif done.any():
@@ -221,14 +226,14 @@ class VectorEnvs:
         try:
             obs, *rest = getattr(self.env, method)(*args, **kwargs)
         except Exception as error:  # whatever it raises, it is the environment's
-            raise _fault("the vector environment", method, error) from error
+            raise faults.raised("the vector environment", method, error) from error
         shape = (self.num_envs, *self.spec.obs_shape)
-        if np.shape(obs) != shape:
+        if faults.shape(obs) != shape:
             raise EnvFault(
                 f"the vector environment must return observations of shape {shape}, as its "
-                f"observation_space says, got {np.shape(obs)}."
+                f"observation_space says, got {faults.shape(obs)}."
             )
-        _check_kind(obs, self.spec)
+        faults.check_kind(obs, self.spec)
         return np.array(obs, self.spec.obs_dtype), *rest  # a copy: it may write there again
 
 
@@ -297,7 +302,10 @@ _live: weakref.WeakSet[Any] = weakref.WeakSet()  # environments some adapter ste
 
 def _made(env_fn: Callable[[], Any]) -> Any:
     """Make an environment, and refuse one that is stepped elsewhere already."""
-    env = env_fn()
+    try:
+        env = env_fn()
+    except Exception as error:  # whatever it raises, it is the environment's
+        raise EnvFault(f"env_fn raised {type(error).__name__}: {error}") from error
     if not hasattr(env, "action_space"):
         raise ValueError(f"env_fn must return a Gymnasium environment, got {env!r}.")
     if env in _live:
@@ -309,33 +317,9 @@ def _made(env_fn: Callable[[], Any]) -> Any:
     return env
 
 
-def _check_kind(now: Any, spec: EnvSpec) -> None:
-    """Refuse observations that the dtype of the space would truncate."""
-    dtype = np.asarray(now).dtype
-    if dtype != spec.obs_dtype and not np.can_cast(dtype, spec.obs_dtype, "same_kind"):
-        raise EnvFault(
-            f"an environment must return observations of its observation_space's dtype, "
-            f"{spec.obs_dtype}, got {dtype}."
-        )
-
-
 def _hand_over(spec: EnvSpec, space: Any) -> Callable[[np.ndarray], Any]:
     """Return the function from stored actions `[N, ...]` to what the environments are given."""
     if not isinstance(spec.action, Box):
         return lambda act: [int(a) for a in act]
     low, high, dtype = space.low, space.high, space.dtype
     return lambda act: np.minimum(np.maximum(act, low), high).astype(dtype, copy=False)
-
-
-def _final_obs(info: dict[str, Any], i: int) -> Any:
-    found = info.get("final_obs")
-    if found is None or found[i] is None:
-        raise EnvFault(
-            f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}], "
-            f"the observation it ended in."
-        )
-    return found[i]
-
-
-def _fault(who: str, call: str, error: Exception) -> EnvFault:
-    return EnvFault(f"{who} raised {type(error).__name__} in {call}: {error}")

@@ -9,36 +9,46 @@ Segments of the replay memory are written once and named by every checkpoint tha
 checkpoint writes the rows that are new. What no kept checkpoint names is deleted.
 """
 
-import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from purerl import checks, mpi
+from purerl import mpi
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
-from purerl.runs import storage
-from purerl.runs.places import ConfigError
+from purerl.runs import regular, storage, witness
+from purerl.runs.manifests import (
+    FORMAT,
+    Refused,
+    Segment,
+    best,
+    manifest,
+    mark_best,
+    prune,
+    step_of,
+    steps,
+)
 from purerl.runs.storage import Damaged, File
 
-FORMAT = 1
-_FILE = re.compile(r"rank\d{1,6}\.npz")
-_SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
-_STEP = re.compile(r"\d{12}")
+__all__ = [
+    "Loaded",
+    "Refused",
+    "Segment",
+    "best",
+    "learner",
+    "load",
+    "manifest",
+    "mark_best",
+    "save",
+    "step_of",
+    "steps",
+    "verify",
+]
 
-
-class Segment(NamedTuple):
-    """Rows `first` .. `stop` of a rank's replay memory in a file."""
-
-    name: str
-    first: int
-    stop: int
-    bytes: int
-    sha256: str
+MAX_SEGMENTS = 1_000  # more are written as one again
 
 
 class Loaded(NamedTuple):
@@ -49,6 +59,7 @@ class Loaded(NamedTuple):
     frozen: Frozen
     segments: tuple[Segment, ...]
     skipped: tuple[str, ...]  # why newer ones were not taken
+    changed: tuple[str, ...] = ()  # what beside it is not as it was when it was made
 
 
 class Learner(NamedTuple):
@@ -57,10 +68,6 @@ class Learner(NamedTuple):
     step: int
     arrays: dict[str, np.ndarray]  # path of each leaf -> array
     skipped: tuple[str, ...]  # why newer ones were not taken
-
-
-class Refused(ValueError):
-    """No checkpoint can be used."""
 
 
 def save(
@@ -84,7 +91,9 @@ def save(
     Returns:
         The segments that the checkpoint names.
     """
-    frozen = snapshot.freeze(carry, since=segments[-1].stop if segments else 0)
+    if len(segments) >= MAX_SEGMENTS:
+        segments = ()
+    frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
     made = run / "checkpoints" / f".tmp-{carry.steps:012d}"
     _together(lambda: _prepared(run, made) if mpi.is_root() else None)
 
@@ -93,7 +102,7 @@ def save(
         if mpi.is_root():  # equal on all ranks
             arrays |= {f"learner {name}": x for name, x in frozen.learner.items()}
         segments_now = _add_segment(run, carry, frozen, segments)
-        return segments_now, storage.write(made / f"rank{carry.rank}.npz", storage.packed(arrays))
+        return segments_now, storage.write_arrays(made / f"rank{carry.rank}.npz", arrays)
 
     parts = _together(write)
     facts = mpi.allgather((frozen.facts, frozen.stop))
@@ -106,6 +115,8 @@ def save(
         "segments": [[list(s) for s in part] for part, _ in parts],
         "facts": [one for one, _ in facts],
         "rows": [stop for _, stop in facts],
+        "seen": witness.seen(run) if mpi.is_root() else {},
+        "best": best(run),
     }
 
     def commit() -> None:
@@ -136,10 +147,10 @@ def _together(step: Callable[[], Any]) -> list[Any]:
 
 def _prepared(run: Path, made: Path) -> None:
     """Make the folders, without what a killed process may have left."""
-    for path in made.parent.glob(".tmp-*"):
+    for path in regular.within(run, "checkpoints").glob(".tmp-*"):
         storage.remove(path)
     storage.folder(made)
-    storage.folder(run / "replay")
+    storage.folder(regular.within(run, "replay"))
 
 
 def _add_segment(
@@ -151,74 +162,10 @@ def _add_segment(
     first, stop = frozen.first, frozen.stop
     if first < stop:
         name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
-        file = storage.replace(run / "replay" / name, storage.packed(frozen.rows))
+        file = storage.replace_arrays(regular.within(run, "replay") / name, frozen.rows)
         segments = (*segments, Segment(name, first, stop, *file))
     oldest = stop - len(carry.buffer.data.rew)
     return tuple(s for s in segments if s.stop > oldest)
-
-
-def steps(run: Path) -> list[int]:
-    """Return the steps of the checkpoints that are there, oldest first, unverified."""
-    folder = run / "checkpoints"
-    names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
-    return sorted(int(name) for name in names if _STEP.fullmatch(name))
-
-
-def best(run: Path) -> tuple[int, float] | None:
-    """Return step and score of the best evaluation that has a checkpoint, or None."""
-    path = run / "checkpoints" / "best.json"
-    if not path.exists():
-        return None
-    try:
-        content = storage.unsealed(path)
-        return int(content["step"]), float(content["score"])
-    except (Damaged, KeyError, TypeError, ValueError):
-        return None
-
-
-def step_of(run: Path, wanted: str | int) -> int | None:
-    """Return the step that `best` or a number means; None for `last`, the newest that is whole."""
-    if wanted == "last":
-        return None
-    if wanted == "best":
-        marked = best(run)
-        if marked is None:
-            raise Refused(f"{run} has no best checkpoint yet; take the last.")
-        return marked[0]
-    try:
-        checks.integer("checkpoint", wanted, 0)
-    except ValueError:
-        raise ConfigError(f"checkpoint must be 'last', 'best' or a step, got {wanted!r}.") from None
-    return int(wanted)
-
-
-def mark_best(run: Path, step: int, score: float) -> None:
-    """Remember a checkpoint as the best, so that it is kept."""
-    content = storage.sealed({"step": step, "score": score})
-    storage.replace(run / "checkpoints" / "best.json", content)
-
-
-def manifest(run: Path, step: int) -> dict[str, Any]:
-    """Read the manifest of a checkpoint and check its form, or raise `Damaged`."""
-    path = run / "checkpoints" / f"{step:012d}" / "manifest.json"
-    content = storage.unsealed(path)
-    if content.get("format") != FORMAT:
-        raise Damaged(
-            f"{path} has format {content.get('format')!r}; this purerl reads format {FORMAT}."
-        )
-    try:
-        ranks = len(content["facts"])
-        files = {name: File(*file) for name, file in content["files"].items()}
-        segments = [[Segment(*s) for s in part] for part in content["segments"]]
-        good = content["step"] == step and len(segments) == len(content["rows"]) == ranks
-        good &= set(files) == {f"rank{i}.npz" for i in range(ranks)}
-        good &= all(_FILE.fullmatch(name) for name in files)
-        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
-    if not good:
-        raise Damaged(f"{path} contradicts itself.")
-    return content
 
 
 def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -> Loaded:
@@ -236,7 +183,10 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
     one, content, (frozen, segments), skipped = _first_good(
         run, about, step, lambda one, content: _read(run, one, content, rank)
     )
-    return Loaded(one, content, frozen, segments, skipped)
+    changed = witness.changed(run, content["seen"])
+    if content["best"] and not best(run):
+        changed.append(f"{run / 'checkpoints' / 'best.json'} is missing or damaged.")
+    return Loaded(one, content, frozen, segments, skipped, tuple(changed))
 
 
 def learner(
@@ -320,13 +270,15 @@ def _read(
         return frozen, ()
     stop = content["rows"][rank]
     blocks = list(_segments(run, segments))
-    rows = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    rows = blocks[0]
+    if len(blocks) > 1:
+        rows = {name: np.concatenate([block[name] for block in blocks]) for name in rows}
     return frozen._replace(rows=rows, first=segments[0].first, stop=stop), segments
 
 
 def _parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
     """Read and verify the file of a rank; return its arrays by what they are of."""
-    arrays = storage.unpacked(storage.read(path, File(*content["files"][path.name])), path)
+    arrays = storage.arrays(path, File(*content["files"][path.name]))
     parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
     for key, x in arrays.items():
         kind, _, name = key.partition(" ")
@@ -340,33 +292,10 @@ def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np
     """Read segments, which must follow each other."""
     last = segments[0].first
     for segment in segments:
-        path = run / "replay" / segment.name
-        content = storage.read(path, File(segment.bytes, segment.sha256))
-        block = storage.unpacked(content, path)
+        path = regular.within(run, "replay") / segment.name
+        block = storage.arrays(path, File(segment.bytes, segment.sha256))
         number = segment.stop - segment.first
         if segment.first != last or any(len(x) != number for x in block.values()):
             raise Damaged(f"{path} does not hold the rows {segment.first} .. {segment.stop}.")
         last = segment.stop
         yield block
-
-
-def prune(run: Path, keep: int) -> None:
-    """Delete old checkpoints but the newest and the best, and segments that none left names."""
-    there = steps(run)
-    kept = set(there[-keep:])
-    marked = best(run)
-    if marked:
-        kept.add(marked[0])
-    used: set[str] = set()
-    for step in there:
-        if step in kept:
-            try:
-                content = manifest(run, step)
-            except Damaged:
-                return  # what it named is unknown: delete nothing
-            used |= {Segment(*s).name for part in content["segments"] for s in part}
-    for step in set(there) - kept:
-        shutil.rmtree(run / "checkpoints" / f"{step:012d}", ignore_errors=True)
-    for path in (run / "replay").glob("*.npz") if (run / "replay").is_dir() else ():
-        if _SEGMENT.fullmatch(path.name) and path.name not in used:
-            path.unlink(missing_ok=True)

@@ -8,7 +8,6 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -16,6 +15,7 @@ import jax
 import numpy as np
 
 from purerl import algos
+from purerl.buffers.replay import free_memory
 from purerl.loops import gym as loop
 from purerl.runs import config as configs
 from purerl.runs.config import Config, ConfigError
@@ -28,7 +28,7 @@ SECONDS = 1.0  # of measuring, each
 
 def check_memory(config: Config) -> None:
     """Refuse a replay memory that cannot be held, before it is asked for."""
-    needed, free = replay_bytes(config), free_bytes()
+    needed, free = replay_bytes(config), free_memory()
     if free is not None and needed > free:
         rows = int(config.schedule.replay_size * free / needed / 2)
         raise ConfigError(
@@ -69,32 +69,6 @@ def replay_bytes(config: Config) -> int:
         return 0
     row = sum(np.asarray(x).nbytes for x in config.spec.env.example())
     return row * config.schedule.replay_size
-
-
-def free_bytes() -> int | None:
-    """Return the memory that is free, for this control group where there is one; None: unknown."""
-    found = []
-    meminfo = _text("/proc/meminfo")
-    if "MemAvailable:" in meminfo:
-        found.append(int(meminfo.partition("MemAvailable:")[2].split()[0]) * 1024)
-    group = _text("/proc/self/cgroup").rpartition("::")[2].strip().lstrip("/")
-    for folder in {Path("/sys/fs/cgroup") / group, Path("/sys/fs/cgroup")}:
-        limit, used = _text(folder / "memory.max"), _text(folder / "memory.current")
-        if limit.strip().isdigit() and used.strip().isdigit():
-            found.append(int(limit) - int(used))
-    old = Path("/sys/fs/cgroup/memory")
-    limit, used = _text(old / "memory.limit_in_bytes"), _text(old / "memory.usage_in_bytes")
-    if limit.strip().isdigit() and used.strip().isdigit():
-        found.append(int(limit) - int(used))
-    return min(found, default=None)
-
-
-def _text(path: str | Path) -> str:
-    """Return what a file of the system says; nothing where it is not there."""
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
 
 
 def size(number: float) -> str:
@@ -160,7 +134,7 @@ def _memory(config: Config, carry: loop.Carry, ranks: int) -> None:
     process = peak * (1 if sys.platform == "darwin" else 1024) - short
     replay = replay_bytes(config)
     total = process * ranks + replay
-    free = free_bytes()
+    free = free_memory()
     there = "" if free is None else f", of {size(free)} that are free"
     line = (
         f"memory        learner {size(learner)}, replay {size(replay)}, about {size(total)} in all"

@@ -20,7 +20,7 @@ from purerl import mpi
 from purerl.runs import config as configs
 from purerl.runs import storage
 from purerl.runs.config import Config
-from purerl.runs.places import ConfigError, status, user_defaults
+from purerl.runs.places import ConfigError, status, user_defaults, write_status
 
 __all__ = ["create", "set_status", "status", "versions"]
 
@@ -65,8 +65,7 @@ def _refuse_unfinished(path: Path) -> None:
 def set_status(run: Path, **entries: Any) -> None:
     """Change entries of `manifest.json`, on rank 0; the file is always complete."""
     if mpi.is_root():
-        content = (status(run) or _machine()) | entries
-        storage.replace(run / "manifest.json", (json.dumps(content, indent=2) + "\n").encode())
+        write_status(run, (status(run) or _machine()) | entries)
 
 
 def versions() -> dict[str, str]:

@@ -1,15 +1,17 @@
 """Where runs are, and how they stand: read without importing JAX."""
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from purerl.runs import storage
+from purerl.runs import regular, storage
 
 USER_FILE = Path("~/.config/purerl.json")
+MAX_CONFIG = 2**20  # bytes
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
 
 
@@ -34,7 +36,7 @@ class Standing(NamedTuple):
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object."""
     try:
-        content = json.loads(storage.small(path))
+        content = json.loads(storage.small(path, MAX_CONFIG))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no JSON: {error}") from error
     if not isinstance(content, dict):
@@ -68,11 +70,23 @@ def user_defaults() -> dict[str, Any]:
 
 
 def status(run: Path) -> dict[str, Any]:
-    """Return what `manifest.json` says; empty where it says nothing."""
+    """Return what `manifest.json` says; empty where it says nothing that can be believed."""
     try:
-        return read_json(run / "manifest.json")
+        content = read_json(run / "manifest.json")
     except (ConfigError, storage.Damaged):
         return {}
+    return content if content.pop("sha256", None) == digest(content) else {}
+
+
+def write_status(run: Path, content: dict[str, Any]) -> None:
+    """Write `manifest.json`, with a checksum of what it says."""
+    text = json.dumps(content | {"sha256": digest(content)}, indent=2) + "\n"
+    storage.replace(run / "manifest.json", text.encode())
+
+
+def digest(content: dict[str, Any]) -> str:
+    """Return the checksum that `manifest.json` carries of its other entries."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def standings(data_dir: Path) -> Iterator[Standing]:
@@ -96,18 +110,18 @@ def standings(data_dir: Path) -> Iterator[Standing]:
                 None if score is None else float(score),
                 str(state.get("reason", "")),
             )
-        except (ConfigError, storage.Damaged, KeyError, TypeError, ValueError):
+        except (ConfigError, storage.Damaged, KeyError, TypeError, ValueError, OverflowError):
             continue  # a config.json of somebody else
 
 
 def _is_owned(run: Path) -> bool:
     """Say whether a process holds the lock of a run."""
-    lock = run / ".lock"
-    if not lock.exists():
-        return False
-    with lock.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        return False
+    try:
+        with regular.opened(run / ".lock") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    except storage.Damaged:
+        pass  # no lock, or nothing that could be one
+    return False

@@ -6,34 +6,30 @@ JSON, and sizes are compared with what is there before anything is allocated.
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import io
 import json
 import os
 import re
 import shutil
-import socket
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
-MAX_JSON = 64 * 2**20  # bytes
-MAX_ARRAYS = 100_000
+from purerl.runs import regular
+from purerl.runs.regular import Damaged as Damaged
+from purerl.runs.regular import StorageError as StorageError
+from purerl.runs.regular import explained as explained
+from purerl.runs.regular import owned as owned
+
+MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
+MAX_ARRAYS = 20_000
 _KINDS = "biuf"  # bools, integers and floats; nothing that could hold objects
 _EXTENDED = {"bfloat16": ml_dtypes.bfloat16}  # stored as the integers of their bits
-
-
-class StorageError(OSError):
-    """Something could not be written or is not there."""
-
-
-class Damaged(StorageError):
-    """A file is not what was written."""
 
 
 class File(NamedTuple):
@@ -45,24 +41,62 @@ class File(NamedTuple):
 
 def write(path: Path, content: bytes) -> File:
     """Write a file and force it to the disk; its name is final only for `replace`d ones."""
+    return _written(path, lambda stream: stream.write(content))
+
+
+def _written(path: Path, fill: Callable[[Any], Any]) -> File:
+    """Make a file and force it to the disk; return its size and hash."""
     try:
-        with open(path, "wb") as file:
-            file.write(content)
+        path.unlink(missing_ok=True)  # a link left there would be followed to another file
+        with open(path, "xb") as file:
+            stream = _Hashed(file)
+            fill(stream)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink()
         raise explained(error, path) from error
-    return File(len(content), hashlib.sha256(content).hexdigest())
+    return File(stream.bytes, stream.sha256.hexdigest())
+
+
+class _Hashed:
+    """A file to write to that hashes on the way; it cannot seek."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.bytes, self.sha256 = file, 0, hashlib.sha256()
+
+    def write(self, content: Any) -> int:
+        self.file.write(content)
+        self.sha256.update(content)
+        self.bytes += memoryview(content).nbytes
+        return memoryview(content).nbytes
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed once, at its end."""
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> File:
+    """Write a file as `packed` makes it, without having all of it in memory."""
+    return _written(path, lambda stream: _pack(stream, arrays))
 
 
 def replace(path: Path, content: bytes) -> File:
     """Write a file under another name and rename it: the old or the new one is there, complete."""
-    other = path.with_name(f".{path.name}.tmp")
-    done = write(other, content)
-    commit(other, path)
+    done = write(_beside(path), content)
+    commit(_beside(path), path)
     return done
+
+
+def replace_arrays(path: Path, arrays: dict[str, np.ndarray]) -> File:
+    """Write arrays as `replace` does bytes."""
+    done = write_arrays(_beside(path), arrays)
+    commit(_beside(path), path)
+    return done
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
 
 
 def commit(made: Path, path: Path) -> None:
@@ -105,30 +139,27 @@ def remove(path: Path) -> None:
 
 def read(path: Path, file: File) -> bytes:
     """Read a file and check that it is what was written."""
-    if path.is_symlink() or not path.is_file():
-        raise Damaged(f"{path} is missing, or no plain file.")
-    size = path.stat().st_size
-    if size != file.bytes:
-        raise Damaged(f"{path} must have {file.bytes} bytes, got {size}.")
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
-    return content
+    with _verified(path, file) as there:
+        return there.read()
 
 
-def explained(error: OSError, path: Path) -> StorageError:
-    """Return the error with the path and the way out."""
-    ways = {
-        errno.ENOSPC: "the disk is full; make room, or write elsewhere",
-        errno.EDQUOT: "the quota is used up; make room, or write elsewhere",
-        errno.EROFS: "the disk is read-only; write elsewhere",
-        errno.EACCES: "no permission; write elsewhere",
-        errno.ENOTDIR: "a part of the path is no folder",
-        errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
-    }
-    return StorageError(
-        error.errno, f"{path} could not be written: {ways.get(error.errno or 0, str(error))}."
-    )
+def arrays(path: Path, file: File) -> dict[str, np.ndarray]:
+    """Read the arrays that `packed` made of a file, if it is what was written."""
+    with _verified(path, file) as there:
+        return _unpacked(there, file.bytes, path)
+
+
+@contextlib.contextmanager
+def _verified(path: Path, file: File) -> Iterator[io.BufferedReader]:
+    """Open a file to read after checking, piece by piece, that it is what was written."""
+    with regular.opened(path) as there:
+        size = os.fstat(there.fileno()).st_size
+        if size != file.bytes:
+            raise Damaged(f"{path} must have {file.bytes} bytes, got {size}.")
+        if hashlib.file_digest(there, "sha256").hexdigest() != file.sha256:
+            raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
+        there.seek(0)
+        yield there
 
 
 # --- JSON and arrays -----------------------------------------------------------------------------
@@ -137,6 +168,10 @@ def explained(error: OSError, path: Path) -> StorageError:
 def sealed(content: dict[str, Any]) -> bytes:
     """Return JSON that carries its own checksum."""
     text = json.dumps(content, indent=1)
+    if len(text) > MAX_JSON - 1_000:
+        raise StorageError(
+            errno.EFBIG, f"a manifest may have {MAX_JSON} bytes, this one has {len(text)}."
+        )
     seal = hashlib.sha256(text.encode()).hexdigest()
     return f'{{"sha256": "{seal}", "content":\n{text}\n}}\n'.encode()
 
@@ -155,31 +190,37 @@ def unsealed(path: Path) -> dict[str, Any]:
     return content
 
 
-def small(path: Path) -> str:
+def small(path: Path, most: int = MAX_JSON) -> str:
     """Read a text of limited size."""
-    if path.is_symlink() or not path.is_file():
-        raise Damaged(f"{path} is missing, or no plain file.")
-    if path.stat().st_size > MAX_JSON:
-        raise Damaged(f"{path} must have at most {MAX_JSON} bytes, got {path.stat().st_size}.")
+    with regular.opened(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise Damaged(f"{path} must have at most {most} bytes.")
     try:
-        return path.read_text(encoding="utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Damaged(f"{path} is no text: {error}.") from error
 
 
 def packed(arrays: dict[str, np.ndarray]) -> bytes:
     """Return arrays as the bytes of an uncompressed `.npz`, names in a first member."""
-    buffer = io.BytesIO()
+    stream = io.BytesIO()
+    _pack(stream, arrays)
+    return stream.getvalue()
+
+
+def _pack(stream: Any, arrays: dict[str, np.ndarray]) -> None:
     names = [[name, x.dtype.name] for name, x in arrays.items()]
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_info("names.json"), json.dumps(names))
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_info(_NAMES), json.dumps(names))
         for i, x in enumerate(arrays.values()):
-            member = io.BytesIO()
             if x.dtype.name in _EXTENDED:
                 x = x.view(f"u{x.dtype.itemsize}")
-            np.lib.format.write_array(member, np.asarray(x, order="C"), allow_pickle=False)
-            archive.writestr(_info(f"{i}.npy"), member.getvalue())
-    return buffer.getvalue()
+            x = np.asarray(x, order="C")
+            with archive.open(_info(f"{i}.npy"), "w", force_zip64=True) as member:
+                header = np.lib.format.header_data_from_array_1_0(x)
+                np.lib.format.write_array_header_1_0(member, header)
+                member.write(x.reshape(-1).view(np.uint8).data)
 
 
 def named(arrays: dict[str, np.ndarray]) -> bytes:
@@ -194,37 +235,60 @@ def _info(name: str) -> zipfile.ZipInfo:
 
 
 def unpacked(content: bytes, where: Path) -> dict[str, np.ndarray]:
-    """Read what `packed` made; nothing is allocated that the bytes do not hold."""
+    """Read what `packed` made."""
+    return _unpacked(io.BytesIO(content), len(content), where)
+
+
+def _unpacked(stream: IO[bytes], size: int, where: Path) -> dict[str, np.ndarray]:
+    """Read arrays; nothing is allocated that the `size` bytes do not hold."""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(stream) as archive:
             members = archive.infolist()
             if len(members) > MAX_ARRAYS + 1:
                 raise Damaged(f"{where} holds {len(members)} entries, more than {MAX_ARRAYS}.")
             if any(m.compress_type != zipfile.ZIP_STORED for m in members):
                 raise Damaged(f"{where} holds compressed entries, which purerl does not write.")
-            names = json.loads(archive.read("names.json"))
+            if sum(m.file_size for m in members) > size:
+                raise Damaged(f"{where} claims more than the {size} bytes it has.")
+            names = json.loads(archive.read(_NAMES))
+            words = all(isinstance(word, str) for pair in names for word in pair)
+            if not words or not len(dict(names)) == len(names) == len(members) - 1:
+                raise Damaged(f"{where} holds other arrays than its names say.")
             return {
-                name: _array(archive.read(f"{i}.npy"), dtype, where)
+                name: _array(stream, archive.getinfo(f"{i}.npy"), dtype, where)
                 for i, (name, dtype) in enumerate(names)
             }
-    except Damaged:
+    except StorageError:
         raise
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Damaged(f"{where} is no file of arrays: {error}.") from error
 
 
-def _array(content: bytes, dtype_name: str, where: Path) -> np.ndarray:
-    file = io.BytesIO(content)
+_NAMES = "names.json"
+_UNREADABLE = (
+    *(zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError),
+    *(RuntimeError, OverflowError, MemoryError),  # encrypted, deep or endless ones
+)
+
+
+def _array(file: Any, member: zipfile.ZipInfo, dtype_name: str, where: Path) -> np.ndarray:
+    file.seek(member.header_offset + 26)  # of what the archive says of it once more
+    name, extra = np.frombuffer(file.read(4), "<u2").tolist()
+    file.seek(name + extra, os.SEEK_CUR)
+    began = file.tell()
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise Damaged(f"{where} holds an array of format {version}, known is (1, 0).")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
     if dtype.kind not in _KINDS or dtype.hasobject or fortran:
         raise Damaged(f"{where} holds an array of {dtype}, which purerl does not write.")
-    needed, there = dtype.itemsize * _product(shape), len(content) - file.tell()
-    if needed != there:
+    needed = dtype.itemsize * _product(shape)
+    there = began + member.file_size - file.tell()
+    if needed != there or min(shape, default=0) < 0:
         raise Damaged(f"{where} claims an array of {needed} bytes and holds {there}.")
-    x = np.frombuffer(content, dtype, offset=file.tell()).reshape(shape).copy()
+    x = np.empty(shape, dtype)
+    if file.readinto(x.reshape(-1).view(np.uint8)) != needed:
+        raise Damaged(f"{where} ends in the middle of an array.")
     if dtype_name in _EXTENDED:
         x = x.view(_EXTENDED[dtype_name])
     if x.dtype.name != dtype_name:
@@ -239,7 +303,7 @@ def _product(shape: tuple[int, ...]) -> int:
     return total
 
 
-# --- names and one owner -----------------------------------------------------------------------
+# --- names -----------------------------------------------------------------------------------
 
 
 def check_name(name: Any) -> str:
@@ -254,30 +318,3 @@ def check_name(name: Any) -> str:
 
 
 _RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{p}{i}" for p in ("COM", "LPT") for i in range(10)}
-
-
-@contextlib.contextmanager
-def owned(path: Path) -> Iterator[None]:
-    """Own a folder while the block runs; a second process that asks is refused.
-
-    The lock is the kernel's, so it goes with its process however that ends.
-    """
-    lock = path / ".lock"
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(open(lock, "a+"))
-        except OSError as error:
-            raise explained(error, lock) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            raise StorageError(
-                errno.EBUSY,
-                f"{path} is in use by {file.read().strip() or 'another process'}.",
-            ) from error
-        file.seek(0)
-        file.truncate()
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        yield

@@ -128,8 +128,7 @@ def _without_spaces(content: dict[str, Any]) -> dict[str, Any]:
 def _give_up(run: Path) -> None:
     """Mark a run that nothing can go on from, so that another one may take its place."""
     reason = "ended before its first checkpoint"
-    content = places.status(run) | {"status": "failed", "reason": reason}
-    storage.replace(run / "manifest.json", (json.dumps(content, indent=2) + "\n").encode())
+    places.write_status(run, places.status(run) | {"status": "failed", "reason": reason})
 
 
 # --- functions of the user's ---------------------------------------------------------------------
@@ -244,21 +243,19 @@ def _call(thunk: Callable[..., Any], given: dict[str, Any], run: Path, log: Path
         os.dup2(file, stream)
     with storage.owned(run):
         state: dict[str, Any] = {"status": "running", "started": time.strftime("%Y-%m-%d %H:%M:%S")}
-        _tell(run, state)
+        places.write_status(run, state)
         try:
             value = thunk(**given)
         except BaseException as error:
             word = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")
-            _tell(run, state | {"status": "failed", "reason": word})
+            places.write_status(run, state | {"status": "failed", "reason": word})
             raise
         if not isinstance(value, int | float):
-            _tell(run, state | {"status": "done"})
+            places.write_status(run, state | {"status": "done"})
         elif math.isfinite(value):
-            _tell(run, state | {"status": "done", "score": float(value)})
+            places.write_status(run, state | {"status": "done", "score": float(value)})
         else:
-            _tell(run, state | {"status": "failed", "reason": f"{thunk.__name__} gave {value}"})
+            places.write_status(
+                run, state | {"status": "failed", "reason": f"{thunk.__name__} gave {value}"}
+            )
             sys.exit(3)
-
-
-def _tell(run: Path, state: dict[str, Any]) -> None:
-    storage.replace(run / "manifest.json", (json.dumps(state, indent=2) + "\n").encode())

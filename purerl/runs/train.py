@@ -70,9 +70,7 @@ def _from_the_start(
 ) -> Outcome:
     folder.set_status(run, status="running", step=0, steps=config.schedule.steps)
     with _told(run):
-        carry = loop.start(
-            algos.load(config.algo), config.spec, env_fn, config.schedule, config.seed
-        )
+        carry = _started(config, env_fn)
         return _go_on(run, config, env_fn, carry, None, screen, sinks)
 
 
@@ -111,6 +109,8 @@ def resume(
         loaded = checkpoint.load(run, about(config), mpi.proc_id(), step)
         for why in loaded.skipped:
             _say(screen, f"passed over: {why}")
+        for what in loaded.changed:
+            _say(screen, f"noticed: {what}")
         if loaded.step >= total and folder.status(run).get("status") == "done":
             raise ConfigError(
                 f"{run} is complete: {loaded.step:,} of {total:,} steps. Give more with --steps."
@@ -145,13 +145,20 @@ def brought_back(
     config: Config, env_fn: Callable[[], Any], loaded: checkpoint.Loaded
 ) -> tuple[loop.Carry, list[int]]:
     """Return the carry of a checkpoint, and the environments whose episodes start anew."""
-    algo = algos.load(config.algo)
-    carry = loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
+    carry = _started(config, env_fn)
     try:
         return snapshot.thaw(carry, loaded.frozen)
     except BaseException:
         carry.envs.close()  # nobody else will
         raise
+
+
+def _started(config: Config, env_fn: Callable[[], Any]) -> loop.Carry:
+    algo = algos.load(config.algo)
+    try:
+        return loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
+    except ValueError as error:  # devices, memory, an environment of other spaces
+        raise ConfigError(str(error)) from error
 
 
 def _go_on(

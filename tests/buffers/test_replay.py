@@ -158,11 +158,11 @@ def _resident():
 
 
 def test_a_ring_that_cannot_fit_is_refused_with_the_figures(monkeypatch):
-    monkeypatch.setattr(replay, "_free_memory", lambda: 2**30)
+    monkeypatch.setattr(replay, "free_memory", lambda: 2**30)
     with pytest.raises(ValueError, match=r"100,000,000 rows needs 1\.1 GiB and 1\.0 GiB are free"):
         replay.init(ROW, 100_000_000)
     monkeypatch.undo()
-    assert 2**28 < replay._free_memory() < 2**50
+    assert 2**28 < replay.free_memory() < 2**50
     with pytest.raises(ValueError, match=r"needs [\d,.]+ GiB and [\d,.]+ GiB are free\. Lower"):
         replay.init({"x": np.zeros(10**6)}, 2**30)
 

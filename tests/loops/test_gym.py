@@ -432,7 +432,7 @@ class Broken(script.Script):
     [
         ("raise", EnvFault, r"^environment 0 raised KeyError in step: 'no such joint'"),
         ("old", EnvFault, r"^environment 0 raised ValueError in step: not enough values to unpack"),
-        ("text", EnvFault, r"^environment 0 raised ValueError in step: could not convert"),
+        ("text", EnvFault, r"^environment 0 must return a number as its reward, got .much.\."),
         ("shape", EnvFault, r"^environment 0 must return observations of shape \(3,\).*got \(1,\)"),
         (
             "obs",

@@ -154,7 +154,7 @@ MUTANTS = [
     Mutant(LOOP, "i < episodes % number", "i < 0", T_LOOP),
     Mutant(LOOP, "        envs.close()  # nobody else will\n", "", T_LOOP),
     # Environments behind the adapter.
-    Mutant(VECTOR, "next_obs[i] = _final_obs(info, int(i))", "pass", T_LOOP),
+    Mutant(VECTOR, "next_obs[i] = faults.final_obs(info, int(i))", "pass", T_LOOP),
     Mutant(VECTOR, "valid = ~self._fresh if self._fresh.any() else None", "valid = None", T_LOOP),
     Mutant(VECTOR, "            next_obs = next_obs.copy()\n", "", T_LOOP),
     Mutant(VECTOR, "terminated[i], truncated[i] = ends, cut", "terminated[i], truncated[i] = ends or cut, cut", T_LOOP),

@@ -5,7 +5,9 @@ from planted import Mutant
 SNAPSHOT = "purerl/loops/snapshot.py"
 VECTOR = "purerl/loops/vector.py"
 STORAGE = "purerl/runs/storage.py"
+REGULAR = "purerl/runs/regular.py"
 CHECKPOINT = "purerl/runs/checkpoint.py"
+MANIFESTS = "purerl/runs/manifests.py"
 LOG = "purerl/runs/log.py"
 TABLE = "purerl/runs/table.py"
 TRAIN = "purerl/runs/train.py"
@@ -32,25 +34,23 @@ MUTANTS = [
     Mutant(VECTOR, "                self.actions[i].append(action)\n                try:", "                try:", T_SNAPSHOT),
     Mutant(VECTOR, "if ended or reached[i].tobytes() != obs[i].tobytes():", "if ended:", T_SNAPSHOT),
     Mutant(STORAGE, "    if size != file.bytes:", "    if False:", T_STORAGE),
-    Mutant(STORAGE, "    if hashlib.sha256(content).hexdigest() != file.sha256:", "    if False:", T_STORAGE),
+    Mutant(STORAGE, "        if hashlib.file_digest(there, \"sha256\").hexdigest() != file.sha256:", "        if False:", T_STORAGE),
     Mutant(STORAGE, "    if not isinstance(content, dict) or same != seal:", "    if not isinstance(content, dict):", T_STORAGE),
-    Mutant(STORAGE, "    if needed != there:", "    if False:", T_STORAGE),
+    Mutant(STORAGE, "    if needed != there or min(", "    if min(", T_STORAGE),
     Mutant(STORAGE, "            os.fsync(file.fileno())\n", "", T_STORAGE),
     Mutant(STORAGE, "        os.replace(made, path)\n", "        path.write_bytes(made.read_bytes())\n        made.unlink()\n", T_STORAGE),
     Mutant(STORAGE, "        remove(made)\n        raise explained(error, path) from error\n", "        raise explained(error, path) from error\n", T_STORAGE),
-    Mutant(STORAGE, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_STORAGE),
-    Mutant(STORAGE, "    if path.is_symlink() or not path.is_file():\n        raise Damaged(f\"{path} is missing, or no plain file.\")\n    size", "    size", T_STORAGE),
-    Mutant(STORAGE, "m.compress_type != zipfile.ZIP_STORED for m in members", "False for m in members", T_STORAGE),
+    Mutant(REGULAR, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_STORAGE),
     Mutant(CHECKPOINT, "            skipped.append(str(error))\n", "            raise\n", T_CHECKPOINT),
     Mutant(CHECKPOINT, "else reversed(there)", "else there", T_CHECKPOINT),
     Mutant(CHECKPOINT, "        if found.get(name) != value:", "        if False:", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "kept = set(there[-keep:])", "kept = set(there[:keep])", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "        kept.add(marked[0])\n", "        pass\n", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "path.name not in used:", "True:", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "path.name not in used:", "False:", T_CHECKPOINT),
+    Mutant(MANIFESTS, "kept = set(there[-keep:])", "kept = set(there[:keep])", T_CHECKPOINT),
+    Mutant(MANIFESTS, "        kept.add(marked[0])\n", "        pass\n", T_CHECKPOINT),
+    Mutant(MANIFESTS, "path.name not in used:", "True:", T_CHECKPOINT),
+    Mutant(MANIFESTS, "path.name not in used:", "False:", T_CHECKPOINT),
     Mutant(CHECKPOINT, "return tuple(s for s in segments if s.stop > oldest)", "return segments", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "    if content.get(\"format\") != FORMAT:", "    if False:", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)\n", "", T_CHECKPOINT),
+    Mutant(MANIFESTS, "    if content.get(\"format\") != FORMAT:", "    if False:", T_CHECKPOINT),
+    Mutant(MANIFESTS, "        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)\n", "", T_CHECKPOINT),
     Mutant(CHECKPOINT, "segment.first != last or any(", "any(", T_CHECKPOINT),
     Mutant(LOG, "if not mpi.psum(mine.size):", "if False:", T_LOG),
     Mutant(LOG, "        self.stored.pop(key, None)\n", "", T_LOG),

@@ -346,7 +346,7 @@ def test_a_run_is_found_by_its_whole_configuration(tmp_path):
         run = tmp_path / "x" / where
         run.mkdir(parents=True)
         (run / "config.json").write_text(json.dumps(complete | {"spaces": "any"} | changes))
-        (run / "manifest.json").write_text(json.dumps({"status": status, "step": step}))
+        places.write_status(run, {"status": status, "step": step})
         return run
 
     assert tasks.find(complete, tmp_path, "x") is None

@@ -169,48 +169,12 @@ def made(**schedule):
 def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch, trained):
     row = 4 * (1 + 1 + 1 + 1) + 2
     assert dry.replay_bytes(made(replay_size=1000)) == 1000 * row
-    monkeypatch.setattr(dry, "free_bytes", lambda: 1000 * row)
+    monkeypatch.setattr(dry, "free_memory", lambda: 1000 * row)
     dry.check_memory(made(replay_size=1000))
     with pytest.raises(ConfigError, match=r"1,001 rows need 18 kB, and 18 kB are free"):
         dry.check_memory(made(replay_size=1001))
     with pytest.raises(SystemExit):
         commands.train(["sac", "--env", "Pendulum-v1"])
     assert not trained
-    monkeypatch.setattr(dry, "free_bytes", lambda: None)
+    monkeypatch.setattr(dry, "free_memory", lambda: None)
     dry.check_memory(made(replay_size=2**30))
-
-
-@pytest.mark.parametrize(
-    ("files", "free"),
-    [
-        ({}, None),
-        ({"/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   5 kB\n"}, 5 * 1024),
-        (
-            {
-                "/proc/meminfo": "MemAvailable: 5 kB",
-                "/proc/self/cgroup": "0::/user.slice/x\n",
-                "/sys/fs/cgroup/user.slice/x/memory.max": "4000\n",
-                "/sys/fs/cgroup/user.slice/x/memory.current": "1500\n",
-            },
-            2500,
-        ),
-        (
-            {
-                "/proc/meminfo": "MemAvailable: 5 kB",
-                "/sys/fs/cgroup/memory.max": "max\n",
-                "/sys/fs/cgroup/memory.current": "1500\n",
-            },
-            5120,
-        ),
-        (
-            {
-                "/sys/fs/cgroup/memory/memory.limit_in_bytes": "3000",
-                "/sys/fs/cgroup/memory/memory.usage_in_bytes": "1000",
-            },
-            2000,
-        ),
-    ],
-)
-def test_free_memory_is_that_of_the_control_group_where_there_is_one(files, free, monkeypatch):
-    monkeypatch.setattr(dry, "_text", lambda path: files.get(str(path), ""))
-    assert dry.free_bytes() == free

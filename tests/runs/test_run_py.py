@@ -309,7 +309,7 @@ def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
     assert json.loads(saved.read_text())["spec"]["gamma"] == 0.9
     other = tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0"  # as if killed before its checkpoint
     storage.remove(other / "checkpoints")
-    (other / "manifest.json").write_text('{"status": "running"}')
+    places.write_status(other, {"status": "running"})
     process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,0.8")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err

@@ -110,6 +110,8 @@ def hostile(tmp_path):
     yield archive([["a", "float32"]], {"0.npy": npy(plain % ("|O", "(1,)"), b"x" * 8)}), "objects"
     yield archive([["a", "float32"]], {"0.npy": npy("__import__('os')")}), "code as a header"
     yield archive([["a", "float64"]], {"0.npy": npy(plain % ("<f4", "(1,)"), b"x" * 4)}), "a lie"
+    more = npy(plain % ("<f4", "(1,)"), b"x" * 8)
+    yield archive([["a", "float32"]], {"0.npy": more}), "more than is claimed"
     yield archive([["a", "float32"]], {"1.npy": b""}), "a missing member"
     yield archive([[["a"], "float32"]], {"0.npy": npy(plain % ("<f4", "(0,)"))}), "a list as a name"
     yield archive([["a", ["b"]]], {"0.npy": npy(plain % ("<f4", "(0,)"))}), "a list as a dtype"

@@ -1,0 +1,113 @@
+"""Memory and compilations over millions of steps of an environment that does nothing.
+
+python benchmarks/memory.py [--steps 3000000]
+
+Off-policy (td3, few updates) and on-policy (vpg). After a warm-up of a tenth, the resident memory
+is read every 100,000 steps and a line fitted through it; every compilation after that is counted.
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+
+import purerl
+from purerl.algos import td3, vpg
+from purerl.loops import gym as loop
+from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+
+EVERY = 100_000  # steps between two readings
+
+
+class Null(gymnasium.Env[Any, Any]):
+    """The cheapest environment: one array, episodes of 1,000 steps."""
+
+    def __init__(self) -> None:
+        self.observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+        self.action_space = gymnasium.spaces.Box(-1, 1, (1,))
+        self.obs, self.time = np.zeros(3, np.float32), 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        """Start an episode."""
+        self.time = 0
+        return self.obs, {}
+
+    def step(self, action: Any) -> Any:
+        """Count."""
+        self.time += 1
+        return self.obs, 1.0, False, self.time == 1_000, {}
+
+
+class Compilations:
+    """Counts the programs that XLA compiles, or takes from its cache, in this process."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        jax.monitoring.register_event_duration_secs_listener(self.hear)
+
+    def hear(self, event: str, duration_secs: float, **_: str | int) -> None:
+        """Count one."""
+        self.number += event == "/jax/core/compile/backend_compile_duration"
+
+
+def schedules(steps: int) -> dict[str, Any]:
+    off = OffPolicySchedule(
+        steps=steps,
+        steps_per_epoch=10_000,
+        start_steps=1_000,
+        update_every=1_000,
+        updates_per_burst=1,
+        replay_size=100_000,
+        num_test_episodes=0,
+    )
+    on = OnPolicySchedule(steps=steps, steps_per_epoch=10_000)
+    return {"off-policy": (td3, off), "on-policy": (vpg, on)}
+
+
+def measured(algo: Any, schedule: Any, count: Compilations) -> dict[str, Any]:
+    """Run to the end; return what memory and compilations did after the warm-up."""
+    spec = algo.Spec(EnvSpec.of(Null()), hidden=(8,))
+    carry, readings, before = loop.start(algo, spec, Null, schedule, 0), [], 0
+    while carry.steps < schedule.steps:
+        carry, _ = loop.advance(carry)
+        if carry.steps % EVERY == 0 and carry.steps >= schedule.steps // 10:
+            before = before or count.number
+            readings.append((carry.steps, resident()))
+    carry.envs.close()
+    steps, megabytes = np.array(readings).T
+    slope = float(np.polyfit(steps / 1e6, megabytes, 1)[0])
+    return {
+        "steps": int(steps[-1]),
+        "readings": len(readings),
+        "first_mb": round(float(megabytes[0]), 1),
+        "last_mb": round(float(megabytes[-1]), 1),
+        "mb_per_million_steps": round(slope, 3),
+        "compilations_after_warm_up": count.number - before,
+    }
+
+
+def resident() -> float:
+    """Return the megabytes of memory that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=3_000_000)
+    args = parser.parse_args()
+    purerl.setup()
+    count = Compilations()
+    for name, (algo, schedule) in schedules(args.steps).items():
+        print(json.dumps({"kind": name} | measured(algo, schedule, count)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What environments do wrong, in words: each fault is one error that names who, what and where."""
+
+from typing import Any
+
+import numpy as np
+
+from purerl.types import EnvSpec
+
+_NUMBER = (float, int, np.floating, np.integer)  # the usual types of a reward
+_FLAG = (bool, np.bool_)
+
+
+class EnvFault(RuntimeError):
+    """An environment raised, or returned what no environment may return."""
+
+
+def check_kind(now: Any, spec: EnvSpec) -> None:
+    """Refuse observations that the dtype of the space would truncate."""
+    dtype = np.asarray(now).dtype
+    if dtype != spec.obs_dtype and not np.can_cast(dtype, spec.obs_dtype, "same_kind"):
+        raise EnvFault(
+            f"an environment must return observations of its observation_space's dtype, "
+            f"{spec.obs_dtype}, got {dtype}."
+        )
+
+
+def final_obs(info: dict[str, Any], i: int) -> Any:
+    """Return the observation an episode of a vector environment ended in."""
+    found = info.get("final_obs")
+    if found is None or found[i] is None:
+        raise EnvFault(
+            f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}], "
+            f"the observation it ended in."
+        )
+    return found[i]
+
+
+def raised(who: str, call: str, error: Exception, obs: np.ndarray | None = None) -> EnvFault:
+    """Return the fault of an environment that raised an error, perhaps over a `nan` of its own."""
+    text = f"{who} raised {type(error).__name__} in {call}: {error}"
+    if obs is not None and obs.dtype.kind == "f" and not np.isfinite(obs).all():
+        text += f" The action answered an observation that was not finite: {obs.tolist()}."
+    return EnvFault(text)
+
+
+def outcome(i: int, rew: Any, terminated: Any, truncated: Any) -> tuple[Any, Any, Any]:
+    """Return what `step` gave beside the observation, if it is one number and two flags."""
+    if isinstance(rew, _NUMBER) and isinstance(terminated, _FLAG) and isinstance(truncated, _FLAG):
+        return rew, terminated, truncated
+    return (
+        _single(i, "a number as its reward", rew, "biuf"),
+        _single(i, "True or False as terminated", terminated, "b"),
+        _single(i, "True or False as truncated", truncated, "b"),
+    )
+
+
+def _single(i: int, what: str, value: Any, kinds: str) -> Any:
+    """Return a value without axes; 0 and 1 are flags as well."""
+    x = np.asarray(value) if shape(value) == () else np.asarray(None)
+    if x.dtype.kind not in kinds and not (kinds == "b" and x.dtype.kind in "iu" and x in (0, 1)):
+        raise EnvFault(f"environment {i} must return {what}, got {value!r}.")
+    return x.item()
+
+
+def shape(value: Any) -> tuple[int, ...] | str:
+    """Return the shape of anything, in words where it has none."""
+    try:
+        return np.shape(value)
+    except ValueError:  # rows of different lengths
+        return "one that differs from row to row"

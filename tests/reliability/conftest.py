@@ -1,0 +1,18 @@
+"""Figures of the long tests are printed, for docs/reliability.md."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def figures(capsys, request):
+    """A function that prints the figures of a test as one line of JSON."""
+
+    def show(**found):
+        if "not reliability" in request.config.option.markexpr:
+            return
+        with capsys.disabled():
+            print("\nfigures " + json.dumps({"test": request.node.name} | found))
+
+    return show

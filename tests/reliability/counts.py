@@ -1,0 +1,25 @@
+"""How many cases of each kind: a subset in `make test`, all in `make test-reliability`."""
+
+from typing import Any
+
+import pytest
+
+# Signals at random moments to whole runs, in `make test-reliability` alone.
+KILLS = 160
+EARLY_KILLS = 40  # while the process starts, imports and compiles
+TERMINATIONS = 100
+
+EVERY = 10**9
+COUNTS = {  # a subset, all
+    "calls": (2, EVERY),  # of each algorithm's run, that change the disk
+    "damages": (150, 1_000),
+    "hostile": (60, EVERY),  # folders from strangers
+    "cuts": (60, EVERY),  # bytes of each small file at which it is cut
+}
+
+
+def sizes(kind: str) -> Any:
+    """Parametrise a test by the number of its cases: `number` of the subset, and of all."""
+    few, many = COUNTS[kind]
+    every = pytest.param(many, id="full", marks=pytest.mark.reliability)
+    return pytest.mark.parametrize("number", [pytest.param(few, id="subset"), every])

@@ -1,0 +1,160 @@
+"""Runs that save many times a second, to be killed.
+
+python -m tests.reliability.script train ALGO DATA_DIR | resume RUN
+python -m tests.reliability.script calls ALGO DATA_DIR NUMBER     kill at each call to the disk
+
+`calls` forks: each child trains until just before its n-th call that changes the disk, and kills
+itself there; a second child goes on to the end. A line of JSON is printed for each.
+"""
+
+import dataclasses
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import purerl
+from purerl.runs import checkpoint, log, storage, train
+from purerl.runs.config import Config, Options
+from purerl.runs.screen import Screen
+from tests.runs.script import settings
+from tests.runs.test_train import final, the_run
+
+WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
+
+
+def often(algo: str, steps: int = 30_000, epoch: int = 1_000, save_freq: int = 100) -> Config:
+    """A run whose checkpoints follow each other within milliseconds."""
+    config = settings(algo)
+    if algo == "ppo":
+        epoch, save_freq = epoch // 10, save_freq  # a rollout is the shortest between two saves
+    schedule = dataclasses.replace(config.schedule, steps=steps, steps_per_epoch=epoch)
+    return dataclasses.replace(config, schedule=schedule, options=Options(save_freq, keep=2))
+
+
+class Torn:
+    """A file that a process may be killed in the middle of writing to."""
+
+    def __init__(self, file: Any, before: Callable[[], None]) -> None:
+        self.file, self.before = file, before
+
+    def __enter__(self) -> "Torn":
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+    def write(self, content: Any) -> None:
+        self.before()
+        half = len(content) // 2
+        self.file.write(content[:half])
+        self.file.flush()
+        self.before()
+        self.file.write(content[half:])
+
+
+def kill_before(call: int, below: str) -> list[int]:
+    """Kill this process just before its n-th call that changes the disk; count them all."""
+    seen = [0]
+
+    def before() -> None:
+        seen[0] += 1
+        if seen[0] == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def audit(event: str, args: tuple[Any, ...]) -> None:
+        if event in WRITES and args and (str(args[0]).startswith(below) or args[-1] != -1):
+            before()
+
+    def torn(path: Any, mode: str = "r", **options: Any) -> Any:
+        if mode not in ("wb", "xb", "a"):
+            return open(path, mode, **options)
+        return Torn(open(path, mode, **options), before)
+
+    def fsync(descriptor: int) -> None:
+        before()
+        real(descriptor)
+
+    real, os.fsync = os.fsync, fsync
+    sys.addaudithook(audit)
+    for module in (storage, log):
+        vars(module)["open"] = torn
+    return seen
+
+
+def forked(body: Callable[[], int]) -> int:
+    """Run something in a child; return its exit code, negative for a signal."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        code = body()
+        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    os._exit(code)
+
+
+def at_every_call(algo: str, data: Path, number: int) -> Iterator[dict[str, Any]]:
+    """Kill at `number` of all calls, go on, compare the end with that of the whole run."""
+    config = often(algo, steps=600, epoch=200)
+
+    def whole() -> int:
+        purerl.setup()
+        seen = kill_before(0, str(data))
+        train.train(config, data_dir=str(data / "whole"), screen=Screen(quiet=True))
+        (data / "calls").write_text(str(seen[0]))
+        return 0
+
+    assert forked(whole) == 0
+    wanted, calls = final(the_run(data / "whole")), int((data / "calls").read_text())
+    every = range(1, calls + 1)
+    chosen = sorted(random.Random(0).sample(every, min(number, calls)))
+    for call in chosen:
+        here = data / "one"
+
+        def first(call: int = call, here: Path = here) -> int:
+            purerl.setup()
+            kill_before(call, str(here))
+            return train.train(config, data_dir=str(here), screen=Screen(quiet=True)).code
+
+        def second(here: Path = here) -> int:
+            purerl.setup()
+            return train.resume(the_run(here), screen=Screen(quiet=True)).code
+
+        found: dict[str, Any] = {"call": call, "of": calls, "first": forked(first)}
+        there = [p.parent for p in here.glob("*/*/config.json")]
+        steps = checkpoint.steps(there[0]) if there else []
+        found["newest"] = steps[-1] if steps else None
+        if steps:
+            loaded = checkpoint.load(there[0], {}, 0)
+            found["skipped"] = list(loaded.skipped)
+            if loaded.step < config.schedule.steps:
+                found["second"] = forked(second)
+            found["same"] = final(there[0]) == wanted
+        shutil.rmtree(here, ignore_errors=True)
+        yield found
+
+
+if __name__ == "__main__":
+    action, what, *rest = sys.argv[1:]
+    if action == "calls":
+        for line in at_every_call(what, Path(rest[0]), int(rest[1])):
+            print(json.dumps(line), flush=True)
+        sys.exit(0)
+    purerl.setup()
+    if action == "train":
+        outcome = train.train(often(what), data_dir=rest[0])
+    else:
+        outcome = train.resume(Path(what))
+    sys.exit(outcome.code)

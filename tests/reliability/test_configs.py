@@ -1,0 +1,148 @@
+"""Bad configurations: each field of each algorithm, each kind of nonsense, one named error."""
+
+import collections
+import dataclasses
+import json
+import math
+import time
+import typing
+from types import NoneType
+
+import pytest
+
+from purerl import algos
+from purerl.runs import config as configs
+from purerl.runs.config import ConfigError, Options
+
+ENVS = {"dqn": "CartPole-v1", "reinforce": "CartPole-v1"}
+NETWORKS = ("actor", "critic")  # objects in Python; no file can give any
+WRONG = {
+    "negative": -1,
+    "zero": 0,
+    "huge": 10**40,
+    "huger": 1e308,
+    "beyond": 10**400,
+    "tiny": 1e-60,
+    "nan": math.nan,
+    "inf": math.inf,
+    "minus inf": -math.inf,
+    "word": "x",
+    "number as a word": "1",
+    "true": True,
+    "list": [1],
+    "list of words": ["x"],
+    "empty list": [],
+    "object": {"x": 1},
+    "none": None,
+    "fraction": 1.5,
+}
+
+
+def parts(algo):
+    """Return the three parts of a configuration with their dataclasses."""
+    return {"spec": algo.Spec, "schedule": type(algo.SCHEDULE), "options": Options}
+
+
+def fields(algo):
+    for part, cls in parts(algo).items():
+        hints = typing.get_type_hints(cls)
+        for field in dataclasses.fields(cls):
+            if field.name != "env":
+                yield part, field.name, hints[field.name]
+
+
+# Fields for which a value of a kind means something, though not for most others.
+SENSE = {
+    "word": "wandb",  # a project's name
+    "number as a word": "wandb",
+    # none of it: noise, a penalty, a discount, a pass; or a bound of an interval
+    "zero": "act_noise alpha damping_coeff ent_coef eps_end eps_start gamma lam noise_clip "
+    "num_test_episodes polyak start_steps target_noise backtrack_coeff train_pi_iters "
+    "train_v_iters log_std_init target_entropy",
+    "negative": "log_std_init target_entropy",  # a logarithm, an entropy
+    "fraction": "act_noise alpha alpha_init adam_eps clip_ratio damping_coeff delta ent_coef "
+    "head_scale log_std_init lr max_grad_norm noise_clip pi_lr q_lr target_entropy target_kl "
+    "target_noise vf_clip vf_lr",
+    # as good as zero, where that is allowed
+    "tiny": "act_noise alpha backtrack_coeff damping_coeff ent_coef eps_end eps_start gamma lam "
+    "log_std_init noise_clip polyak target_entropy target_noise",
+}
+
+
+def makes_sense(name, hint, kind):
+    """The table of values that are accepted on purpose, and why."""
+    kinds = typing.get_args(hint) or (hint,)
+    if kind == "none":  # where None has a meaning: the comment of the field says which
+        return NoneType in kinds or name in NETWORKS
+    if kind == "true":  # of what is either so or not
+        return bool in kinds
+    if kind in ("list", "empty list"):  # of whole numbers; without any, a linear function
+        return typing.get_origin(hint) is tuple
+    return name in SENSE.get(kind, "").split()
+
+
+def configuration(name, **entries):
+    return {"algo": name, "env": ENVS.get(name, "Pendulum-v1")} | entries
+
+
+def tried(content):
+    """Return what came of a configuration, and the seconds."""
+    began = time.monotonic()
+    try:
+        configs.from_json(json.loads(json.dumps(content)))
+        found = "accepted"
+    except ConfigError as error:
+        found = str(error)
+    return found, time.monotonic() - began
+
+
+def typo(name):
+    return name[:-2] + name[-1] + name[-2] if name[-2] != name[-1] else name + "x"
+
+
+def test_every_field_of_every_algorithm_refuses_what_makes_no_sense(figures):
+    wrong, counts, slowest = [], collections.Counter(), 0.0
+    for name in algos.NAMES:
+        tried(configuration(name))  # imports
+        for part, field, hint in fields(algos.load(name)):
+            for kind, value in WRONG.items():
+                found, seconds = tried(configuration(name, **{part: {field: value}}))
+                slowest = max(slowest, seconds)
+                good, accepted = makes_sense(field, hint, kind), found == "accepted"
+                named = field in found and "\n" not in found and len(found) < 500
+                counts["accepted on purpose" if good else "refused"] += 1
+                if good != accepted or not (accepted or named):
+                    wrong.append((name, part, field, kind, found[:150]))
+            found, _ = tried(configuration(name, **{part: {typo(field): 1}}))
+            counts["typing errors"] += 1
+            if f"has no entry '{typo(field)}'" not in found or field not in found:
+                wrong.append((name, part, typo(field), found[:150]))
+    figures(**counts, slowest=round(slowest, 3))
+    assert not wrong, "\n".join(map(str, wrong))
+    assert counts["refused"] >= 300
+    assert slowest < 1
+
+
+@pytest.mark.parametrize("key", ["algo", "env", "seed", "name", "spec", "schedule", "options"])
+def test_every_entry_of_a_configuration_is_checked(key):
+    good = {"seed": ("zero",), "spec": (), "schedule": (), "options": ()}
+    good |= {"name": ("word", "number as a word"), "env": (), "algo": ()}
+    for kind, value in WRONG.items():
+        found, seconds = tried(configuration("ppo") | {key: value})
+        assert (found == "accepted") == (kind in good[key]), (kind, found)
+        assert seconds < 1
+
+
+TOGETHER = [
+    ({"batch_size": 200, "replay_size": 100}, "batch_size must not exceed replay_size"),
+    ({"update_after": 10}, "update_after must be at least batch_size"),
+    ({"num_envs": 3}, "must divide by num_envs"),
+    ({"batch_size": 99, "devices": 2}, "batch_size must divide by devices"),
+    ({"replay_size": 2**31 - 1}, "replay_size must be an integer of at most"),
+    ({"steps": 10**12}, "steps must be"),
+]
+
+
+@pytest.mark.parametrize(("schedule", "message"), TOGETHER)
+def test_fields_that_do_not_fit_together_are_refused(schedule, message):
+    assert message in tried(configuration("td3", schedule=schedule))[0]

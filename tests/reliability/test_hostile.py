@@ -1,0 +1,59 @@
+"""Folders from somebody else run no code, touch no other file, and take neither memory nor time."""
+
+import json
+import os
+
+import pytest
+
+from purerl.runs import places, storage
+from tests.mpi.launch import python
+from tests.reliability.counts import sizes
+
+# What table.py and looking.py do with these is not settled yet.
+OPEN = ("1 GB with holes as progress.txt", "a step that is a link")
+
+
+@sizes("hostile")
+def test_hostile_folders_run_nothing_and_are_refused_soon(tmp_path, figures, number):
+    done = python("-m", "tests.reliability.sweep", str(tmp_path), str(number))
+    assert done.code == 0, done.err
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert len(found) >= min(number, 170)
+    refused = 0
+    for one in found:
+        assert not one["marked"], one
+        assert not one["touched"], one
+        if one["case"] not in OPEN:
+            assert not one["seen"], one
+            assert one["mb"] < 200, one
+            assert one["seconds"] < 2, one
+        refused += bool(one["said"])
+    assert refused > 0.7 * len(found)  # the others are read by nothing, or were meant to be good
+    judged = [one for one in found if one["case"] not in OPEN]
+    worst = {name: max(one[name] for one in judged) for name in ("mb", "seconds")}
+    figures(cases=len(found), refused=refused, **worst)
+
+
+def test_a_link_in_the_way_of_a_file_is_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".new.tmp").symlink_to(tmp_path / "mine")
+    storage.replace(tmp_path / "new", b"content")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "new").read_bytes() == b"content"
+    (tmp_path / ".lock").symlink_to(tmp_path / "mine")
+    with pytest.raises(storage.Damaged, match="is a link"), storage.owned(tmp_path):
+        pass
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    config = {"algo": "a", "env": "b", "seed": 0, "schedule": {"steps": 1}}
+    (run / "config.json").write_text(json.dumps(config))
+    state = {"status": "running"}
+    (run / "manifest.json").write_text(json.dumps(state | {"sha256": places.digest(state)}))
+    os.mkfifo(run / ".lock")
+    assert [one.status for one in places.standings(tmp_path)] == ["killed"]
+    with pytest.raises(storage.Damaged, match="is a link, a pipe or a device"), storage.owned(run):
+        pass

@@ -1,0 +1,166 @@
+"""Killed or asked to stop at any moment, a run ends bit for bit like one that was not.
+
+`make test` has nine kills and four requests in tests/runs/test_train.py, twelve kills in the midst
+of saving in tests/runs/test_checkpoint.py, and some of the kills at calls here.
+"""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from purerl.runs import checkpoint, folder, train
+from tests.mpi.launch import ROOT, clean
+from tests.reliability.counts import EARLY_KILLS, KILLS, TERMINATIONS, sizes
+from tests.runs.test_train import final, the_run
+
+ALGOS = ("sac", "dqn", "ppo")
+SCRIPT = (sys.executable, "-m", "tests.reliability.script")
+
+
+def start(*words):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([*SCRIPT, *words], env=clean(), cwd=ROOT, **pipes)
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory):
+    """What an undisturbed run ends with."""
+    ends = {}
+
+    def of(algo):
+        if algo not in ends:
+            data = tmp_path_factory.mktemp(algo)
+            out, _ = (process := start("train", algo, str(data))).communicate()
+            assert process.returncode == 0, out
+            ends[algo] = final(the_run(data))
+        return ends[algo]
+
+    return of
+
+
+class Campaign:
+    """Runs of one algorithm, disturbed again and again until they are done."""
+
+    def __init__(self, algo, data, rng):
+        self.algo, self.data, self.rng = algo, data, rng
+        self.runs, self.codes, self.skipped, self.slowest = 0, {}, 0, 0.0
+
+    def disturbed(self, number, early, wanted):
+        """Send a signal at a random moment, and see what is left; return whether it struck.
+
+        Args:
+            number: of the signal.
+            early: from the start of the process on, else once it has saved something.
+            wanted: the end of a run that was not disturbed.
+        """
+        made = [*self.data.glob("*/*/config.json")]
+        words = ("resume", str(made[0].parent)) if made else ("train", self.algo, str(self.data))
+        process = start(*words)
+        said = []
+        for line in () if early else process.stdout:
+            said.append(line)
+            if "steps/s" in line:  # it saves hundreds of times from here on
+                break
+        time.sleep(self.rng.random() * (2.0 if early else 0.7))
+        process.send_signal(number)
+        began = time.monotonic()
+        out, _ = process.communicate()
+        seconds, code = time.monotonic() - began, process.returncode
+        out = "".join(said) + out
+        assert "Traceback" not in out, out
+        assert code in (0, -number, train.STOPPED), out
+        if number == signal.SIGTERM:
+            self.slowest = max(self.slowest, seconds)
+            assert seconds < 10
+            complete = "everything is in" in out  # asked while it was leaving
+            assert early or complete or code in (0, train.STOPPED), out
+        self.codes[code] = self.codes.get(code, 0) + 1
+        self.after(wanted)
+        return code != 0
+
+    def after(self, wanted):
+        """Verify the newest checkpoint; a run without any begins anew, one that is done counts."""
+        made = [*self.data.glob("*/*/config.json")]
+        steps = checkpoint.steps(made[0].parent) if made else []
+        if not steps:
+            shutil.rmtree(self.data, ignore_errors=True)
+            self.data.mkdir()
+            return
+        run = made[0].parent
+        loaded = checkpoint.load(run, {}, 0)
+        self.skipped += len(loaded.skipped)
+        assert loaded.step == steps[-1]
+        if folder.status(run)["status"] == "done" or loaded.step == 30_000:
+            self.finish(run, wanted)
+
+    def finish(self, run, wanted):
+        """Let a run end, and compare."""
+        if folder.status(run)["status"] != "done":
+            out, _ = (process := start("resume", str(run))).communicate()
+            assert process.returncode == 0, out
+        assert final(run) == wanted
+        self.runs += 1
+        shutil.rmtree(self.data)
+        self.data.mkdir()
+
+
+def campaigns(tmp_path, wanted, number, kind, early=False, seed=0):
+    """Disturb runs of three algorithms until `number` signals have struck; return figures."""
+    found = {"signals": 0, "runs compared": 0, "codes": {}, "slowest": 0.0}
+    for i, algo in enumerate(ALGOS):
+        data = tmp_path / algo
+        data.mkdir()
+        one = Campaign(algo, data, random.Random(100 * seed + i))
+        struck, share = 0, len(range(i, number, len(ALGOS)))
+        while struck < share:
+            struck += one.disturbed(kind, early, wanted(algo))
+        made = [*data.glob("*/*/config.json")]
+        if made:
+            out, _ = (process := start("resume", str(made[0].parent))).communicate()
+            assert process.returncode == 0, out
+            one.finish(made[0].parent, wanted(algo))
+        assert not one.skipped
+        found["signals"] += struck
+        found["runs compared"] += one.runs
+        found["slowest"] = round(max(found["slowest"], one.slowest), 2)
+        for code, times in one.codes.items():
+            found["codes"][code] = found["codes"].get(code, 0) + times
+    return found
+
+
+@pytest.mark.reliability
+def test_kills_at_random_moments(tmp_path, wanted, figures):
+    figures(**campaigns(tmp_path, wanted, KILLS, signal.SIGKILL))
+
+
+@pytest.mark.reliability
+def test_kills_while_it_starts_and_compiles(tmp_path, wanted, figures):
+    figures(**campaigns(tmp_path, wanted, EARLY_KILLS, signal.SIGKILL, early=True, seed=1))
+
+
+@pytest.mark.reliability
+def test_requests_to_stop_at_random_moments(tmp_path, wanted, figures):
+    figures(**campaigns(tmp_path, wanted, TERMINATIONS, signal.SIGTERM, seed=2))
+
+
+@sizes("calls")
+@pytest.mark.parametrize("algo", ALGOS)
+def test_kills_at_each_call_that_changes_the_disk(tmp_path, figures, algo, number):
+    process = start("calls", algo, str(tmp_path), str(number))
+    out, _ = process.communicate()
+    assert process.returncode == 0, out
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    assert len(lines) >= min(number, 100)
+    for found in lines:
+        assert found["first"] in (-9, 0), found
+        assert not found.get("skipped"), found
+        assert found.get("second", 0) == 0, found
+        assert found.get("same", found["newest"] is None), found
+    before = sum(found["newest"] is None for found in lines)
+    figures(calls=lines[0]["of"], killed=len(lines), before_the_first_checkpoint=before)
