@@ -78,10 +78,6 @@ def train(words: list[str]) -> int:
     except (ConfigError, ValueError, StorageError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
     purerl.setup(devices=made[0].schedule.devices)
-    try:
-        dry.check_memory(made[0])
-    except ConfigError as error:
-        parser.error(str(error))
     if args.dry_run:
         return _ended(functools.partial(dry.report, made, env_fn, args.num_cpu or 1))
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}

@@ -23,7 +23,7 @@ import numpy as np
 
 from purerl import checks, mpi, rng
 from purerl.loops import carry as memory
-from purerl.loops import offpolicy, onpolicy, vector
+from purerl.loops import offpolicy, onpolicy, room, vector
 from purerl.loops.carry import Carry, NonFiniteError, Record
 from purerl.types import OffPolicySchedule, OnPolicySchedule
 
@@ -68,6 +68,7 @@ def start(
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     schedule = schedule.resolve(ranks)
     _check_world(algo, spec, schedule, seed)
+    room.check(spec.env, schedule, None, ranks)
     envs = vector.make(
         env_fn,
         schedule.num_envs,

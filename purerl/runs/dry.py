@@ -18,28 +18,19 @@ from purerl import algos
 from purerl.buffers.replay import free_memory
 from purerl.loops import gym as loop
 from purerl.runs import config as configs
-from purerl.runs.config import Config, ConfigError
+from purerl.runs.config import Config
 from purerl.runs.plain import printed
+from purerl.runs.train import check_room
 from purerl.types import OffPolicySchedule
 
 ROWS = 20_000  # of replay memory while measuring
 SECONDS = 1.0  # of measuring, each
 
 
-def check_memory(config: Config) -> None:
-    """Refuse a replay memory that cannot be held, before it is asked for."""
-    needed, free = replay_bytes(config), free_memory()
-    if free is not None and needed > free:
-        rows = int(config.schedule.replay_size * free / needed / 2)
-        raise ConfigError(
-            f"replay_size = {config.schedule.replay_size:,} rows need {size(needed)}, and "
-            f"{size(free)} are free. --replay-size {rows} takes half of that."
-        )
-
-
 def report(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks: int) -> int:
     """Print spaces, networks, memory, speed and the time that runs will take; return 0."""
     config = made[0]
+    check_room(config, ranks)
     env_fn = env_fn or configs.make(config.env)
     printed(f"{config.algo} on {config.env}: nothing is kept of this")
     printed(f"observations  {config.spec.env.obs_shape} {np.dtype(config.spec.env.obs_dtype).name}")

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import algos, mpi
+from purerl import algos
 from purerl.loops import carry as memory
 from purerl.runs import checkpoint as checkpoints
 from purerl.runs import config as configs
@@ -199,10 +199,6 @@ def train(
         env_fn, word = configs.make(env), env
     given = {"algo": algo, "env": word, "seed": seed} | ({"name": name} if name else {})
     config = configs.from_json(_sorted(algo, settings) | given, env_fn)
-    try:
-        config.schedule.resolve(mpi.num_procs())
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
     screen = Screen(quiet=quiet)
     outcome = training.train(config, env_fn, screen, data_dir=data_dir, datestamp=datestamp)
     params = memory.local(outcome.carry.learner.params)

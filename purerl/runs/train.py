@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+
 from purerl import algos, mpi
 from purerl.loops import gym as loop
-from purerl.loops import snapshot
+from purerl.loops import room, snapshot
 from purerl.loops.carry import NonFiniteError
 from purerl.runs import checkpoint, folder, storage
 from purerl.runs import config as configs
@@ -53,12 +55,24 @@ def train(
         **where: `data_dir` and `datestamp`, as `folder.create` takes them.
     """
     check_sinks(config)
+    check_room(config, mpi.num_procs())
     screen = screen or Screen()
     env_fn = env_fn or configs.make(config.env)
     run = on_root(lambda: folder.create(config, **where))
     with _owned(run):
         _say(screen, f"{config.algo} on {config.env}, seed {config.seed}: {run}")
         return _from_the_start(run, config, env_fn, screen, sinks)
+
+
+def check_room(config: Config, ranks: int) -> None:
+    """Refuse a run that does not fit into memory, or whose counts do not divide by its ranks."""
+    algo = algos.load(config.algo)
+    try:
+        schedule = config.schedule.resolve(ranks)
+        learner = jax.eval_shape(lambda: algo.init(jax.random.key(0), config.spec))
+        room.check(config.spec.env, schedule, learner, ranks)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _from_the_start(

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from purerl import commands
-from purerl.runs import config, dry
+from purerl.buffers import replay
+from purerl.runs import config, dry, train
 from purerl.runs.config import ConfigError
 from purerl.runs.train import Outcome
 from tests.mpi.launch import python
@@ -166,15 +167,13 @@ def made(**schedule):
     return config.from_json(content, spaces=config.keys.stand_in("sac"))
 
 
-def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch, trained):
+def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch, tmp_path):
     row = 4 * (1 + 1 + 1 + 1) + 2
     assert dry.replay_bytes(made(replay_size=1000)) == 1000 * row
-    monkeypatch.setattr(dry, "free_memory", lambda: 1000 * row)
-    dry.check_memory(made(replay_size=1000))
-    with pytest.raises(ConfigError, match=r"1,001 rows need 18 kB, and 18 kB are free"):
-        dry.check_memory(made(replay_size=1001))
-    with pytest.raises(SystemExit):
-        commands.train(["sac", "--env", "Pendulum-v1"])
-    assert not trained
-    monkeypatch.setattr(dry, "free_memory", lambda: None)
-    dry.check_memory(made(replay_size=2**30))
+    monkeypatch.setattr(replay, "free_memory", lambda: 2**30)
+    train.check_room(made(replay_size=10**6), 1)
+    with pytest.raises(ConfigError, match=r"replay_size = 100,000,000 takes 1\.7 GiB"):
+        train.train(made(replay_size=10**8), data_dir=str(tmp_path))
+    assert not [*tmp_path.iterdir()]
+    monkeypatch.setattr(replay, "free_memory", lambda: None)
+    train.check_room(made(replay_size=2**30), 1)
