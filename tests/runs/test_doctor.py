@@ -11,6 +11,7 @@ import pytest
 from purerl import rng
 from purerl.buffers import replay as memory
 from purerl.loops.carry import Diverged, NonFiniteError
+from purerl.loops.vector import EnvFault
 from purerl.runs import checkpoint, config, doctor, folder, replay, train
 from purerl.runs.screen import Screen
 from tests.mpi.launch import python
@@ -161,7 +162,7 @@ def test_a_note_is_not_made_for_other_errors(tmp_path):
     def broken():
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError) as caught:
+    with pytest.raises(EnvFault, match="env_fn raised ZeroDivisionError") as caught:
         train.train(made, broken, data_dir=str(tmp_path), screen=Screen(quiet=True))
     assert not hasattr(caught.value, "__notes__")
 

@@ -17,6 +17,7 @@ from flax import linen as nn
 import purerl
 from purerl import rng
 from purerl.loops import gym as loop
+from purerl.loops.vector import EnvFault
 from purerl.runs import checkpoint, storage
 from purerl.runs import config as configs
 from purerl.runs.checkpoint import Refused
@@ -352,7 +353,7 @@ def test_an_environment_may_be_a_function(tmp_path):
     assert (run.config.env, run.config.name) == ("short_pole", "short-pole-reinforce")
     assert run.evaluate(2).max <= 9
     again = purerl.load(run.folder)
-    with pytest.raises(ConfigError, match=r"short_pole.*If it was a function.*give env_fn again"):
+    with pytest.raises(EnvFault, match=r"short_pole.*If it was a function.*give env_fn again"):
         again.evaluate(2)
     assert purerl.load(run.folder, env_fn=short_pole).evaluate(2) == run.evaluate(2)
     with pytest.raises(ConfigError, match="spec.env must be that of env_fn"):
