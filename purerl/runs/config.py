@@ -94,6 +94,8 @@ def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
         made = env_fn()
     except (gymnasium.error.Error, ImportError) as error:
         raise ConfigError(f"environment {env}: {error}") from error
+    except Exception as error:  # whatever it raises, it is the environment's
+        raise ConfigError(f"environment {env}: {type(error).__name__}: {error}") from error
     try:
         return EnvSpec.of(made)
     finally:

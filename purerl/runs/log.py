@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from purerl import mpi
-from purerl.runs import storage
+from purerl.runs import regular, storage
 
 
 class Logger:
@@ -59,7 +59,9 @@ class Logger:
                 f"{table} exists, and nothing is ever written over. Choose another output_dir."
             )
         if table.exists():
-            self.columns = table.read_text().partition("\n")[0].split("\t")
+            with regular.opened(table) as file:
+                header = file.readline(2**20).decode("utf-8", "replace")
+            self.columns = header.rstrip("\n").split("\t")
 
     def log(self, message: str) -> None:
         """Print a line, on rank 0."""
@@ -98,7 +100,8 @@ class Logger:
                 append(table, line)
                 return
             # A key that is new: the header grows, and rows before have nothing there.
-            rows = table.read_text().splitlines()[1:] if table.exists() else []
+            text = table.read_text(errors="replace") if table.exists() else ""
+            rows = text.splitlines()[1:]
             rows = [old + "\t" * (len(columns) - 1 - old.count("\t")) for old in rows]
             text = "\n".join(["\t".join(columns), *rows, line])
             storage.replace(table, text.encode())

@@ -2,10 +2,11 @@
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 from purerl import algos
-from purerl.runs import environments, places, storage
+from purerl.runs import environments, places, regular, storage
 from purerl.runs.plain import aligned, printed, warned
 
 
@@ -75,10 +76,12 @@ def inspect(words: list[str]) -> int:
 
 def _checkpoint(path: Path) -> str:
     """Return the arrays of a checkpoint, after checking what its manifest says of them."""
-    content = storage.unsealed(path / "manifest.json")
+    content = storage.unsealed(regular.within(path.parent, path.name) / "manifest.json")
     rows = [("array", "dtype", "shape")]
     for name, file in sorted(content["files"].items()):
-        arrays = storage.unpacked(storage.read(path / name, storage.File(*file)), path / name)
+        if not re.fullmatch(r"rank\d{1,6}\.npz", name):
+            raise storage.Damaged(f"{path} names a file {name!r}, which purerl does not write.")
+        arrays = storage.arrays(path / name, storage.File(*file))
         rows += [(f"{name} {k}", x.dtype.name, str(x.shape)) for k, x in arrays.items()]
     stored = sum(s[2] - s[1] for part in content["segments"] for s in part)
     text = f"checkpoint of step {content['step']:,}, format {content['format']}, {stored:,} rows"

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import os
 import statistics
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import jax
 
 from purerl.loops.carry import Carry, Record
-from purerl.runs import storage
+from purerl.runs import regular, storage
 from purerl.runs.log import Logger, append, whole
 from purerl.runs.screen import clock
 from purerl.types import Box, Discrete
@@ -191,10 +192,15 @@ def _episodes(record: Record) -> tuple[str, int]:
 
 def _cut(path: Path, lines: int) -> None:
     """Leave the first lines of a file: what came after them is done again."""
-    if path.exists():
-        text = path.read_text().splitlines(keepends=True)
-        if len(text) > lines or (text and not text[-1].endswith("\n")):
-            storage.replace(path, "".join(text[:lines]).encode())
+    if not path.exists():
+        return
+    with regular.opened(path) as file:
+        kept: list[bytes] = []
+        while len(kept) < lines and (line := file.readline(2**20)).endswith(b"\n"):
+            kept.append(line)
+        more = file.seek(0, os.SEEK_END) > sum(map(len, kept))
+    if more:
+        storage.replace(path, b"".join(kept))
 
 
 def _statistics(name: str, values: list[float]) -> dict[str, float]:
