@@ -9,6 +9,8 @@ is read every 100,000 steps and a line fitted through it; every compilation afte
 import argparse
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +104,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=int, default=3_000_000)
+    parser.add_argument("--kind", choices=schedules(10_000), help="default: each, in its process")
     args = parser.parse_args()
+    if args.kind is None:
+        for name in schedules(args.steps):
+            words = [sys.executable, __file__, "--kind", name, "--steps", str(args.steps)]
+            subprocess.run(words, check=True)
+        return
     purerl.setup()
-    count = Compilations()
-    for name, (algo, schedule) in schedules(args.steps).items():
-        print(json.dumps({"kind": name} | measured(algo, schedule, count)), flush=True)
+    algo, schedule = schedules(args.steps)[args.kind]
+    print(json.dumps({"kind": args.kind} | measured(algo, schedule, Compilations())))
 
 
 if __name__ == "__main__":
