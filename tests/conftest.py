@@ -3,6 +3,7 @@
 
 import itertools
 import os
+import signal
 from pathlib import Path
 
 # Compiled programs, shared with the scripts that the tests run (and by the mutants).
@@ -21,6 +22,10 @@ from purerl.types import Box, EnvSpec
 purerl.setup(threads=1, cache="PURERL_TEST_CACHE" in os.environ, devices=2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+
+# Under nohup, or behind `&` in a script, Ctrl-C is ignored, and by everything that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _tests = itertools.count(1)
 
