@@ -123,8 +123,8 @@ MUTANTS = [
     Mutant(REPLAY, "if free is not None and needed > free:", "if False:", T_REPLAY),
     # The loop.
     Mutant(OFF, "carry.steps + filled * carry.ranks < schedule.start_steps", "carry.steps + filled * carry.ranks <= schedule.start_steps", T_LOOP),
-    Mutant(OFF, "due = border % every == 0 and border >= schedule.update_after", "due = border % every == 0 and border > schedule.update_after", T_LOOP),
-    Mutant(OFF, "due = border % every == 0 and border >= schedule.update_after", "due = border >= schedule.update_after", T_LOOP),
+    Mutant(OFF, "learns = border % every == 0 and border >= schedule.update_after", "learns = border % every == 0 and border > schedule.update_after", T_LOOP),
+    Mutant(OFF, "learns = border % every == 0 and border >= schedule.update_after", "learns = border >= schedule.update_after", T_LOOP),
     Mutant(OFF, "memory.words(carry, carry.updates),", "memory.words(carry, 0),", T_LOOP),
     Mutant(OFF, "act = memory.act(carry, params, obs, calls)", "act = memory.act(carry, params, obs, 0)", T_LOOP),
     Mutant(OFF, "obs, calls = step.obs, calls + 1", "obs, calls = step.rows.next_obs, calls + 1", T_LOOP),

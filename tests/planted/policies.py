@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant(RUN, "        return np.asarray(env.clip(np.asarray(act)))", "        return np.asarray(act)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
     Mutant(RUN, "act = self.algo.act(self.params, obs, key)", "act = self.algo.policy(self.params, obs)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
     Mutant(RUN, 'text[: text.rfind("\\n") + 1]', "text", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
-    Mutant(RUN, "        return best[0]\n", "        return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
+    Mutant("purerl/runs/manifests.py", "        return marked[0]\n", "        return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
     Mutant(RUN, "    for why in found.skipped:\n", "    for why in ():\n", f"{T_USE}::test_a_damaged_checkpoint_is_passed_over_and_it_is_said"),
     Mutant(RUN, "        found[names[name]][name] = value\n", '        found["spec"][name] = value\n', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
     Mutant(EVALUATE, "stdtrit(number - 1, 0.975)", "stdtrit(number, 0.975)", T_EVALUATE),
@@ -58,5 +58,5 @@ MUTANTS = [
     Mutant(STANDALONE, "        if i:\n", "        if True:\n", T_EXPORT),
     Mutant(STANDALONE, "np.float32(0.01) * x", "np.float32(0.1) * x", T_EXPORT),
     Mutant(STANDALONE, "    return act.clip(low.astype(np.float32), high.astype(np.float32))", "    return act", T_EXPORT),
-    Mutant(ASKING, r'r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"', r'r"[\x00-\x08]"', T_EVALUATE),
+    Mutant("purerl/runs/plain.py", 'c if c.isprintable() else "?"', "c", T_EVALUATE),
 ]  # fmt: skip

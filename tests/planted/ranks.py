@@ -74,7 +74,7 @@ MUTANTS = [
     Mutant(LOOP, "everyone = mpi.allgather(own)", "everyone = [own]", T_RANKS),
     Mutant(OFF, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
     Mutant(ON, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
-    Mutant(ON, "if devices > 1:\n", "if False:\n", T_DEVICES),
+    Mutant(ON, "        if devices > 1:\n            batch", "        if False:\n            batch", T_DEVICES),
     Mutant(TYPES, "if getattr(self, name) < ranks * self.batch_size:", "if False:", "tests/test_types.py"),
     Mutant(TYPES, "if self.batch_size % self.devices:", "if False:", T_DEVICES),
     Mutant(TYPES, '        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")\n', "", T_DEVICES),
