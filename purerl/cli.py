@@ -20,7 +20,7 @@ from types import NoneType, UnionType
 from typing import Any
 
 from purerl import checks
-from purerl.runs import jobs, keys
+from purerl.runs import environments, jobs, keys
 from purerl.types import EnvSpec
 
 
@@ -210,7 +210,7 @@ def env_spec(parser: argparse.ArgumentParser, env_id: str) -> EnvSpec:
         spec = EnvSpec.of(env)
         env.close()
     except (gymnasium.error.Error, ImportError, ValueError) as error:
-        parser.error(f"--env {env_id}: {error}")
+        parser.error(f"--env {env_id}: {environments.remedy(env_id, error)}")
     return spec
 
 

@@ -1,6 +1,6 @@
 """Plant classic errors one at a time and see the tests fail: `make mutants`.
 
-    python tests/mutants.py                  # all, two at a time, about ten minutes
+    python tests/mutants.py                  # all, two at a time, hours
     python tests/mutants.py td3 --jobs 1     # those whose file name holds `td3`
 
 Each mutant replaces one piece of a source file in a copy of the project and runs the test files

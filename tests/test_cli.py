@@ -4,10 +4,12 @@ import argparse
 import dataclasses
 from typing import Any
 
+import gymnasium
 import pytest
 
 from purerl import cli
 from purerl.algos import td3
+from purerl.runs import config, environments
 from purerl.types import Box, EnvSpec, OffPolicySchedule, OnPolicySchedule
 
 ENV = EnvSpec((3,), Box((-1.0,), (1.0,)))
@@ -157,6 +159,22 @@ def test_environments_that_will_not_do_are_usage_errors(env_id, message, capsys)
         cli.env_spec(argparse.ArgumentParser(), env_id)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch, capsys):
+    def make(env_id):
+        raise gymnasium.error.DependencyNotInstalled("go elsewhere")
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        cli.env_spec(argparse.ArgumentParser(), "LunarLander-v3")
+    error = capsys.readouterr().err
+    assert "--env LunarLander-v3: it needs box2d: pip install 'purerl[box2d]'" in error
+    with pytest.raises(config.ConfigError, match=r"Ant-v5: it needs mujoco: .*purerl\[mujoco\]"):
+        config.spec_of("Ant-v5", lambda: make("Ant-v5"))
+    with pytest.raises(config.ConfigError, match="Mine-v0: go elsewhere"):
+        config.spec_of("Mine-v0", lambda: make("Mine-v0"))
 
 
 def lines(words: str, capsys) -> tuple[argparse.Namespace | None, str]:

@@ -49,10 +49,13 @@ def which(word: str) -> str | int:
 
 def opened(args: argparse.Namespace, run: Path) -> Any:
     """Load the run that was asked for; what was passed over is said."""
+    from purerl import mpi
     from purerl._setup import setup
     from purerl.runs import config as configs
     from purerl.runs import run as runs
 
+    if mpi.num_procs() > 1:
+        raise configs.ConfigError("one process does it alone: start it without mpiexec.")
     setup()
     env_fn = configs.make(args.env) if args.env else None
     return runs.load(run, args.checkpoint, env_fn=env_fn, say=warned)

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 
 from purerl import algos, checks
-from purerl.runs import keys, storage
+from purerl.runs import environments, keys, storage
 from purerl.runs.places import ConfigError
 from purerl.runs.places import read_json as read
 from purerl.types import Box, Discrete, EnvSpec
@@ -93,7 +93,7 @@ def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
     try:
         made = env_fn()
     except (gymnasium.error.Error, ImportError) as error:
-        raise ConfigError(f"environment {env}: {error}") from error
+        raise ConfigError(f"environment {env}: {environments.remedy(env, error)}") from error
     except Exception as error:  # whatever it raises, it is the environment's
         raise ConfigError(f"environment {env}: {type(error).__name__}: {error}") from error
     try:

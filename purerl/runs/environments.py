@@ -55,6 +55,14 @@ STOCK = (
 )
 
 
+def remedy(env: str, error: Exception) -> str:
+    """Return why an environment cannot be made: what to install, or else what it raised."""
+    for one in STOCK:
+        if one.id == env and not one.is_there:
+            return f"it needs {one.extra}: pip install 'purerl[{one.extra}]'"
+    return str(error)
+
+
 def rows(algo: str | None = None) -> list[tuple[str, ...]]:
     """Return the table of `purerl list envs`.
 

@@ -134,11 +134,14 @@ def _one(args: argparse.Namespace, folder: Path, done: list[dict[str, Any]]) -> 
     found = run.evaluate(args.episodes, args.seed, not args.stochastic, args.max_ep_len)
     if not args.json:
         low, high = found.ci95
-        printed(
-            f"{folder} at step {run.step:,}: return {found.mean:.1f} (95 %: {low:.1f} .. "
-            f"{high:.1f}), std {found.std:.1f}, {found.min:.1f} .. {found.max:.1f}, length "
-            f"{found.mean_length:.0f}, {args.episodes} episodes"
-        )
+        line = f"return {found.mean:.1f}, length {found.mean_length:.0f}, 1 episode"
+        if args.episodes > 1:
+            line = (
+                f"return {found.mean:.1f} (95 %: {low:.1f} .. {high:.1f}), std {found.std:.1f}, "
+                f"{found.min:.1f} .. {found.max:.1f}, length {found.mean_length:.0f}, "
+                f"{args.episodes} episodes"
+            )
+        printed(f"{folder} at step {run.step:,}: {line}")
     about = {
         "run": str(folder),
         "algo": run.config.algo,

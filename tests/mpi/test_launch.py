@@ -158,6 +158,12 @@ def test_an_example_on_two_ranks(fork):
     assert said[2].startswith("step     2,000")
 
 
+def test_what_one_process_does_alone_is_refused_on_two_ranks():
+    done = ranks(2, "-m", "purerl", "eval", "anything")
+    assert done.code == 2
+    assert "purerl eval: one process does it alone: start it without mpiexec." in done.err
+
+
 def test_an_example_with_counts_that_do_not_divide_is_refused_once():
     done = python("examples/run_vpg.py", "--num-cpu", "3")
     assert done.code == 2

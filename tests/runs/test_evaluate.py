@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 
 import pytest
@@ -91,6 +92,8 @@ def test_the_line_says_how_sure_it_is_and_explores_when_asked(tmp_path, monkeypa
         capsys.readouterr().out
     )
     assert found.returns != begun("sac").evaluate(3, seed=4, max_ep_len=11).returns
+    assert here(monkeypatch, str(run), "--episodes", "1", "--max-ep-len", "2") == 0
+    assert re.search(r": return -\d+\.\d, length 2, 1 episode\n", capsys.readouterr().out)
 
 
 FAULTY = """

@@ -247,7 +247,7 @@ def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
         with pytest.raises(storage.StorageError, match="in use by process"):
             grid.run(thunks.counted, data_dir=str(tmp_path), timeout=3)
         Path(f"{path}.go").touch()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
     assert sorted(path.read_text().split()) == ["0", "1", "2"]
@@ -268,11 +268,11 @@ if __name__ == "__main__":
 
 
 def wait(happens):
-    for _ in range(400):
+    for _ in range(1_200):
         if happens():
             return
         time.sleep(0.05)
-    raise AssertionError("it did not happen within 20 s")
+    raise AssertionError("it did not happen within a minute")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -282,7 +282,7 @@ def test_asked_to_stop_a_grid_stops_its_runs_and_says_what_is_missing(tmp_path, 
     process = subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
     wait(lambda: (tmp_path / "lines").exists())
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 75, err
     rows = [line.split()[2] for line in out.splitlines() if line.startswith("bench  ")]
     assert rows == ["stopped", "waiting", "waiting"]
