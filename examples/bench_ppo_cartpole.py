@@ -46,7 +46,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cpu", type=cli.ranks, default=1, help="MPI ranks of each run (1)")
+    flags = ("--num-cpu", "--num_cpu", "--cpu")
+    parser.add_argument(*flags, type=cli.ranks, default=1, help="MPI ranks of each run (1)")
     parser.add_argument("--num_runs", type=cli.integer, default=2, help="seeds (2)")
     parser.add_argument("--epochs", type=cli.integer, default=10, help="of 4000 steps (10)")
     parser.add_argument("--jobs", type=cli.integer, help="runs at a time (as cores allow)")
@@ -54,7 +55,7 @@ if __name__ == "__main__":
     args = parser.parse_args()
     bench = grid(args.num_runs, args.epochs)
     bench.print()
-    sweep = bench.run("ppo", num_cpu=args.cpu, data_dir=args.data_dir, jobs=args.jobs)
+    sweep = bench.run("ppo", num_cpu=args.num_cpu, data_dir=args.data_dir, jobs=args.jobs)
     print(shown(sweep))
     print("\n".join(means(sweep)))
     sys.exit(sweep.code)

@@ -5,7 +5,8 @@
 
 The paper explores with noise that is correlated in time, as TorchingUp did: the loop adds it to
 `ddpg.policy`, and nothing else has to know. Pendulum-v1, 10 000 steps with one update each, under a
-minute on one core; without the noise the policy returns about -150 in the end.
+minute on one core; without the noise the policy returns between -130 and -185 in the end with seeds
+0 to 2.
 """
 
 import functools
@@ -52,7 +53,7 @@ def main(steps: int = 10_000, seed: int = 0) -> float:
     spec = ddpg.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
     state = ddpg.init(rng.stream(seed, 0, "init"), spec)
     buffer = replay.init(spec.env.example(), capacity=steps)
-    score, (obs, _) = 0.0, env.reset(seed=seed + rank)
+    score, (obs, _) = 0.0, env.reset(seed=rng.host_seed(seed, rank, "env"))
     drift = jnp.zeros(spec.env.act_dim)
     for step in range(steps):
         act, drift = explore(state.params, obs, drift, rng.stream(seed, rank, "act", step))

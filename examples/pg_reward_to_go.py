@@ -11,7 +11,6 @@ import argparse
 import gymnasium
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 
@@ -38,12 +37,13 @@ def main():
     parser.add_argument("--render", action="store_true", help="show each epoch's first episode")
     args = parser.parse_args()
     env = gymnasium.make(args.env)
-    if not isinstance(env.action_space, gymnasium.spaces.Discrete):
-        parser.error(f"--env {args.env} has no Discrete actions")
+    discrete = isinstance(env.action_space, gymnasium.spaces.Discrete)
+    if not discrete or len(env.observation_space.shape or ()) != 1:
+        parser.error(f"--env {args.env}: needs Discrete actions and vectors as observations")
     shown = gymnasium.make(args.env, render_mode="human") if args.render else env
     key, *keys = jax.random.split(jax.random.key(0), 3)
     w1 = jax.random.normal(keys[0], (env.observation_space.shape[0], 32)) / 2
-    w2 = jax.random.normal(keys[1], (32, int(env.action_space.n))) / np.sqrt(32)
+    w2 = jax.random.normal(keys[1], (32, int(env.action_space.n))) / 32**0.5
     params, tx = {"w1": w1, "b1": jnp.zeros(32), "w2": w2}, optax.adam(args.lr)
     opt_state, count, step = tx.init(params), 0, jax.jit(jax.value_and_grad(loss))
     for epoch in range(args.epochs):
@@ -58,11 +58,11 @@ def main():
                 count, over = count + 1, terminated or truncated
                 rews.append(rew)
             returns.append(sum(rews))
-            weights += np.cumsum(rews[::-1])[::-1].tolist()
-        value, grads = step(params, *(np.asarray(x)[: args.steps] for x in (obss, acts, weights)))
+            weights += [sum(rews[t:]) for t in range(len(rews))]
+        value, grads = step(params, *(jnp.asarray(x)[: args.steps] for x in (obss, acts, weights)))
         updates, opt_state = tx.update(grads, opt_state)
         params = optax.apply_updates(params, updates)
-        score, length = np.mean(returns), len(acts) / len(returns)
+        score, length = sum(returns) / len(returns), len(acts) / len(returns)
         print(f"epoch {epoch:2}  loss {value:8.3f}  return {score:7.2f}  ep_len {length:6.1f}")
 
 

@@ -8,8 +8,8 @@ steps each, a quarter of a minute on one core; five of the eight learners return
 their last ten episodes, exploration noise included.
 """
 
+import argparse
 import functools
-import sys
 
 import gymnasium
 import jax
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import purerl
-from purerl import rng
+from purerl import cli, rng
 from purerl.algos import td3
 from purerl.buffers import replay
 from purerl.types import EnvSpec, Metrics, Transition
@@ -82,5 +82,11 @@ def main(steps: int = 10_000, seed: int = 0) -> np.ndarray:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=cli.integer, default=10_000, help="of each (10000)")
+    parser.add_argument("--seed", type=cli.seed, default=0, help="of all eight together (0)")
+    args = parser.parse_args()
     purerl.setup()
-    print("returns of the last episodes:", np.round(main(*map(int, sys.argv[1:])), 1).tolist())
+    print("returns of the last episodes:", np.round(main(args.steps, args.seed), 1).tolist())

@@ -292,6 +292,7 @@ class EnvSpec:
             checks.shape(f"batch.{name}", getattr(batch, name), leading)
         checks.shape("batch.obs", batch.obs, leading + row.obs.shape)
         checks.shape("batch.act", batch.act, leading + row.act.shape)
+        self._check_act("batch", batch.act)
 
     def _check_rows(self, what: str, data: Any, rew: Any, axes: int, letters: str) -> None:
         leading = getattr(rew, "shape", ())
@@ -299,6 +300,11 @@ class EnvSpec:
             raise ValueError(f"{what}.rew must have shape {letters}, got {leading or rew!r}.")
         for name, row in self.example()._asdict().items():
             checks.shape(f"{what}.{name}", getattr(data, name), leading + row.shape)
+        self._check_act(what, data.act)
+
+    def _check_act(self, what: str, act: Any) -> None:
+        if isinstance(self.action, Discrete) and not np.issubdtype(act.dtype, np.integer):
+            raise ValueError(f"{what}.act must hold integers, got {act.dtype}.")
 
 
 def require_box(algo: str, env: Any) -> None:

@@ -239,8 +239,8 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
             gives them.
 
     Returns:
-        The loss, and `loss_pi`, `kl` (estimated, of the old policy from this one), `entropy`,
-        `clip_frac` (part of the ratios outside of the clip range).
+        The loss, and `loss_pi`, `kl` (an estimate of KL(old || new)), `entropy`, `clip_frac` (part
+        of the ratios outside of the clip range).
     """
     spec = params.spec
     spec.env.check_policy_batch(batch)
@@ -356,9 +356,8 @@ def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
     """Do one step of the policy, or none if it has moved too far by now."""
     spec = now.params.spec
     grads, info = jax.grad(actor_loss, has_aux=True)(now.params, rows)
-    (kl, grad), going = mpi.pmean((info["kl"], grads.actor)), now.going
-    tested = {"kl": kl, "clip_frac": info["clip_frac"]}
-    tested = {k: jnp.where(now.going, x, getattr(now, k)) for k, x in tested.items()}
+    kl, clip_frac, grad = mpi.pmean((info["kl"], info["clip_frac"], grads.actor))
+    going = now.going
     if spec.target_kl is not None:
         going &= kl <= 1.5 * spec.target_kl
     tx = _optimizers(spec)["actor"]
@@ -367,8 +366,9 @@ def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
     actor = optax.apply_updates(now.params.actor, step)
     params, opt_state = dataclasses.replace(now.params, actor=actor), now.opt_state | {"actor": opt}
     moved = dataclasses.replace(now, params=params, opt_state=opt_state, steps=now.steps + 1.0)
+    kl, clip_frac = jnp.where(now.going, kl, now.kl), jnp.where(now.going, clip_frac, now.clip_frac)
     now = jax.tree.map(lambda new, old: jnp.where(going, new, old), moved, now)
-    return dataclasses.replace(now, going=going, **tested), None
+    return dataclasses.replace(now, going=going, kl=kl, clip_frac=clip_frac), None
 
 
 def _step_critic(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
@@ -444,5 +444,5 @@ def _check_options(spec: Spec, batch: PolicyBatch) -> None:
     if (spec.recompute_advantages or spec.scale_rewards) and batch.rollout is None:
         raise ValueError(
             "recompute_advantages and scale_rewards need the transitions in batch.rollout, where "
-            "prepare puts them, got None."
+            "prepare puts them, got None. A batch split over devices has rows alone."
         )

@@ -185,8 +185,8 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         batch: as `prepare` gives it.
 
     Returns:
-        The new state; the metrics of the loss before it, its change `delta_loss_pi`, and the
-        divergence `kl` of the new policy from the old.
+        The new state; the metrics of the loss before it, its change `delta_loss_pi`, and `kl`,
+        the divergence KL(old || new).
     """
     old, spec = state.params, state.params.spec
     grads, info = jax.grad(actor_loss, has_aux=True)(old, batch)

@@ -77,7 +77,7 @@ class Spec:
         checks.real("damping_coeff", self.damping_coeff, 0.0)
         checks.integer("cg_iters", self.cg_iters, 1)
         checks.integer("backtrack_iters", self.backtrack_iters, 1)
-        checks.real("backtrack_coeff", self.backtrack_coeff, 0.0, 1.0)
+        checks.real("backtrack_coeff", self.backtrack_coeff, 1e-3, 0.999)
         checks.member("value_target", self.value_target, ("mc", "lambda"))
         checks.integer("train_v_iters", self.train_v_iters, 0)
         nets.check_module("actor", self.actor, self.env)
@@ -320,8 +320,8 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
     Returns:
         The new state; the metrics of the losses before it, their changes `delta_loss_pi` and
-        `delta_loss_v`, the divergence `kl` of the new policy from the old, and for TRPO those of
-        the line search.
+        `delta_loss_v`, the divergence KL(old || new) as `kl`, and for TRPO those of the line
+        search.
     """
     old, spec = state.params, state.params.spec
     grads, _ = jax.grad(actor_loss, has_aux=True)(old, batch)

@@ -224,7 +224,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
     Returns:
         The new state; the metrics of the losses before it, their changes `delta_loss_pi` and
-        `delta_loss_v`, and the divergence `kl` of the new policy from the old.
+        `delta_loss_v`, and `kl`, the divergence KL(old || new).
     """
     old, spec = state.params, state.params.spec
     tx = _optimizers(spec)

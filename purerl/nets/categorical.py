@@ -12,6 +12,17 @@ def sample(logits: jax.Array, key: jax.Array) -> jax.Array:
     return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
+def chosen(values: jax.Array, act: jax.Array) -> jax.Array:
+    """Return `values[..., a]` of actions `[...]`; NaN where one is not among 0, ..., n - 1.
+
+    Example:
+        >>> chosen(jnp.array([[1.0, 2.0]] * 4), jnp.array([1, 0, -1, 2])).tolist()
+        [2.0, 1.0, nan, nan]
+    """
+    act = jnp.where(act < 0, values.shape[-1], act)  # negative indices would count from the end
+    return jnp.take_along_axis(values, act[..., None], axis=-1, mode="fill")[..., 0]
+
+
 def mode(logits: jax.Array) -> jax.Array:
     """Return the most likely actions `[...]`."""
     return logits.argmax(axis=-1).astype(jnp.int32)
@@ -19,8 +30,7 @@ def mode(logits: jax.Array) -> jax.Array:
 
 def log_prob(logits: jax.Array, act: jax.Array) -> jax.Array:
     r"""Return :math:`\log \pi(a) = l_a - \log \sum_b e^{l_b}` of actions `[...]`."""
-    logp = jax.nn.log_softmax(logits)
-    return jnp.take_along_axis(logp, act[..., None].astype(jnp.int32), axis=-1)[..., 0]
+    return chosen(jax.nn.log_softmax(logits), act)
 
 
 def entropy(logits: jax.Array) -> jax.Array:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from purerl import _world
 from purerl.runs import places, rows, storage
 from purerl.runs.plain import printed
 from purerl.runs.rows import Row, Sweep
@@ -80,6 +81,11 @@ def run(
         raise RuntimeError(
             "a grid of functions imports your script in each of its processes: put what starts it "
             "under `if __name__ == '__main__':`."
+        )
+    if _world.launched():
+        raise places.ConfigError(
+            "a grid starts its runs itself: start it without mpiexec; num_cpu gives each run its "
+            "ranks."
         )
     storage.folder(folder / "logs")
     board = _Board(tuple(tasks), folder, about if alone else None, timeout, say)

@@ -60,7 +60,7 @@ def train(
     env_fn = env_fn or configs.make(config.env)
     run = on_root(lambda: folder.create(config, **where))
     with _owned(run):
-        _say(screen, f"{config.algo} on {config.env}, seed {config.seed}: {run}")
+        _say(screen, f"{_named(config)}: {run}")
         return _from_the_start(run, config, env_fn, screen, sinks)
 
 
@@ -131,9 +131,7 @@ def resume(
             )
         _compare_versions(run, screen)
         carry, lost = brought_back(config, env_fn, loaded)
-        _say(
-            screen, f"{config.algo} on {config.env}, seed {config.seed}: goes on at {loaded.step:,}"
-        )
+        _say(screen, f"{_named(config)}: goes on at {loaded.step:,}")
         if lost:
             _say(
                 screen,
@@ -286,6 +284,12 @@ def _compare_versions(run: Path, screen: Screen) -> None:
     changed = [name for name in now if name in then and then[name] != now[name]]
     for name in changed:
         _say(screen, f"{name} was {then[name]} and is {now[name]}: bits may differ from now on.")
+
+
+def _named(config: Config) -> str:
+    ranks = mpi.num_procs()
+    also = f", {ranks} ranks" if ranks > 1 else ""
+    return f"{config.algo} on {config.env}, seed {config.seed}{also}"
 
 
 def _say(screen: Screen, line: str) -> None:

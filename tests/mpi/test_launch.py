@@ -158,6 +158,36 @@ def test_an_example_on_two_ranks(fork):
     assert said[2].startswith("step     2,000")
 
 
+def test_spinning_ups_command_line_starts_ranks(tmp_path):
+    words = [
+        "ppo",
+        "--env",
+        "CartPole-v1",
+        "--exp_name",
+        "x",
+        "--hid",
+        "8",
+        "--steps_per_epoch",
+        "200",
+        "--epochs",
+        "2",
+    ]
+    done = python("-m", "purerl.run", *words, "--num_cpu", "2", "--data_dir", str(tmp_path))
+    assert done.code == 0, done.err
+    run = tmp_path / "x" / "x_s0"
+    assert f"ppo on CartPole-v1, seed 0, 2 ranks: {run}\n" in done.out
+    assert done.out.count("return") == 2  # in the heading and the last line: rank 0 alone speaks
+    assert re.search(r"\n +400 ", (run / "stdout.log").read_text())
+
+
+def test_a_grid_is_refused_on_two_ranks(tmp_path):
+    words = ["sweep", "ppo", "--env", "CartPole-v1", "--grid", "gamma=0.9,0.8"]
+    done = ranks(2, "-m", "purerl", *words, "--data-dir", str(tmp_path))
+    assert done.code == 2
+    assert "a grid starts its runs itself: start it without mpiexec" in done.err
+    assert not [*tmp_path.iterdir()]
+
+
 def test_what_one_process_does_alone_is_refused_on_two_ranks():
     done = ranks(2, "-m", "purerl", "eval", "anything")
     assert done.code == 2

@@ -33,6 +33,14 @@ def test_categorical_by_number():
     assert int(categorical.mode(LOGITS)) == 0
 
 
+def test_an_action_that_there_is_not_has_no_log_probability():
+    found = categorical.log_prob(LOGITS[None], jnp.array([-1, 0, 2, 3]))
+    np.testing.assert_allclose(found, [np.nan, np.log(0.5), np.log(0.2), np.nan], rtol=1e-5)
+    discrete = EnvSpec((1,), Discrete(3, start=1))
+    found = policies.log_prob(discrete, LOGITS[None], jnp.array([0, 1, 3, 4]))
+    np.testing.assert_allclose(found, [np.nan, np.log(0.5), np.log(0.2), np.nan], rtol=1e-5)
+
+
 def test_both_divergences_have_the_direction_old_to_new():
     """Spinning Up had KL(new || old) for one policy and KL(old || new) for the other."""
     key = jax.random.key(0)

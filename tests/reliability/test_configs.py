@@ -57,14 +57,14 @@ SENSE = {
     "number as a word": "wandb",
     # none of it: noise, a penalty, a discount, a pass; or a bound of an interval
     "zero": "act_noise alpha damping_coeff ent_coef eps_end eps_start gamma lam noise_clip "
-    "num_test_episodes polyak start_steps target_noise backtrack_coeff train_pi_iters "
+    "num_test_episodes polyak start_steps target_noise train_pi_iters "
     "train_v_iters log_std_init target_entropy",
     "negative": "log_std_init target_entropy",  # a logarithm, an entropy
     "fraction": "act_noise alpha alpha_init adam_eps clip_ratio damping_coeff delta ent_coef "
     "head_scale log_std_init lr max_grad_norm noise_clip pi_lr q_lr target_entropy target_kl "
     "target_noise vf_clip vf_lr",
     # as good as zero, where that is allowed
-    "tiny": "act_noise alpha backtrack_coeff damping_coeff ent_coef eps_end eps_start gamma lam "
+    "tiny": "act_noise alpha damping_coeff ent_coef eps_end eps_start gamma lam "
     "log_std_init noise_clip polyak target_entropy target_noise",
 }
 
