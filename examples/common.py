@@ -85,13 +85,13 @@ def train(
     return score
 
 
-def begin(doc: str) -> tuple[int, int]:
+def begin(doc: str, steps: int = 10_000) -> tuple[int, int]:
     """Read `--steps`, `--seed` and `--num-cpu`, and start as many ranks; return the first two."""
     mpi.init()
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=10_000, help="on each rank (default: 10000)")
+    parser.add_argument("--steps", type=int, default=steps, help=f"on each rank ({steps})")
     parser.add_argument("--seed", type=cli.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
     _add_ranks(parser)
     args = parser.parse_args()

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
+import jax
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -153,6 +156,37 @@ def test_ddpg_explores_with_noise_of_its_own():
 def test_custom_loop_runs_and_is_short():
     assert "return of the last episodes: -" in run("examples/custom_td3_loop.py", "--steps", "1200")
     assert len((ROOT / "examples" / "custom_td3_loop.py").read_text().splitlines()) <= 61
+
+
+def test_a_whole_epoch_is_one_program():
+    out = run("examples/custom_ppo_jax.py", "--steps", "40960")
+    assert re.search(r"^step +40,960  return +\d+\.\d  kl \d", out, re.MULTILINE)
+    assert float(out.split()[-1]) > 50  # a random policy stands for 22 steps
+
+
+def test_the_cart_pole_in_jax_is_that_of_gymnasium(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    import custom_ppo_jax
+
+    env, key, ends = gymnasium.make("CartPole-v1").unwrapped, jax.random.key(0), 0
+    cart = custom_ppo_jax.reset(key)
+    env.reset(seed=0)
+    for t in range(300):
+        env.state, act = np.asarray(cart.obs, np.float64), t // 3 % 2
+        obs, _, terminated, _, _ = env.step(act)
+        after, row = custom_ppo_jax.step(cart, act, key)
+        np.testing.assert_allclose(row.next_obs, obs, rtol=1e-5, atol=1e-6)
+        assert (bool(row.terminated), float(row.rew)) == (terminated, 1.0)
+        np.testing.assert_array_equal(row.obs, cart.obs)
+        if terminated:
+            env.reset()
+            ends += 1
+            np.testing.assert_array_equal(after.obs, custom_ppo_jax.reset(key).obs)
+        cart = after
+    assert ends > 1
+    late = cart._replace(obs=np.zeros(4, np.float32), steps=np.int32(499))
+    after, row = custom_ppo_jax.step(late, 1, key)
+    assert (bool(row.terminated), bool(row.truncated), int(after.steps)) == (False, True, 0)
 
 
 def test_eight_seeds_learn_in_one_update():

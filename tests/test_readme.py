@@ -33,6 +33,7 @@ SHORT = {
     "examples/pg_reward_to_go.py": ["--epochs", "1"],
     "examples/custom_ddpg_ou.py": ["--steps", "1200"],
     "examples/custom_td3_loop.py": ["--steps", "1200"],
+    "examples/custom_ppo_jax.py": ["--steps", "8192"],
     "examples/vmap_seeds.py": ["--steps", "1200"],
     "examples/bench_ppo_cartpole.py": ["--num_runs", "1", "--epochs", "1"],
 }
