@@ -5,7 +5,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 
 .PHONY: run test lint unit test-learning test-mpi test-reliability mutants bench \
-	bench-solve bench-mpi bench-checkpoints bench-memory results clean help
+	bench-solve bench-start bench-mpi bench-checkpoints bench-memory results clean help
 
 run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
 	$(BIN)/python examples/run_sac.py $(ARGS)
@@ -43,6 +43,9 @@ bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed beside SBX and
 
 bench-solve: $(VENV)/.installed .venv-peers/.installed  ## seconds to solve beside SBX and SB3
 	$(BIN)/python benchmarks/solve.py --peers .venv-peers/bin/python $(ARGS)
+
+bench-start: $(VENV)/.installed-dev  ## seconds to the first update, and where PPO's solving goes
+	$(BIN)/python benchmarks/start.py $(ARGS)
 
 bench-mpi: $(VENV)/.installed-mujoco  ## what ranks cost and bring
 	$(BIN)/python benchmarks/ranks.py $(ARGS)
