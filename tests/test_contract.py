@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import math
 from typing import Any
 
 import jax
@@ -477,6 +478,24 @@ def test_update_keeps_structure_and_dtypes_and_counts(case):
             assert name.removesuffix("_count") in info
 
 
+def test_optimisers_remember_every_step(case):
+    """An Adam that starts anew at each update takes steps of full size for ever."""
+    free = {"target_kl": None} if hasattr(case.spec(), "target_kl") else {}
+    state = start = learner(case, **free)
+    for seed in range(3):
+        state, _ = case.algo.update(state, case.batch(seed=seed))
+    spec, owned = state.params.spec, [name for names in case.owns.values() for name in names]
+    passes = {"actor": "train_pi_iters", "critic": "train_v_iters"}
+    for name, opt in state.opt_state.items():
+        steps = 3 * getattr(spec, passes.get(name, ""), 1)
+        if name == "actor":
+            steps = math.ceil(steps / getattr(spec, "policy_delay", 1))
+        before, after = jax.tree.leaves(start.opt_state[name]), jax.tree.leaves(opt)
+        assert [int(x) for x in after if jnp.issubdtype(x.dtype, jnp.integer)] == [steps], name
+        if name in owned:
+            assert all(bool((x != y).any()) for x, y in zip(before, after, strict=True)), name
+
+
 def test_metrics_not_computed_are_zero_and_not_counted(case):
     state, seen = learner(case), set()
     for seed in range(4):
@@ -593,6 +612,25 @@ def test_the_losses_start_at_the_policy_that_acted(case):
     params = learner(case).params
     dist = case.algo._dist(params, batch.obs)
     close(batch.logp, policies.log_prob(case.env, dist, batch.act))
+
+
+def test_rows_of_weight_zero_count_for_nothing(case):
+    """But for `val`, the mean of all values, and running statistics: of all observations."""
+    if not case.on_policy:
+        pytest.skip("off-policy")
+    batch, other = case.batch(), case.batch(seed=7)
+    out = np.array([False, True, False, False, True, False])
+    batch = batch._replace(weight=np.where(out, np.float32(0.0), batch.weight))
+    garbage = {
+        name: np.where(out.reshape(-1, *[1] * (x.ndim - 1)), getattr(other, name) * scale, x)
+        for name, x, scale in zip(batch._fields, batch[:6], (9, 1, 9, 9, 1, 9), strict=False)
+    }
+    state, found = learner(case), []
+    for rows in (batch, batch._replace(**garbage)):
+        new, info = case.algo.update(state, rows)
+        trained = {name: getattr(new.params, name) for name in case.networks}
+        found.append((trained, new.opt_state, info | {"val": 0.0}))
+    close(*found, rtol=1e-6, atol=1e-7)
 
 
 def test_environments_side_by_side_do_not_mix(case):

@@ -152,6 +152,16 @@ def test_acting_is_random_with_probability_epsilon(epsilon):
     assert (act == 5).mean() == pytest.approx(epsilon / 3, abs=0.01)
 
 
+def test_defaults_are_those_that_solve_cartpole():
+    """The module tells how they were found: Spinning Up has no DQN."""
+    spec, schedule = dqn.Spec(THREE), dqn.SCHEDULE
+    assert (spec.hidden, spec.activation) == ((256, 256), "relu")
+    assert (spec.gamma, spec.lr, spec.target_every) == (0.99, 3e-4, 100)
+    assert (spec.double, spec.huber) == (True, True)
+    assert (spec.eps_start, spec.eps_end, spec.eps_decay) == (1.0, 0.04, 4_000)
+    assert (schedule.start_steps, schedule.update_after, schedule.batch_size) == (1_000, 1_000, 64)
+
+
 def test_first_update_is_adam():
     state = learner(([0, 0, 0],) * 2, ([0, 0, 0],) * 2, lr=0.1)
     new, _ = dqn.update(state, pair(rew=(1.0, -1.0), terminated=(True, True)))

@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import linen as nn
 
 from purerl import returns
 from purerl.algos import ppo, vpg
+from purerl.types import Discrete, EnvSpec
 from tests.algos import pg
 from tests.algos.hand import both
 from tests.cases import BOX, DISCRETE, make_rollout
@@ -335,6 +337,36 @@ def test_observations_are_normalised_by_all_rows_of_earlier_rollouts():
     np.testing.assert_allclose(ppo._value(state.params, obs), ppo._value(same, scaled), rtol=1e-4)
 
 
+class Picky(nn.Module):
+    """Dense on observations of one dtype, and no other."""
+
+    width: int
+    dtype: str
+
+    @nn.compact
+    def __call__(self, obs):
+        assert obs.dtype.name == self.dtype
+        out = nn.Dense(max(self.width, 1))(obs)
+        return out if self.width else out[:, 0]
+
+
+@pytest.mark.parametrize(("normalise", "dtype"), [(True, "float32"), (False, "uint8")])
+def test_networks_see_integers_as_they_come_and_floats_once_normalised(normalise, dtype):
+    env = EnvSpec((3,), Discrete(3), "uint8")
+    nets = {"actor": Picky(3, dtype), "critic": Picky(0, dtype)}
+    spec = ppo.Spec(env, **nets, normalise_obs=normalise, train_pi_iters=1, train_v_iters=1)
+    state = ppo.init(jax.random.key(0), spec)
+    rows, after = np.random.default_rng(0).integers(256, size=(2, 20, 3), dtype=np.uint8)
+    seen = rows
+    if normalise:
+        rollout = make_rollout(env, 20, 1)._replace(obs=rows[:, None], next_obs=after[:, None])
+        state, _ = ppo.update(state, ppo.prepare(state.params, rollout))
+        seen = (rows - rows.mean(axis=0)[None]) / rows.std(axis=0)[None]
+    dense = state.params.actor["params"]["Dense_0"]
+    logits = seen @ np.asarray(dense["kernel"]) + np.asarray(dense["bias"])[None]
+    np.testing.assert_array_equal(ppo.policy(state.params, rows), logits.argmax(axis=1))
+
+
 def test_rewards_are_scaled_by_the_deviation_of_earlier_discounted_sums():
     options = {"scale_rewards": True, "gamma": 0.5, "train_v_iters": 0, "train_pi_iters": 0}
     state = learner(**options)
@@ -368,3 +400,18 @@ def test_options_that_need_more_of_a_batch_say_so():
     for option in ("recompute_advantages", "scale_rewards"):
         with pytest.raises(ValueError, match=r"need the transitions in batch\.rollout"):
             ppo.update(learner(**{option: True}), batch)
+
+
+def test_defaults_are_spinning_ups():
+    spec, schedule = ppo.Spec(pg.THREE), ppo.SCHEDULE
+    assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
+    assert (spec.gamma, spec.lam, spec.value_target) == (0.99, 0.97, "mc")
+    assert (spec.vf_lr, spec.train_v_iters, spec.log_std_init) == (1e-3, 80, -0.5)
+    assert (spec.clip_ratio, spec.target_kl) == (0.2, 0.01)
+    assert (spec.pi_lr, spec.train_pi_iters, spec.adam_eps, spec.head_scale) == (3e-4, 80, 1e-8, 1)
+    off = (spec.minibatch_size, spec.vf_clip, spec.max_grad_norm, spec.lr_decay_updates)
+    assert off == (None,) * 4
+    assert spec.ent_coef == 0.0
+    flags = (spec.recompute_advantages, spec.normalise_obs, spec.scale_rewards)
+    assert flags == (False,) * 3
+    assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from purerl import mpi
 from purerl.algos import reinforce
 from purerl.types import Box, Discrete, EnvSpec
 from tests.algos import pg
@@ -115,3 +116,27 @@ def test_an_update_follows_the_gradient_and_reports_what_changed():
     before, after = (float(reinforce.loss(p, batch)[0]) for p in (state.params, new.params))
     assert float(info["delta_loss_pi"]) == pytest.approx(after - before, rel=1e-4)
     assert after < before
+
+
+def test_a_part_without_rows_that_count_takes_the_step_of_the_others():
+    """Or ranks would part for good."""
+    state = learner(pi_lr=0.1)
+    part = pg.rows([0, 1], [-1.0, 1.0])
+    parts = jax.tree.map(lambda x: jnp.stack([x, x]), part)
+    parts = parts._replace(weight=jnp.array([[0.0, 0.0], [2.0, 2.0]]))
+    split = jax.vmap(reinforce.update, in_axes=(None, 0), axis_name=mpi.AXIS)
+    new, _ = split(state, parts)
+    np.testing.assert_allclose(pg.theta(new.params.actor), [[-0.1, 0.1]] * 2, rtol=1e-4)
+    for leaf in jax.tree.leaves(new.opt_state):
+        np.testing.assert_array_equal(leaf[0], leaf[1])
+
+
+def test_defaults_are_spinning_ups():
+    """Of its two example scripts, with the networks and schedule of its other algorithms."""
+    spec, schedule = reinforce.Spec(TWO), reinforce.SCHEDULE
+    assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
+    assert (spec.gamma, spec.pi_lr, spec.log_std_init) == (0.99, 1e-2, -0.5)
+    assert spec.reward_to_go
+    assert spec.standardise  # in place of a baseline
+    assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
+    assert not schedule.continue_episodes

@@ -146,6 +146,13 @@ def test_the_target_entropy_is_minus_the_dimensions_unless_given():
     assert sac.alpha_loss(other, b)[0] - sac.alpha_loss(given, b)[0] == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.parametrize("first", [1.0, 0.3, 5.0])
+def test_a_learned_temperature_starts_where_it_is_told_to(first):
+    params = learner(head(0.0, 0.0), line(0), line(0), alpha="auto", alpha_init=first).params
+    assert params.log_alpha == pytest.approx(np.log(first), abs=1e-6)
+    assert sac.temperature(params) == pytest.approx(first, rel=1e-6)
+
+
 def test_a_fixed_temperature_stays_fixed_and_may_be_zero():
     for alpha in (0.0, 0.2):
         state = learner(head(0.1, 0.0), line(0.5), line(0.5), alpha=alpha)
@@ -239,6 +246,7 @@ def test_defaults_are_spinning_ups():
     spec = sac.Spec(ONE)
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.polyak, spec.lr, spec.alpha) == (0.99, 0.995, 1e-3, 0.2)
+    assert (spec.alpha_init, spec.target_entropy) == (1.0, None)
     assert (sac.SCHEDULE.start_steps, sac.SCHEDULE.batch_size) == (10_000, 100)
 
 

@@ -176,3 +176,51 @@ def test_the_error_of_the_values_is_squared_and_weighted():
     value, info = trpo.critic_loss(state.params, batch)
     assert float(value) == pytest.approx((1 + 0.5 * 9) / 3)  # the value is 2
     assert float(info["val"]) == 2.0
+
+
+def test_the_lambda_of_the_advantages_is_the_setting():
+    """V is 2 everywhere: deltas 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
+    state, _ = softmax(gamma=0.5, lam=0.25)
+    batch = trpo.prepare(state.params, pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0]))
+    raw = np.array([0.5 * 0.25 * -1.0, -1.0, 0.0])
+    np.testing.assert_allclose(batch.adv, (raw - raw.mean()) / raw.std(), rtol=1e-5)
+
+
+def test_the_values_take_steps_of_adam_each_from_where_the_last_one_led():
+    state, batch = normal(train_v_iters=5, vf_lr=0.1)
+    new, _ = trpo.update(state, batch._replace(ret=jnp.array([1.85])))
+    v, m, n = 2.0, 0.0, 0.0
+    for step in range(1, 6):  # the second leads beyond the target
+        grad = 2 * (v - 1.85)
+        m, n = 0.9 * m + 0.1 * grad, 0.999 * n + 0.001 * grad**2
+        v -= 0.1 * m / (1 - 0.9**step) / (np.sqrt(n / (1 - 0.999**step)) + 1e-8)
+    assert float(pg.theta(new.params.critic)) == pytest.approx(v, rel=1e-4)
+
+
+def test_the_divergence_reported_is_that_of_the_new_policy_from_the_old():
+    state, batch = softmax(method="npg", delta=0.5, damping_coeff=0.0)
+    new, info = trpo.update(state, batch._replace(adv=jnp.array([1.0, -1.0, 0.5])))
+    p, q = np.array(THREE[0]), np.exp(np.float64(pg.theta(new.params.actor)))
+    q /= q.sum()
+    right, wrong = (p * np.log(p / q)).sum(), (q * np.log(q / p)).sum()
+    assert abs(right / wrong - 1) > 0.1
+    assert float(info["kl"]) == pytest.approx(right, rel=1e-4)
+
+
+def test_the_conjugate_gradient_takes_as_many_steps_as_set():
+    """The first leads along the gradient itself, in the length that the quadratic model allows."""
+    state, batch = softmax(cg_iters=1, damping_coeff=0.0, delta=0.01)
+    p, g = np.array(THREE[0]), np.array(THREE[1])
+    step = trpo.natural_step(state.params, batch, {"params": {"theta": jnp.float32(g)}})
+    fisher = np.diag(p) - np.outer(p, p)
+    np.testing.assert_allclose(pg.theta(step), g * np.sqrt(0.02 / (g @ fisher @ g)), rtol=1e-4)
+
+
+def test_defaults_are_spinning_ups():
+    spec, schedule = trpo.Spec(pg.THREE), trpo.SCHEDULE
+    assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
+    assert (spec.gamma, spec.lam, spec.value_target) == (0.99, 0.97, "mc")
+    assert (spec.vf_lr, spec.train_v_iters, spec.log_std_init) == (1e-3, 80, -0.5)
+    assert (spec.method, spec.delta, spec.damping_coeff) == ("trpo", 0.01, 0.1)
+    assert (spec.cg_iters, spec.backtrack_iters, spec.backtrack_coeff) == (10, 10, 0.8)
+    assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)

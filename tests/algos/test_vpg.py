@@ -125,3 +125,12 @@ def test_the_values_have_no_part_in_the_policys_gradient():
     batch = pg.rows([0, 1], [1.0, -1.0])
     grads = jax.grad(lambda p: vpg.actor_loss(p, batch)[0])(learner().params)
     assert not np.any(pg.theta(grads.critic))
+
+
+def test_defaults_are_spinning_ups():
+    spec, schedule = vpg.Spec(TWO), vpg.SCHEDULE
+    assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
+    assert (spec.gamma, spec.lam, spec.value_target) == (0.99, 0.97, "mc")
+    assert (spec.vf_lr, spec.train_v_iters, spec.log_std_init) == (1e-3, 80, -0.5)
+    assert spec.pi_lr == 3e-4
+    assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)

@@ -35,6 +35,7 @@ T_TD3, T_CONTRACT, T_REPLAY, T_LOOP, T_TYPES, T_RNG, T_MPI, T_NETS = (
     "tests/test_mpi.py",
     "tests/nets/test_mlp.py",
 )
+T_MEMORY = f"{T_CONTRACT}::test_optimisers_remember_every_step"
 OFF, CARRY = "purerl/loops/offpolicy.py", "purerl/loops/carry.py"
 TALLY, T_TALLY = "purerl/loops/tally.py", "tests/loops/test_tally.py"
 
@@ -94,6 +95,8 @@ MUTANTS = [
     Mutant(TD3, "grads, info = jax.grad(actor_loss, has_aux=True)(params, batch)", "grads, info = jax.grad(actor_loss, has_aux=True)(state.params, batch)", T_TD3),
     Mutant(TD3, '{"loss_pi_count": due.astype(jnp.float32)}', '{"loss_pi_count": jnp.ones(())}', T_TD3),
     Mutant(TD3, '"actor": opt_actor, "critic": opt_critic}, state', '"actor": opt_actor, "critic": state.opt_state["critic"]}, state', T_TD3),
+    Mutant(TD3, '"actor": opt_actor, "critic": opt_critic}, state', '"actor": state.opt_state["actor"], "critic": opt_critic}, state', T_MEMORY),
+    Mutant(TD3, "due, delayed, skipped, params, state.opt_state[\"actor\"]", "due, delayed, skipped, params, tx[\"actor\"].init(params.actor)", T_MEMORY),
     # init and acting.
     Mutant(TD3, "jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q)", "pi, q", T_CONTRACT),
     Mutant(TD3, "jax.random.normal(key, pi.shape)", "jax.random.normal(jax.random.key(0), pi.shape)", T_CONTRACT),
@@ -199,6 +202,9 @@ MUTANTS = [
     Mutant(DDPG, '"actor": optax.adam(spec.pi_lr)', '"actor": optax.adam(spec.q_lr)', T_DDPG),
     Mutant(DDPG, "params.spec.act_noise * jax.random", "jax.random", T_DDPG),
     Mutant(DDPG, "jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q)", "pi, q", T_CONTRACT),
+    Mutant(DDPG, 'opt_state = {"actor": opt_actor, "critic": opt_critic}', "opt_state = state.opt_state", T_MEMORY),
+    Mutant(DDPG, '{"actor": opt_actor, "critic"', '{"actor": state.opt_state["actor"], "critic"', T_MEMORY),
+    Mutant(DDPG, '"critic": opt_critic}', '"critic": state.opt_state["critic"]}', T_MEMORY),
     # The squashed Gaussian.
     Mutant(SQUASHED, "return mean + jnp.exp(log_std) * noise", "return mean + log_std * noise", T_SQUASHED),
     Mutant(SQUASHED, "return (gaussian - squashing).sum(axis=-1)", "return gaussian.sum(axis=-1)", T_SQUASHED),
@@ -245,7 +251,13 @@ MUTANTS = [
     Mutant(SAC, "params.spec.env.from_unit(squashed.squash(u))", "params.spec.env.from_unit(u)", T_SAC),
     Mutant(SAC, "params.spec.env.from_unit(squashed.mode(mean))", "params.spec.env.from_unit(mean)", T_SAC),
     Mutant(SAC, "log_alpha=optax.apply_updates(params.log_alpha, step_alpha)", "log_alpha=params.log_alpha", T_SAC),
+    Mutant(SAC, '{"actor": opt_actor, "critic"', '{"actor": opt_state["actor"], "critic"', T_MEMORY),
+    Mutant(SAC, '"critic": opt_critic, "log_alpha"', '"critic": opt_state["critic"], "log_alpha"', T_MEMORY),
+    Mutant(SAC, '"log_alpha": opt_alpha}', '"log_alpha": opt_state["log_alpha"]}', T_MEMORY),
+    Mutant(SAC, 'first = spec.alpha_init if spec.alpha == "auto" else 1.0', "first = 1.0", T_SAC),
     # DQN.
+    Mutant(DQN, "target_every: int = 100", "target_every: int = 10", T_DQN),
+    Mutant(DQN, '{"critic": opt_critic}, updates', "state.opt_state, updates", T_MEMORY),
     Mutant(DQN, "next_q = nets.apply(critic, params.target_critic, batch.next_obs)", "next_q = nets.apply(critic, params.critic, batch.next_obs)", T_DQN),
     Mutant(DQN, "next_q = nets.apply(critic, params.target_critic, batch.next_obs)", "next_q = nets.apply(critic, params.target_critic, batch.obs)", T_DQN),
     Mutant(DQN, "if spec.double else next_q", "if not spec.double else next_q", T_DQN),

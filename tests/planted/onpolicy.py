@@ -22,6 +22,8 @@ T_VPG = "tests/algos/test_vpg.py"
 T_TRPO = "tests/algos/test_trpo.py"
 T_PPO = "tests/algos/test_ppo.py"
 T_CONTRACT = "tests/test_contract.py"
+T_MEMORY = f"{T_CONTRACT}::test_optimisers_remember_every_step"
+T_WEIGHT = f"{T_CONTRACT}::test_rows_of_weight_zero_count_for_nothing"
 T_ON = "tests/loops/test_onpolicy.py"
 T_ROLLOUT = "tests/buffers/test_rollout.py"
 
@@ -201,6 +203,40 @@ MUTANTS = [
     Mutant(PPO, '(kl, grad), going = mpi.pmean((info["kl"], grads.actor)), now.going', '(kl, grad), going = (info["kl"], mpi.pmean(grads.actor)), now.going', "tests/mpi/test_ranks.py"),
     Mutant(PPO, '(kl, grad), going = mpi.pmean((info["kl"], grads.actor)), now.going', '(kl, grad), going = (mpi.pmean(info["kl"]), grads.actor), now.going', T_CONTRACT),
     Mutant(PPO, "tx.update(mpi.pmean(grads.critic)", "tx.update(grads.critic", T_CONTRACT),
+    # Optimisers that forget.
+    Mutant(REINFORCE, '{"actor": opt_actor}, state.step + 1', "state.opt_state, state.step + 1", T_MEMORY),
+    Mutant(VPG, '{"actor": opt_actor, "critic": opt_critic}', "state.opt_state", T_MEMORY),
+    Mutant(VPG, '{"actor": opt_actor, "critic"', '{"actor": state.opt_state["actor"], "critic"', T_MEMORY),
+    Mutant(VPG, '"critic": opt_critic}', '"critic": state.opt_state["critic"]}', T_MEMORY),
+    Mutant(VPG, 'carry = params, state.opt_state["critic"]', 'carry = params, tx["critic"].init(params.critic)', T_MEMORY),
+    Mutant(TRPO, '{"critic": opt_critic}, state', "state.opt_state, state", T_MEMORY),
+    Mutant(PPO, "now.opt_state, state.step + 1)", "state.opt_state, state.step + 1)", T_MEMORY),
+    Mutant(PPO, 'now.opt_state | {"actor": opt}', "now.opt_state", T_MEMORY),
+    Mutant(PPO, 'now.opt_state | {"critic": opt}', "now.opt_state", T_MEMORY),
+    # Weights that some term leaves out.
+    Mutant(REINFORCE, '(batch.weight * policies.kl(spec.env, before, after)).mean()', 'policies.kl(spec.env, before, after).mean()', T_WEIGHT),
+    Mutant(REINFORCE, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
+    Mutant(VPG, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
+    Mutant(VPG, "(batch.weight * kl).mean()", "kl.mean()", T_WEIGHT),
+    Mutant(TRPO, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
+    Mutant(TRPO, "(batch.weight * policies.kl(params.spec.env, before, after)).mean()", "policies.kl(params.spec.env, before, after).mean()", T_WEIGHT),
+    Mutant(TRPO, "value = -(batch.weight * ratio * batch.adv).mean()", "value = -(ratio * batch.adv).mean()", T_WEIGHT),
+    Mutant(TRPO, "value = (batch.weight * jnp.square", "value = (jnp.square", T_WEIGHT),
+    Mutant(PPO, "(batch.weight * (jnp.expm1(log_ratio) - log_ratio)).mean()", "(jnp.expm1(log_ratio) - log_ratio).mean()", T_WEIGHT),
+    Mutant(PPO, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
+    Mutant(PPO, "(batch.weight * (jnp.abs(ratio - 1.0) > spec.clip_ratio)).mean()", "(jnp.abs(ratio - 1.0) > spec.clip_ratio).mean()", T_WEIGHT),
+    # Settings that are not asked, and other defaults.
+    Mutant(REINFORCE, "counted = mpi.psum(batch.weight.sum()) > 0", "counted = batch.weight.sum() > 0", T_REINFORCE),
+    Mutant(REINFORCE, "pi_lr: float = 1e-2", "pi_lr: float = 1e-3", T_REINFORCE),
+    Mutant(VPG, "pi_lr: float = 3e-4", "pi_lr: float = 3e-3", T_VPG),
+    Mutant(TRPO, "cg_iters: int = 10", "cg_iters: int = 3", T_TRPO),
+    Mutant(PPO, "train_pi_iters: int = 80", "train_pi_iters: int = 10", T_PPO),
+    Mutant(TRPO, "divergence(params, old, batch)}", "divergence(old, params, batch)}", T_TRPO),
+    Mutant(TRPO, "jax.grad(critic_loss, has_aux=True)(params, batch)", "jax.grad(critic_loss, has_aux=True)(old, batch)", T_TRPO),
+    Mutant(TRPO, "tx = optax.adam(spec.vf_lr)", "tx = optax.adam(1e-2)", T_TRPO),
+    Mutant(TRPO, "*ends, spec.gamma, spec.lam)", "*ends, spec.gamma, 0.97)", T_TRPO),
+    Mutant(TRPO, "conjugate_gradient(product, g, spec.cg_iters)", "conjugate_gradient(product, g, 10)", T_TRPO),
+    Mutant(PPO, "(jnp.zeros(spec.env.obs_shape),) if spec.normalise_obs else", "(jnp.zeros(spec.env.obs_shape),) if False else", T_PPO),
     Mutant(ON, "memory.act(carry, params, obs, calls)", "memory.act(carry, params, obs, 0)", T_ON),
     Mutant(ON, "words = memory.words(carry, carry.updates)", "words = memory.words(carry, 7)", T_ON),
     Mutant(ON, "obs, calls = step.obs, calls + 1", "obs, calls = step.rows.next_obs, calls + 1", T_ON),
