@@ -19,6 +19,7 @@ from purerl.nets import policies
 from purerl.types import (
     Batch,
     Box,
+    Discrete,
     EnvSpec,
     OffPolicySchedule,
     OnPolicySchedule,
@@ -436,6 +437,16 @@ def test_loss_without_key_and_noise_says_what_to_do(case):
         ValueError, match=r"batch\.noise must have shape \(6, \d, 2\), got shape \(6, 9"
     ):
         case.algo.loss(learner(case).params, batch)
+
+
+def test_actions_of_a_discrete_space_must_be_integers(case):
+    if not isinstance(case.env.action, Discrete):
+        pytest.skip("a box")
+    batch = case.batch()
+    batch = batch._replace(act=np.asarray(batch.act, np.float32))
+    for part in (*case.parts, "loss"):
+        with pytest.raises(ValueError, match=r"batch\.act must hold integers, got float32"):
+            getattr(case.algo, part)(learner(case).params, batch)
 
 
 def test_loss_and_update_refuse_wrong_shapes_by_name(case):

@@ -356,8 +356,8 @@ def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
     """Do one step of the policy, or none if it has moved too far by now."""
     spec = now.params.spec
     grads, info = jax.grad(actor_loss, has_aux=True)(now.params, rows)
-    kl, clip_frac, grad = mpi.pmean((info["kl"], info["clip_frac"], grads.actor))
-    going = now.going
+    kl, grad = mpi.pmean((info["kl"], grads.actor))
+    clip_frac, going = info["clip_frac"], now.going
     if spec.target_kl is not None:
         going &= kl <= 1.5 * spec.target_kl
     tx = _optimizers(spec)["actor"]

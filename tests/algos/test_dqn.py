@@ -162,6 +162,12 @@ def test_defaults_are_those_that_solve_cartpole():
     assert (schedule.start_steps, schedule.update_after, schedule.batch_size) == (1_000, 1_000, 64)
 
 
+@pytest.mark.parametrize("act", [(0, -1), (0, 3)])
+def test_an_action_that_there_is_not_is_noticed(act):
+    params = learner(([1, 2, 3],) * 2, ([0, 0, 0],) * 2).params
+    assert np.isnan(dqn.critic_loss(params, pair(act=act))[0])
+
+
 def test_first_update_is_adam():
     state = learner(([0, 0, 0],) * 2, ([0, 0, 0],) * 2, lr=0.1)
     new, _ = dqn.update(state, pair(rew=(1.0, -1.0), terminated=(True, True)))
