@@ -17,6 +17,7 @@ T_KEYS = "tests/runs/test_keys.py"
 T_CLI = "tests/test_cli.py"
 T_GRID = "tests/runs/test_grid.py"
 T_RUN = "tests/runs/test_run_py.py"
+T_FATES = "tests/runs/test_fates.py"
 T_OPTIONS = "tests/runs/test_options.py"
 
 MUTANTS = [
@@ -54,6 +55,10 @@ MUTANTS = [
     Mutant(JOBS, "job.asked, job.late = now, True", "job.asked = now", T_GRID),
     Mutant(JOBS, 'with storage.owned(folder) if alone else contextlib.nullcontext(), _requests()', "with _requests()", T_GRID),
     Mutant(JOBS, "0 if good else STOPPED if asked else 1", "0 if good else 1", T_GRID),
+    Mutant(JOBS, 'if code == 0 and there is not None and there.status == "done":', "if code == 0:", T_FATES),
+    Mutant(ROWS, 'again or row.status == "waiting"', "again", T_FATES),
+    Mutant(ROWS, ' and then.get("run") == row.run', "", T_FATES),
+    Mutant(ROWS, "row.exit is None and same and", "row.exit is None and", T_FATES),
     Mutant(ROWS, '"variants": kept + new', '"variants": new', T_GRID),
     Mutant(RUN, "both = [one * n for one in widths for n in layers]", "both = [one * layers[0] for one in widths]", T_RUN),
     Mutant(RUN, "if any(len(one) != 1 for one in widths):", "if False:", T_RUN),

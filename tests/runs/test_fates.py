@@ -1,0 +1,39 @@
+"""What became of the runs of a sweep is what is on the disk, not what a process ended with."""
+
+import json
+
+from purerl.runs import grid as grids
+from purerl.runs import rows
+from tests.runs import thunks
+
+
+def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
+    quiet = {"data_dir": str(tmp_path), "say": lambda line: None}
+    named = [(kind, 0, {"kind": kind}) for kind in ("leave", "exit")]
+    left, exited = (sweep := grids.run_variants(named, "bench", thunks.fate, **quiet)).rows
+    assert sweep.code == 1
+    assert (left.status, left.exit) == (exited.status, exited.exit) == ("failed", 0)
+    assert left.reason == "ended with exit code 0, but its run is not done"
+    assert exited.reason == "SystemExit: 0"
+
+
+def test_sweep_json_keeps_what_is_known_of_runs_that_are_not_done_again(tmp_path):
+    def row(status, code, seconds, log, reason="", run="runs/a_s0"):
+        return rows.Row("a", 0, status, code, reason, 9, 1.5, seconds, run, log)
+
+    def kept(*given, settings=None):
+        rows.keep(tmp_path, {}, [settings or {"x": (1,)}], given)
+        (one,) = json.loads((tmp_path / "sweep.json").read_text())["variants"]
+        return one["status"], one["exit"], one["seconds"], one["log"]
+
+    first = ("done", 0, 12.5, "logs/a_s0.log")
+    nothing = ("done", None, 0.0, "")
+    assert kept(row(*first)) == first
+    assert kept(row(*nothing, "was done before")) == first
+    assert kept(row("waiting", None, 0.0, "")) == first
+    assert kept(row("failed", 1, 2.0, "l")) == ("failed", 1, 2.0, "l")
+    assert kept(row(*nothing)) == nothing  # done since then, by somebody else
+    assert kept(row(*first)) == first
+    assert kept(row(*nothing, run="runs/a_s0-2")) == nothing
+    assert kept(row(*first)) == first
+    assert kept(row(*nothing), settings={"x": (2,)}) == nothing
