@@ -62,7 +62,7 @@ def train(words: list[str]) -> int:
     except ValueError as error:
         sys.stderr.write(f"purerl train: {error}\n")
         return 2
-    args = cli.parse(parser, words[1:])
+    args = cli.parse(parser, words[1:], functools.partial(_mistakes, name))
     try:
         content = keys.configuration(name, *typed(name, args))
         if not content.get("env"):
@@ -117,7 +117,8 @@ def train_parser(name: str) -> argparse.ArgumentParser:
     add("--data-dir", help="where runs are kept (runs)")
     add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
     add("--config", type=Path, help="JSON as a run's config.json, or a part of it: a preset")
-    add("--set", nargs="+", metavar="KEY=VALUE", help="settings as spec.gamma=0.98, or gamma=0.98")
+    text = "settings as spec.gamma=0.98, or gamma=0.98"
+    add("--set", action="append", nargs="+", metavar="KEY=VALUE", help=text)
     add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")
     groups["Network"].add_argument(
         "--l", type=cli.integer, metavar="L", dest="layers", help="--hid 64 --l 2 is --hidden 64,64"
@@ -140,10 +141,20 @@ def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     for word in ("env", "epochs", "name", "layers"):
         if given[word] is None:  # of a field it is a value
             del given[word]
-    given |= _pairs(name, args.set or [])
+    given |= _pairs(name, [word for words in args.set or [] for word in words])
     over = {keys.resolve(name, key).name for key in given}
     preset = {k: v for k, v in preset.items() if keys.resolve(name, k).name not in over}
     return preset | given, {k: v for k, v in base.items() if k in known}
+
+
+def _mistakes(name: str, args: argparse.Namespace) -> list[str]:
+    """Return what is wrong with the values that were typed, without any environment."""
+    try:
+        content = keys.configuration(name, *typed(name, args))
+        configs.from_json({"env": "any"} | content, spaces=keys.stand_in(name))
+    except (ConfigError, StorageError) as error:
+        return str(error).split("\n")
+    return []
 
 
 def _pairs(name: str, words: list[str]) -> dict[str, Any]:

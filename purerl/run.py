@@ -90,10 +90,13 @@ def read(algo: str, words: list[str]) -> tuple[Axes, dict[str, Any]]:
     single: dict[str, Any] = {}
     wrong: list[str] = []
     for flag, values in cli.flagged(words):
+        if not flag:
+            wrong.append(cli.stray(values))
+            continue
         try:
             match = re.fullmatch(r"--?([A-Za-z][\w:.-]*)(?:\[([\w-]*)\])?", flag)
             if match is None:
-                raise ConfigError(f"{values} follow no flag" if not flag else "no flag")
+                raise ConfigError("no flag")
             key = match[1].replace("-", "_")
             key = WORDS.get(key, key)
             if key in axes or key in single:

@@ -2,7 +2,9 @@
 
 import json
 import re
+import warnings
 
+import gymnasium
 import pytest
 
 from purerl import commands
@@ -43,6 +45,7 @@ ENV = ["--env", "CartPole-v1"]
         ("--log-std-init -1e-1", "spec", {"log_std_init": -0.1}),
         ("--set spec.hidden=8,8 gamma=0.5", "spec", {"hidden": (8, 8), "gamma": 0.5}),
         ("--set schedule.steps=4e3 options.keep=9", "schedule", {"steps": 4000}),
+        ("--set gamma=0.5 --set lam=0.25 keep=9", "spec", {"gamma": 0.5, "lam": 0.25}),
         ("--set normalise_obs=true", "spec", {"normalise_obs": True}),
         ("--set options.keep=9 --save-freq none", "options", {"keep": 9, "save_freq": None}),
     ],
@@ -93,6 +96,12 @@ def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
         ("--seed -1", ["seed must be an integer"]),
         ("--name ../x", ["name must be of letters"]),
         ("--activation rleu", ["activation must be one of elu, gelu"]),
+        ("--gamma nan --steps 1.5", ["--total-timesteps: expected an integer", "gamma must be a"]),
+        ("--name ../x --steps 0", ["name must be of letters", "steps must be an integer"]),
+        ("--hid 8 --hidden 9", ["--hid and --hidden: one setting, given twice"]),
+        ("--hid 8 --hid 16", ["--hid: one setting, given twice"]),
+        ("--tensorboard --no-tensorboard", ["--tensorboard: one setting, given twice"]),
+        ("--dry-run=3", ["argument --dry-run: it takes no value, got '3'"]),
     ],
 )
 def test_mistakes_are_refused_all_at_once_and_without_an_environment(
@@ -105,6 +114,42 @@ def test_mistakes_are_refused_all_at_once_and_without_an_environment(
     said = capsys.readouterr().err
     assert all(message in said for message in messages), said
     assert not trained
+
+
+def test_what_may_be_due_to_a_word_that_cannot_be_read_is_not_said(trained, capsys):
+    with pytest.raises(SystemExit):
+        commands.train(["ppo", *ENV, "--gamma", "x", "--set", "gamma=2", "--lam", "2"])
+    said = capsys.readouterr().err
+    assert "lam must be" in said
+    assert "gamma must be" not in said
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("a:b:c", "env must be an id of Gymnasium, as CartPole-v1, or module:Id, got 'a:b:c'."),
+        ("A,B", "got 'A,B'. Several are a grid: --grid env=A,B"),
+        ("Pendulum-v0", "environment Pendulum-v0: Environment version v0 for `Pendulum` is de"),
+    ],
+)
+def test_an_id_that_is_none_is_one_line(env, message, trained, capsys):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(SystemExit):
+            commands.train(["ppo", "--env", env])
+    assert not caught
+    _, said, *rest = capsys.readouterr().err.splitlines()
+    assert message in said
+    assert not rest
+
+
+def test_a_warning_of_an_environment_that_is_made_is_shown():
+    def made():
+        warnings.warn("old, but it works", DeprecationWarning, stacklevel=1)
+        return gymnasium.make("CartPole-v1")
+
+    with pytest.warns(DeprecationWarning, match="old, but it works"):
+        config.spec_of("word: no id", made)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])

@@ -167,7 +167,10 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, started):
         ("ppo --env CartPole-v1 --actor_critic x", ["given in Python"]),
         ("ppo --env CartPole-v1 --hid 8 --ac_kwargs:hidden_sizes 9", ["it is there twice"]),
         ("ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9", ["are the same setting"]),
-        ("ppo CartPole-v1 --gamma 1", ["['CartPole-v1'] follow no flag"]),
+        (
+            "ppo CartPole-v1 --gamma 1",
+            ["'CartPole-v1': no flag stands before that; an environment is --env CartPole-v1"],
+        ),
         ("ppo --env CartPole-v1 --steps 3 --jobs x", ["--jobs: expected an integer"]),
         ("ppo --env CartPole-v1 --exp_name ../x --seed 0 1", ["name must be of letters"]),
     ],
@@ -259,6 +262,11 @@ def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
         ("ppo --env CartPole-v1 --grid spec.gamma=1 gamma=0", "gamma is given twice"),
         ("ppo --env CartPole-v1 --grid gamma=2,3", "gamma must be a number"),
         ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown setting --gird. Did you mean --grid?"),
+        (
+            "ppo --env A,B --grid gamma=1",
+            "as CartPole-v1, or module:Id, got 'A,B'. Several are a grid",
+        ),
+        ("ppo --env a:b:c --seed 0 1", "module:Id, got 'a:b:c'"),
         ("ppo --env CartPole-v1 --jobs 0 --grid gamma=1", "jobs must be an integer of at least 1"),
     ],
 )
