@@ -5,9 +5,12 @@ checkpoint that can be used; 7 ranks that disagree; 75 stopped on request, `pure
 """
 
 import argparse
+import copy
 import functools
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -38,15 +41,22 @@ ELSEWHERE = (
     *("config", "set", "dry_run", "seed", "data_dir", "datestamp", "num_cpu"),
     *("grid", "jobs", "timeout"),
 )
+# What `train ALGO --help` leaves to `--help-all`.
+RARE = (
+    *("epochs", "datestamp", "layers", "initializer", "head_scale", "log_std_init", "keep"),
+    *("value_target", "vf_clip", "max_grad_norm", "adam_eps", "lr_decay_updates", "devices"),
+    *("recompute_advantages", "scale_rewards", "continue_episodes", "alpha_init"),
+    *("target_entropy", "update_after", "updates_per_burst", "target_noise", "noise_clip"),
+    *("huber", "eps_start"),
+)
 EXAMPLES = """
 examples:
   purerl train {algo} --env {env}
-  purerl train {algo} --env {env} --hid 32 --l 2 --seed 0 1 2 --name small
-  purerl train {algo} --env {env} --steps 1e5 --set gamma=0.98 --dry-run
-
-A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of a setting are a
-grid: purerl sweep {algo} --env {env} --grid gamma=0.98,0.99
+  purerl train {algo} --env {env} --hid 32 --l 2 --seed 0 1 2
+  purerl train {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
 """
+NOTES = """A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of
+a setting are a grid, as --grid gamma=0.98,0.99 of purerl sweep."""
 
 
 def train(words: list[str]) -> int:
@@ -92,12 +102,14 @@ def train_parser(name: str) -> argparse.ArgumentParser:
     """Return the parser of `purerl train NAME`, for `cli.parse`."""
     algo = algos.load(name)
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
+    words = {"algo": name, "env": _example(algo)}
+    notes = textwrap.fill(NOTES, width, break_on_hyphens=False)
     parser = argparse.ArgumentParser(
         prog=f"purerl train {name}",
         usage=f"purerl train {name} --env ID [settings]; --help lists them",
-        description=_first(algo),
-        epilog=EXAMPLES.format(algo=name, env=_example(algo)),
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, 2, 30, width),
+        description=textwrap.fill(_first(algo), width),
+        epilog=f"{EXAMPLES.format(**words)}\n{notes}",
+        formatter_class=lambda prog: _Short(prog, 2, 26, width),
         allow_abbrev=False,
         exit_on_error=False,
     )
@@ -105,18 +117,30 @@ def train_parser(name: str) -> argparse.ArgumentParser:
     groups = {title: parser.add_argument_group(title) for title in titles}
     place = {field: title for title, fields in GROUPS.items() for field in fields}
     add = groups["Run"].add_argument
-    add("--env", "--env-id", "--env-name", dest="env", help="Gymnasium id, or module:Id")
-    add("--seed", type=cli.seed, nargs="+", help="one run for each (0)")
+    add(
+        "--env",
+        "--env-id",
+        "--env-name",
+        dest="env",
+        metavar="ID",
+        help="of Gymnasium, or module:Id",
+    )
+    add("--seed", type=cli.seed, nargs="+", metavar="S", help="one run for each (0)")
     cli.add_grouped(
         lambda field: groups[place.get(field, "Algorithm")],
         OTHER,
         *(algo.Spec, algo.SCHEDULE, Options),
     )
-    add("--epochs", type=cli.integer, help="steps = epochs * steps-per-epoch")
-    add("--name", "--exp-name", help="of the runs (env-algo)")
-    add("--data-dir", help="where runs are kept (runs)")
+    add("--epochs", type=cli.integer, metavar="INT", help="steps = epochs * steps-per-epoch")
+    add("--name", "--exp-name", metavar="WORD", help="of the runs (env-algo)")
+    add("--data-dir", metavar="DIR", help="where runs are kept (runs)")
     add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
-    add("--config", type=Path, help="JSON as a run's config.json, or a part of it: a preset")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="preset: JSON as a run's config.json or a part of it",
+    )
     text = "settings as spec.gamma=0.98, or gamma=0.98"
     add("--set", action="append", nargs="+", metavar="KEY=VALUE", help=text)
     add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")
@@ -127,7 +151,46 @@ def train_parser(name: str) -> argparse.ArgumentParser:
     groups["Compute"].add_argument(
         "--num-cpu", "--cpu", type=cli.ranks, metavar="N", dest="num_cpu", help=text
     )
+    rare = {action: action.help for action in parser._actions if action.dest in RARE}
+    for action in rare:
+        action.help = argparse.SUPPRESS
+    form: Any = functools.partial(
+        argparse.RawDescriptionHelpFormatter, indent_increment=2, max_help_position=30, width=width
+    )
+    how: Any = {"form": form, "rare": rare, "default": argparse.SUPPRESS}
+    text = f"show {len(rare)} more settings and all names, and exit"
+    parser.add_argument("--help-all", action=_HelpAll, help=text, **how)
     return parser
+
+
+class _Short(argparse.RawDescriptionHelpFormatter):
+    """Of several names of an option the first alone, of its help the first part."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        short = copy.copy(action)
+        name = next(word for word in action.option_strings if word.startswith("--"))
+        both = isinstance(action, argparse.BooleanOptionalAction)
+        short.option_strings = [name.replace("--", "--[no-]", 1) if both else name]
+        short.nargs = None if action.nargs == "+" else action.nargs
+        return super()._format_action_invocation(short)
+
+    def _expand_help(self, action: argparse.Action) -> str:
+        return re.sub(r"[;:][^()]*(?= \([^()]*\)$)", "", super()._expand_help(action))
+
+
+class _HelpAll(argparse.Action):
+    """Show the help of all options, under all their names."""
+
+    def __init__(self, form: Any, rare: dict[argparse.Action, str | None], **how: Any) -> None:
+        super().__init__(nargs=0, **how)
+        self.form, self.rare = form, rare
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        for action, text in self.rare.items():
+            action.help = text
+        parser.formatter_class = self.form
+        parser.print_help()
+        parser.exit()
 
 
 def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:

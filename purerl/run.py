@@ -21,7 +21,7 @@ from purerl.runs.places import ConfigError
 HELP = f"""Spinning Up's command line, on purerl.
 
   python -m purerl.run ALGO --env ID [--flag value ...]     several values of a flag are a grid
-  python -m purerl.run ALGO --help                          all settings
+  python -m purerl.run ALGO --help                          settings; --help-all: all
   python -m purerl.run plot DIR ...                         purerl plot
   python -m purerl.run test_policy DIR                      purerl watch
 
@@ -72,8 +72,9 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     if suffix:
         sys.stdout.write(f"{command} is {algo}: purerl is in JAX alone.\n")
-    if {"help", "-h", "--help"} & set(rest):
-        return program.main(["train", algo, "--help"])
+    if {"help", "-h", "--help", "--help-all", "--help_all"} & set(rest):
+        every = {"--help-all", "--help_all"} & set(rest)
+        return program.main(["train", algo, "--help-all" if every else "--help"])
     try:
         axes, single = read(algo, rest)
         return _run(algo, axes, single)

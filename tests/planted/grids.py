@@ -41,6 +41,8 @@ MUTANTS = [
     Mutant(CLI, "[0-9]{1,300}", "[0-9]+", T_KEYS),
     Mutant(CLI, 'if word.lower() not in ("true", "false"):', "if False:", T_KEYS),
     Mutant(COMMANDS, 'for word in ("env", "epochs", "name", "layers"):\n        if given[word] is None:  # of a field it is a value', "for word in list(given):\n        if given[word] is None:", T_OPTIONS),
+    Mutant(COMMANDS, "            action.help = text\n", "            pass\n", T_OPTIONS),
+    Mutant(COMMANDS, "textwrap.fill(NOTES, width, break_on_hyphens=False)", "NOTES", T_OPTIONS),
     Mutant("purerl/runs/train.py", "    check_room(config, mpi.num_procs())\n", "", "tests/runs/test_options.py"),
     Mutant(DRY, "return row * config.schedule.replay_size", "return row", T_OPTIONS),
     Mutant(GRID, 'if key == "seed" or not (len(values) > 1 or in_name):', "if not (len(values) > 1 or in_name):", T_GRID),

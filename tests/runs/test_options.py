@@ -7,7 +7,7 @@ import warnings
 import gymnasium
 import pytest
 
-from purerl import commands
+from purerl import algos, commands
 from purerl.buffers import replay
 from purerl.runs import config, dry, train
 from purerl.runs.config import ConfigError
@@ -152,25 +152,53 @@ def test_a_warning_of_an_environment_that_is_made_is_shown():
         config.spec_of("word: no id", made)
 
 
+def helped(capsys, *words):
+    with pytest.raises(SystemExit) as stop:
+        commands.train(list(words))
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+TITLES = ["Run:", "Algorithm:", "Network:", "Logging and checkpoints:", "Compute:", "examples:"]
+
+
+@pytest.mark.parametrize("algo", algos.NAMES)
+def test_help_fits_on_a_page_and_help_all_has_every_setting(algo, capsys, monkeypatch):
+    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
+    monkeypatch.setenv("COLUMNS", "80")
+    short = helped(capsys, algo, "--gamma", "x", "--help")
+    assert len(short.splitlines()) <= 60
+    assert max(map(len, short.splitlines())) <= 80
+    assert re.search(r"^  --help-all +show \d+ more settings", short, re.MULTILINE)
+    full = helped(capsys, algo, "--help-all")
+    for text in (short, full):
+        assert [line for line in text.splitlines() if line in TITLES] == TITLES
+    assert "--steps INT " in short
+    assert "--steps INT, --total-timesteps INT" in full
+    for name, setting in config.keys.settings(algo).items():
+        if setting.part != "run":
+            assert f"  --{name.replace('_', '-')}" in full
+    assert "--keep" not in short
+
+
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
 def test_help_has_groups_examples_and_narrow_lines(algo, capsys, monkeypatch):
-    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
     monkeypatch.setenv("COLUMNS", "300")
-    with pytest.raises(SystemExit) as stop:
-        commands.train([algo, "--gamma", "x", "--help"])
-    assert stop.value.code == 0
-    text = capsys.readouterr().out
-    titles = ["Run:", "Algorithm:", "Network:", "Logging and checkpoints:", "Compute:", "examples:"]
-    assert [line for line in text.splitlines() if line in titles] == titles
+    text = helped(capsys, algo, "--help")
     assert max(map(len, text.splitlines())) <= 100
     env = "Pendulum-v1" if algo == "sac" else "CartPole-v1"
     assert f"purerl train {algo} --env {env}\n" in text
     parts = dict(re.findall(r"^([A-Z][^\n]*):\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE))
-    assert "--steps INT, --total-timesteps INT" in parts["Run"]
+    assert "--steps INT " in parts["Run"]
     assert "--gamma FLOAT" in parts["Algorithm"]
     assert "--hidden" in parts["Network"]
     assert "--save-freq" in parts["Logging and checkpoints"]
     assert "--num-envs" in parts["Compute"]
+    monkeypatch.setenv("COLUMNS", "60")
+    for flag in ("--help", "--help-all"):
+        said = helped(capsys, algo, flag)
+        long = [line for line in said.splitlines() if len(line) > 60]
+        assert all(line.startswith(("  purerl ", "usage:")) for line in long)
 
 
 def test_the_words_of_readme_examples_are_read_from_the_help(trained, capsys):
