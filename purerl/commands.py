@@ -55,12 +55,16 @@ examples:
   purerl train {algo} --env {env} --hid 32 --l 2 --seed 0 1 2
   purerl train {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
 """
+RESUME = f"""examples:
+  purerl resume {asking.RUN}
+  purerl resume {asking.RUN} --steps 4e5
+"""
 NOTES = """A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of
 a setting are a grid, as --grid gamma=0.98,0.99 of purerl sweep."""
 
 
-def train(words: list[str]) -> int:
-    """Train one run per seed, one after the other."""
+def train(words: list[str], prog: str = "purerl train") -> int:
+    """Train one run per seed, one after the other; `prog` is who is speaking."""
     mpi.init()  # first, so that a rank that fails from here on ends the job
     name = words[0] if words else ""
     if not name or name.startswith("-"):
@@ -68,7 +72,7 @@ def train(words: list[str]) -> int:
         sys.stdout.write(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}\n")
         return 0 if name in ("-h", "--help") else 2
     try:
-        parser = train_parser(name)
+        parser = train_parser(name, prog)
     except ValueError as error:
         sys.stderr.write(f"purerl train: {error}\n")
         return 2
@@ -98,15 +102,15 @@ def train(words: list[str]) -> int:
     return 0
 
 
-def train_parser(name: str) -> argparse.ArgumentParser:
+def train_parser(name: str, prog: str = "purerl train") -> argparse.ArgumentParser:
     """Return the parser of `purerl train NAME`, for `cli.parse`."""
     algo = algos.load(name)
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
     words = {"algo": name, "env": _example(algo)}
     notes = textwrap.fill(NOTES, width, break_on_hyphens=False)
     parser = argparse.ArgumentParser(
-        prog=f"purerl train {name}",
-        usage=f"purerl train {name} --env ID [settings]; --help lists them",
+        prog=f"{prog} {name}",
+        usage=f"{prog} {name} --env ID [settings]; --help lists them",
         description=textwrap.fill(_first(algo), width),
         epilog=f"{EXAMPLES.format(**words)}\n{notes}",
         formatter_class=lambda prog: _Short(prog, 2, 26, width),
@@ -245,19 +249,21 @@ def _pairs(name: str, words: list[str]) -> dict[str, Any]:
 def resume(words: list[str]) -> int:
     """Go on with a run."""
     mpi.init()
-    parser = argparse.ArgumentParser(
-        prog="purerl resume",
-        description="Go on with a run that was stopped, killed or is done.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("run", type=Path, help="its folder")
-    parser.add_argument("--steps", type=cli.integer, help="new total (default: as it was started)")
-    parser.add_argument(
-        "--checkpoint", type=asking.which, default="last", help="last, best or a step"
-    )
-    parser.add_argument("--env", help="where the run's environment is module:Id, to allow it")
-    parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=cli.ranks, help="MPI ranks")
+    text = "Go on with a run that was stopped, killed or is done."
+    parser = asking.plain_parser("resume", text, RESUME)
+    add = parser.add_argument
+    # fmt: off
+    add("run", type=Path, help="its folder")
+    add("--steps", type=cli.integer, metavar="N", help="new total (default: as it was started)")
+    add("--checkpoint", type=asking.which, default="last", metavar="WHICH",
+        help="last, best or a step (default: last)")
+    add("--env", metavar="ID", help="where the run's environment is module:Id, to allow it")
+    add("--num-cpu", "--num_cpu", "--cpu", type=cli.ranks, metavar="N",
+        help="MPI ranks, as many as it was started with (default: 1)")
+    # fmt: on
     args = parser.parse_args(words)
+    if not (args.run / "config.json").is_file():
+        parser.error(asking.no_run(args.run))
     try:
         devices = int(configs.read(args.run / "config.json")["schedule"].get("devices", 1))
         mpi.fork(args.num_cpu)

@@ -165,7 +165,7 @@ def _run(algo: str, axes: Axes, single: dict[str, Any]) -> int:
     seeds = axes.pop("seed", (None, [0]))[1]
     grid = sweep.made(algo, single.get("exp_name", ""), axes, seeds, {})
     if len(grid.flat()) == 1 and not any(grid.in_names):
-        return commands.train([algo, *_words(grid, single)])
+        return commands.train([algo, *_words(grid, single)], "python -m purerl.run")
     names = (*SINGLE, "dry_run")
     args = argparse.Namespace(**{name: single.get(name) for name in names})
     return sweep.launch(algo, grid, args)

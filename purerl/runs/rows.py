@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl.runs import places, storage
+from purerl.runs.plain import aligned
 
 
 class Row(NamedTuple):
@@ -70,12 +71,7 @@ def shown(sweep: Sweep) -> str:
         log = str(Path(row.log).relative_to(sweep.folder)) if row.log else "-"
         cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
         rows.append((*cells, row.reason))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return "\n".join([*lines, f"all of it is in {sweep.folder}"])
+    return f"{aligned(rows)}\nall of it is in {sweep.folder}"
 
 
 def plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ COMPARE = "purerl/runs/compare.py"
 PLAIN = "purerl/runs/plain.py"
 T_CURVES = "tests/runs/test_curves.py"
 T_PLOT = "tests/runs/test_plot.py"
+T_LOOKING = "tests/runs/test_looking.py"
 T_COMPARE = "tests/runs/test_compare.py"
 
 MUTANTS = [
@@ -21,6 +22,7 @@ MUTANTS = [
     Mutant(CURVES, "return value if abs(value) <= LARGEST else math.nan", "return value", T_CURVES),
     Mutant(CURVES, "if dropped or key in seen:", "if dropped:", T_CURVES),
     Mutant(CURVES, "or not all(s in where for s in select)", "or not any(s in where for s in select)", T_CURVES),
+    Mutant(CURVES, "    if notes[before:]:\n", "    if False:\n", T_CURVES),
     Mutant(CURVES, 'columns["t"] + start', 'columns["t"]', T_CURVES),
     Mutant(CURVES, '"TotalEnvInteracts": np.cumsum(length)', '"TotalEnvInteracts": length', T_CURVES),
     Mutant(CURVES, "if name in run.columns and np.isfinite(run.columns[name]).any():", "if name in run.columns:", T_CURVES),
@@ -48,6 +50,7 @@ MUTANTS = [
     Mutant(DRAWING, "        marks.encode(encoding or \"utf-8\")\n", "        pass\n", T_PLOT),
     Mutant(PLOT, "return 5 if isinstance(error, StorageError) else 2", "return 2", T_PLOT),
     Mutant(PLAIN, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_CURVES),
+    Mutant(PLAIN, '" " * (w - width(c))', '" " * (w - len(c))', T_LOOKING),
     Mutant(ESTIMATES, "cut = every.shape[-1] // 4", "cut = -(-every.shape[-1] // 4)", T_COMPARE),
     Mutant(ESTIMATES, "        first += number\n", "", T_COMPARE),
     Mutant(ESTIMATES, "[(1 - LEVEL) / 2, (1 + LEVEL) / 2]", "[1 - LEVEL, LEVEL]", T_COMPARE),

@@ -50,6 +50,19 @@ def test_a_path_is_a_run_a_folder_a_table_or_how_a_name_begins(tmp_path, monkeyp
             found(word, **home)
 
 
+def test_a_run_without_a_finished_epoch_is_named(tmp_path, monkeypatch):
+    new = ours(tmp_path / "data" / "new" / "new_s0", [], "new")
+    (new / "progress.txt").unlink()
+    (new / "manifest.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    for word in ("new", "data/new/new_s0", "ne"):
+        with pytest.raises(ConfigError, match=r"new_s0 has no finished epoch yet\.$"):
+            found(word, data_dir="data")
+    seeds(tmp_path / "data", "old", [1])
+    kept = (["old_CartPole-v1_s0"], ["left out: data/new/new_s0 has no finished epoch yet."])
+    assert found("data") == kept
+
+
 def test_folders_are_selected_and_excluded_by_parts_of_their_path(tmp_path):
     for name in ("ppo-small", "ppo-large", "sac-small"):
         seeds(tmp_path, name, [0])

@@ -2,6 +2,7 @@
 
 import json
 
+from purerl import sweep
 from purerl.runs import grid as grids
 from purerl.runs import rows
 from tests.runs import thunks
@@ -10,8 +11,8 @@ from tests.runs import thunks
 def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
     quiet = {"data_dir": str(tmp_path), "say": lambda line: None}
     named = [(kind, 0, {"kind": kind}) for kind in ("leave", "exit")]
-    left, exited = (sweep := grids.run_variants(named, "bench", thunks.fate, **quiet)).rows
-    assert sweep.code == 1
+    left, exited = (table := grids.run_variants(named, "bench", thunks.fate, **quiet)).rows
+    assert table.code == 1
     assert (left.status, left.exit) == (exited.status, exited.exit) == ("failed", 0)
     assert left.reason == "ended with exit code 0, but its run is not done"
     assert exited.reason == "SystemExit: 0"
@@ -37,3 +38,13 @@ def test_sweep_json_keeps_what_is_known_of_runs_that_are_not_done_again(tmp_path
     assert kept(row(*nothing, run="runs/a_s0-2")) == nothing
     assert kept(row(*first)) == first
     assert kept(row(*nothing), settings={"x": (2,)}) == nothing
+
+
+def test_a_dry_run_shows_the_variants_and_makes_nothing(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = "ppo --env CartPole-v1 --grid gamma=0.9,2 --seed 0 1 --dry-run --name g"
+    assert sweep.main(words.split()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("g_gam0-9  seed") for line in lines) == 2
+    assert any("g_gam2-0  seed 1  gamma must be a number" in line for line in lines)
+    assert not list(tmp_path.iterdir())

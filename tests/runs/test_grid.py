@@ -57,7 +57,7 @@ def made(parameters, name="bench"):
 def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(tasks.subprocess, "Popen", lambda words, **rest: started.append(words))
-    env, data = "a:b; rm -rf $HOME", tmp_path / "-o; x"
+    env, data = "a:b-v0", tmp_path / "-o; rm -rf $HOME"
     task = tasks.algorithm("ppo", "n", 3, {"env": env}, tmp_path / "g", data, num_cpu=2)
     (tmp_path / "log").touch()
     task.start(tmp_path / "log")
@@ -132,6 +132,8 @@ def test_print_shows_values_and_counts(capsys):
     out = capsys.readouterr().out
     assert "ac_kwargs:hidden_sizes [ac-hid]: [32], [64, 64]" in out
     assert "2 variants, 6 runs with their seeds" in out
+    made([("gamma", [0.9])]).print()
+    assert capsys.readouterr().out.endswith("  1 variant, 1 run\n")
 
 
 def by_name(sweep):

@@ -23,7 +23,8 @@ def started(monkeypatch):
     """What would be started: configurations by name and seed; nothing is."""
     found = {}
 
-    def train(words):
+    def train(words, prog):
+        assert prog == "python -m purerl.run"
         args = commands.cli.parse(parser := commands.train_parser(words[0]), words[1:])
         content = keys.configuration(words[0], *commands.typed(words[0], args))
         assert parser
@@ -280,16 +281,6 @@ def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp
     said = capsys.readouterr()
     assert message in said.err + said.out
     assert not list(tmp_path.glob("*/*/*"))
-
-
-def test_a_dry_run_shows_the_variants_and_makes_nothing(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    words = "ppo --env CartPole-v1 --grid gamma=0.9,2 --seed 0 1 --dry-run --name g"
-    assert sweep.main(words.split()) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("g_gam0-9  seed") for line in lines) == 2
-    assert any("g_gam2-0  seed 1  gamma must be a number" in line for line in lines)
-    assert not list(tmp_path.iterdir())
 
 
 def sweeping(tmp_path, *words):
