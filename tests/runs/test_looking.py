@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 from purerl import algos
-from purerl.runs import environments, looking, places, plain, show
+from purerl.runs import environments, formulas, looking, places, plain, show
 from purerl.runs.config import from_json
 from purerl.types import EnvSpec
 from tests.mpi.launch import python
@@ -34,6 +34,35 @@ def test_show_agrees_with_the_module(name, capsys):
             row = re.search(rf"^  {field.name} +(.*)$", said, re.MULTILINE)[1]
             shown = re.match(r"(\(.*?\)|\S+)", row)[1].replace("_", "")
             assert shown == str(value).replace("_", "") or shown == repr(value).replace("_", "")
+
+
+@pytest.mark.parametrize("name", algos.NAMES)
+def test_show_has_equations_that_a_terminal_can_show(name, capsys, monkeypatch):
+    show.show([name])
+    said = capsys.readouterr().out
+    assert not re.search(r"\\|[{}]|math::|:math:| $", said.partition("Spec:")[0], re.MULTILINE)
+    assert "π_θ(a" in said or "Q_φ(s, a)" in said or "Q_φ_i(s, a)" in said
+    assert formulas.readable(said, "ascii").partition("Functions")[0].isascii()
+
+
+def test_equations_are_those_of_the_source():
+    text = """Title.
+
+.. math::
+    r = \\frac{\\pi_\\theta(a | s)}{\\pi_{old}(a | s)}, \\qquad
+    x &= \\sqrt{\\frac{2 \\delta}{x^T (F + c I) x}} \\, x \\\\
+
+Where :math:`\\mathbb{E}\\,[\\bar{\\mathcal{H}}] \\le \\tilde a^{t' - t}` is."""
+    assert (
+        formulas.readable(text)
+        == """Title.
+
+    r = (π_θ(a | s) / π_old(a | s)),
+    x = sqrt((2 δ) / (x^T (F + c I) x)) x
+
+Where E[H_bar] <= a_tilde^(t' - t) is."""
+    )
+    assert "pi_theta(a | s) / pi_old" in formulas.readable(text, "ascii")
 
 
 def test_show_prints_the_source_and_refuses_what_is_none(capsys):
