@@ -31,7 +31,7 @@ def test_sweep_json_keeps_what_is_known_of_runs_that_are_not_done_again(tmp_path
     nothing = ("done", None, 0.0, "")
     assert kept(row(*first)) == first
     assert kept(row(*nothing, "was done before")) == first
-    assert kept(row("waiting", None, 0.0, "")) == first
+    assert kept(row("waiting", None, 0.0, "", run="")) == first
     assert kept(row("failed", 1, 2.0, "l")) == ("failed", 1, 2.0, "l")
     assert kept(row(*nothing)) == nothing  # done since then, by somebody else
     assert kept(row(*first)) == first
