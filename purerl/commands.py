@@ -76,7 +76,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     except ValueError as error:
         sys.stderr.write(f"purerl train: {error}\n")
         return 2
-    args = cli.parse(parser, words[1:], functools.partial(_mistakes, name))
+    args = cli.parse(parser, words[1:], functools.partial(mistakes, name))
     try:
         content = keys.configuration(name, *typed(name, args))
         if not content.get("env"):
@@ -214,7 +214,7 @@ def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     return preset | given, {k: v for k, v in base.items() if k in known}
 
 
-def _mistakes(name: str, args: argparse.Namespace) -> list[str]:
+def mistakes(name: str, args: argparse.Namespace) -> list[str]:
     """Return what is wrong with the values that were typed, without any environment."""
     try:
         content = keys.configuration(name, *typed(name, args))

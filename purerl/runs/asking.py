@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from purerl.runs import places
+from purerl.runs import places, regular
 from purerl.runs.plain import warned
 
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
@@ -70,16 +70,21 @@ def add_playing(made: argparse.ArgumentParser, *episodes: str, default: int) -> 
 
 def no_run(folder: Path) -> str:
     """Return what is wrong with a path that is no run, and which runs may have been meant."""
-    hint = ""
-    if folder.is_dir():
-        below = [str(one.path) for one in places.standings(folder)]
-        hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
-    data_dir = Path(places.user_defaults()["data_dir"]).expanduser()
-    if not hint and data_dir.is_dir():
-        runs = [one.path for one in places.standings(data_dir)]
-        meant = [str(run) for run in runs if folder.name in (run.name, run.parent.name)]
-        hint = f" Did you mean {' or '.join(meant[:5])}?" if meant else ""
+    below = [str(one.path) for one in places.standings(folder)] if folder.is_dir() else []
+    hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
+    if meant := [] if below else _meant(folder.name):
+        hint = f" Did you mean {' or '.join(meant[:5])}?"
     return f"{folder} is no run: it has no config.json.{hint}"
+
+
+def _meant(name: str) -> list[str]:
+    """Return the runs of a name in the data folder."""
+    try:
+        data_dir = Path(places.user_defaults()["data_dir"]).expanduser()
+    except (places.ConfigError, regular.Damaged):
+        return []
+    runs = [one.path for one in places.standings(data_dir)] if data_dir.is_dir() else []
+    return [str(run) for run in runs if name in (run.name, run.parent.name)]
 
 
 def which(word: str) -> str | int:

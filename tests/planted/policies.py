@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant(STANDALONE, "        if i:\n", "        if True:\n", T_EXPORT),
     Mutant(STANDALONE, "np.float32(0.01) * x", "np.float32(0.1) * x", T_EXPORT),
     Mutant(STANDALONE, "    return act.clip(low.astype(np.float32), high.astype(np.float32))", "    return act", T_EXPORT),
-    Mutant(ASKING, "if folder.name in (run.name, run.parent.name)]", "]", f"{T_USE}::test_what_is_no_run_is_refused_with_the_runs_below"),
+    Mutant(ASKING, " if name in (run.name, run.parent.name)]", "]", f"{T_USE}::test_what_is_no_run_is_refused_with_the_runs_below"),
     Mutant("purerl/runs/formulas.py", 'lambda m: m[1] + _grouped(m[2])', "lambda m: m[1] + m[2]", T_LOOKING),
     Mutant("purerl/runs/formulas.py", 'f"({_grouped(m[1])} / {_grouped(m[2])})"', 'f"({m[1]} / {m[2]})"', T_LOOKING),
     Mutant(LOOKING, "if algo in (None, one.algo)]", "]", T_LOOKING),
