@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
+
 from purerl import sweep
 from purerl.runs import grid as grids
-from purerl.runs import rows
+from purerl.runs import jobs, rows, storage
 from tests.runs import thunks
 
 
@@ -48,3 +50,16 @@ def test_a_dry_run_shows_the_variants_and_makes_nothing(capsys, tmp_path, monkey
     assert sum(line.startswith("g_gam0-9  seed") for line in lines) == 2
     assert any("g_gam2-0  seed 1  gamma must be a number" in line for line in lines)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_comes_from_a_run_cannot_steer_the_terminal(capsys):
+    task = jobs.Task("a", 0, {}, None, None)
+    assert jobs._row(task, "failed", 1, "one\ntwo \t three").reason == "one two three"
+
+
+def test_the_table_of_a_damaged_sweep_is_not_written_over(tmp_path):
+    named = [("good", 0, {"kind": "good"})]
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "sweep.json").write_text('{"variants": 3}')
+    with pytest.raises(storage.StorageError, match="not what a sweep wrote"):
+        grids.run_variants(named, "bench", thunks.fate, data_dir=str(tmp_path))
