@@ -274,12 +274,12 @@ def test_what_is_no_run_is_refused_with_the_runs_below(tmp_path, monkeypatch):
     for word in (run.name, run.parent.name):
         with pytest.raises(ConfigError, match=rf"{word} is no run: .* Did you mean .*{run}"):
             purerl.load(word)
+    with pytest.raises(ConfigError, match=r"/nowhere is no run: it has no config\.json\.$"):
+        purerl.load("/nowhere")
     (tmp_path / "user.json").write_text("[]")
     monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "user.json"))
     with pytest.raises(ConfigError, match=rf"{run.name} is no run: it has no config\.json\.$"):
         purerl.load(run.name)
-    with pytest.raises(ConfigError, match=r"/nowhere is no run: it has no config\.json\.$"):
-        purerl.load("/nowhere")
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(ConfigError, match="must hold an object"):
         purerl.load(tmp_path)
