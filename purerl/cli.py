@@ -85,7 +85,11 @@ def described(source: Any) -> dict[str, tuple[str, Any, Callable[[str], Any]]]:
     return found
 
 
-def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+def parse(
+    parser: argparse.ArgumentParser,
+    words: Sequence[str],
+    check: Callable[[argparse.Namespace], list[str]] = lambda found: [],
+) -> argparse.Namespace:
     """Parse a line of flags and their values; report all its mistakes at once, with exit code 2.
 
     A flag is never matched by its beginning, `_` is the same as `-` in it, and a value may be any
@@ -94,20 +98,32 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     Args:
         parser: with `exit_on_error=False`, and flags of the form `--some-name`.
         words: without positional ones.
+        check: returns what is wrong with options that can be read, where others cannot.
     """
     known = parser._option_string_actions  # argparse has no public way to ask
-    found, wrong = argparse.Namespace(), []
+    found, wrong, given = argparse.Namespace(), [], dict[str, str]()
+    unread: set[str] = set()
     for flag, values in flagged(words):
         flag = flag.replace("_", "-")
         if flag not in known:
             names = {word.lstrip("-").replace("-", "_") for word in known}
             near = keys.nearest(flag.lstrip("-").replace("-", "_"), sorted(names), _dashed)
-            wrong.append(f"unknown setting {flag}.{near}" if flag else f"{values} follow no flag.")
+            wrong.append(f"unknown setting {flag}.{near}" if flag else f"{stray(values)}.")
+            continue
+        action = known[flag]
+        if action.dest in given and not isinstance(action, argparse._AppendAction):
+            both = sorted({given[action.dest], flag})
+            wrong.append(f"{' and '.join(both)}: one setting, given twice.")
+            continue
+        given[action.dest] = flag
+        if action.nargs == 0 and values:
+            wrong.append(f"argument {flag}: it takes no value, got {values[0]!r}")
             continue
         line = [f"{flag}={values[0]}"] if len(values) == 1 else [flag, *values]
         try:
             _, extra = parser.parse_known_args(line, found)
         except argparse.ArgumentError as error:
+            unread.add(action.dest)
             wrong.append(str(error))
             continue
         if extra:
@@ -115,9 +131,18 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
                 f"argument {flag}: one word too many, {extra[0]!r}. A tuple is one word, 64,64; "
                 f"several values are a grid, of purerl sweep."
             )
+    made = parser.parse_args([], found)
     if wrong:
-        parser.error("\n".join(wrong))
-    return parser.parse_args([], found)
+        known_by_now = re.compile("|".join(rf"\b{name}\b" for name in unread) or "$^")
+        more = [line for line in check(made) if not known_by_now.search(line)]
+        parser.error("\n".join(wrong + more))
+    return made
+
+
+def stray(values: Sequence[str]) -> str:
+    """Return what is wrong with words that no flag stands before."""
+    text = f"{', '.join(map(repr, values))}: no flag stands before that"
+    return f"{text}; an environment is --env {values[0]}" if "-v" in values[0] else text
 
 
 def flagged(words: Sequence[str]) -> list[tuple[str, list[str]]]:

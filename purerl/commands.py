@@ -5,9 +5,12 @@ checkpoint that can be used; 7 ranks that disagree; 75 stopped on request, `pure
 """
 
 import argparse
+import copy
 import functools
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -38,19 +41,30 @@ ELSEWHERE = (
     *("config", "set", "dry_run", "seed", "data_dir", "datestamp", "num_cpu"),
     *("grid", "jobs", "timeout"),
 )
+# What `train ALGO --help` leaves to `--help-all`.
+RARE = (
+    *("epochs", "datestamp", "layers", "initializer", "head_scale", "log_std_init", "keep"),
+    *("value_target", "vf_clip", "max_grad_norm", "adam_eps", "lr_decay_updates", "devices"),
+    *("recompute_advantages", "scale_rewards", "continue_episodes", "alpha_init"),
+    *("target_entropy", "update_after", "updates_per_burst", "target_noise", "noise_clip"),
+    *("huber", "eps_start"),
+)
 EXAMPLES = """
 examples:
   purerl train {algo} --env {env}
-  purerl train {algo} --env {env} --hid 32 --l 2 --seed 0 1 2 --name small
-  purerl train {algo} --env {env} --steps 1e5 --set gamma=0.98 --dry-run
-
-A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of a setting are a
-grid: purerl sweep {algo} --env {env} --grid gamma=0.98,0.99
+  purerl train {algo} --env {env} --hid 32 --l 2 --seed 0 1 2
+  purerl train {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
 """
+RESUME = f"""examples:
+  purerl resume {asking.RUN}
+  purerl resume {asking.RUN} --steps 4e5
+"""
+NOTES = """A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of
+a setting are a grid, as --grid gamma=0.98,0.99 of purerl sweep."""
 
 
-def train(words: list[str]) -> int:
-    """Train one run per seed, one after the other."""
+def train(words: list[str], prog: str = "purerl train") -> int:
+    """Train one run per seed, one after the other; `prog` is who is speaking."""
     mpi.init()  # first, so that a rank that fails from here on ends the job
     name = words[0] if words else ""
     if not name or name.startswith("-"):
@@ -58,11 +72,11 @@ def train(words: list[str]) -> int:
         sys.stdout.write(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}\n")
         return 0 if name in ("-h", "--help") else 2
     try:
-        parser = train_parser(name)
+        parser = train_parser(name, prog)
     except ValueError as error:
         sys.stderr.write(f"purerl train: {error}\n")
         return 2
-    args = cli.parse(parser, words[1:])
+    args = cli.parse(parser, words[1:], functools.partial(mistakes, name))
     try:
         content = keys.configuration(name, *typed(name, args))
         if not content.get("env"):
@@ -88,16 +102,18 @@ def train(words: list[str]) -> int:
     return 0
 
 
-def train_parser(name: str) -> argparse.ArgumentParser:
+def train_parser(name: str, prog: str = "purerl train") -> argparse.ArgumentParser:
     """Return the parser of `purerl train NAME`, for `cli.parse`."""
     algo = algos.load(name)
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
+    words = {"algo": name, "env": _example(algo)}
+    notes = textwrap.fill(NOTES, width, break_on_hyphens=False)
     parser = argparse.ArgumentParser(
-        prog=f"purerl train {name}",
-        usage=f"purerl train {name} --env ID [settings]; --help lists them",
-        description=_first(algo),
-        epilog=EXAMPLES.format(algo=name, env=_example(algo)),
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, 2, 30, width),
+        prog=f"{prog} {name}",
+        usage=f"{prog} {name} --env ID [settings]; --help lists them",
+        description=textwrap.fill(_first(algo), width),
+        epilog=f"{EXAMPLES.format(**words)}\n{notes}",
+        formatter_class=lambda prog: _Short(prog, 2, 26, width),
         allow_abbrev=False,
         exit_on_error=False,
     )
@@ -105,19 +121,32 @@ def train_parser(name: str) -> argparse.ArgumentParser:
     groups = {title: parser.add_argument_group(title) for title in titles}
     place = {field: title for title, fields in GROUPS.items() for field in fields}
     add = groups["Run"].add_argument
-    add("--env", "--env-id", "--env-name", dest="env", help="Gymnasium id, or module:Id")
-    add("--seed", type=cli.seed, nargs="+", help="one run for each (0)")
+    add(
+        "--env",
+        "--env-id",
+        "--env-name",
+        dest="env",
+        metavar="ID",
+        help="of Gymnasium, or module:Id",
+    )
+    add("--seed", type=cli.seed, nargs="+", metavar="S", help="one run for each (0)")
     cli.add_grouped(
         lambda field: groups[place.get(field, "Algorithm")],
         OTHER,
         *(algo.Spec, algo.SCHEDULE, Options),
     )
-    add("--epochs", type=cli.integer, help="steps = epochs * steps-per-epoch")
-    add("--name", "--exp-name", help="of the runs (env-algo)")
-    add("--data-dir", help="where runs are kept (runs)")
+    add("--epochs", type=cli.integer, metavar="INT", help="steps = epochs * steps-per-epoch")
+    add("--name", "--exp-name", metavar="WORD", help="of the runs (env-algo)")
+    add("--data-dir", metavar="DIR", help="where runs are kept (runs)")
     add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
-    add("--config", type=Path, help="JSON as a run's config.json, or a part of it: a preset")
-    add("--set", nargs="+", metavar="KEY=VALUE", help="settings as spec.gamma=0.98, or gamma=0.98")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="preset: JSON as a run's config.json or a part of it",
+    )
+    text = "settings as spec.gamma=0.98, or gamma=0.98"
+    add("--set", action="append", nargs="+", metavar="KEY=VALUE", help=text)
     add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")
     groups["Network"].add_argument(
         "--l", type=cli.integer, metavar="L", dest="layers", help="--hid 64 --l 2 is --hidden 64,64"
@@ -126,7 +155,46 @@ def train_parser(name: str) -> argparse.ArgumentParser:
     groups["Compute"].add_argument(
         "--num-cpu", "--cpu", type=cli.ranks, metavar="N", dest="num_cpu", help=text
     )
+    rare = {action: action.help for action in parser._actions if action.dest in RARE}
+    for action in rare:
+        action.help = argparse.SUPPRESS
+    form: Any = functools.partial(
+        argparse.RawDescriptionHelpFormatter, indent_increment=2, max_help_position=30, width=width
+    )
+    how: Any = {"form": form, "rare": rare, "default": argparse.SUPPRESS}
+    text = f"show {len(rare)} more settings and all names, and exit"
+    parser.add_argument("--help-all", action=_HelpAll, help=text, **how)
     return parser
+
+
+class _Short(argparse.RawDescriptionHelpFormatter):
+    """Of several names of an option the first alone, of its help the first part."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        short = copy.copy(action)
+        name = next(word for word in action.option_strings if word.startswith("--"))
+        both = isinstance(action, argparse.BooleanOptionalAction)
+        short.option_strings = [name.replace("--", "--[no-]", 1) if both else name]
+        short.nargs = None if action.nargs == "+" else action.nargs
+        return super()._format_action_invocation(short)
+
+    def _expand_help(self, action: argparse.Action) -> str:
+        return re.sub(r"[;:][^()]*(?= \([^()]*\)$)", "", super()._expand_help(action))
+
+
+class _HelpAll(argparse.Action):
+    """Show the help of all options, under all their names."""
+
+    def __init__(self, form: Any, rare: dict[argparse.Action, str | None], **how: Any) -> None:
+        super().__init__(nargs=0, **how)
+        self.form, self.rare = form, rare
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        for action, text in self.rare.items():
+            action.help = text
+        parser.formatter_class = self.form
+        parser.print_help()
+        parser.exit()
 
 
 def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -140,10 +208,20 @@ def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     for word in ("env", "epochs", "name", "layers"):
         if given[word] is None:  # of a field it is a value
             del given[word]
-    given |= _pairs(name, args.set or [])
+    given |= _pairs(name, [word for words in args.set or [] for word in words])
     over = {keys.resolve(name, key).name for key in given}
     preset = {k: v for k, v in preset.items() if keys.resolve(name, k).name not in over}
     return preset | given, {k: v for k, v in base.items() if k in known}
+
+
+def mistakes(name: str, args: argparse.Namespace) -> list[str]:
+    """Return what is wrong with the values that were typed, without any environment."""
+    try:
+        content = keys.configuration(name, *typed(name, args))
+        configs.from_json({"env": "any"} | content, spaces=keys.stand_in(name))
+    except (ConfigError, StorageError) as error:
+        return str(error).split("\n")
+    return []
 
 
 def _pairs(name: str, words: list[str]) -> dict[str, Any]:
@@ -171,19 +249,21 @@ def _pairs(name: str, words: list[str]) -> dict[str, Any]:
 def resume(words: list[str]) -> int:
     """Go on with a run."""
     mpi.init()
-    parser = argparse.ArgumentParser(
-        prog="purerl resume",
-        description="Go on with a run that was stopped, killed or is done.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("run", type=Path, help="its folder")
-    parser.add_argument("--steps", type=cli.integer, help="new total (default: as it was started)")
-    parser.add_argument(
-        "--checkpoint", type=asking.which, default="last", help="last, best or a step"
-    )
-    parser.add_argument("--env", help="where the run's environment is module:Id, to allow it")
-    parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=cli.ranks, help="MPI ranks")
+    text = "Go on with a run that was stopped, killed or is done."
+    parser = asking.plain_parser("resume", text, RESUME)
+    add = parser.add_argument
+    # fmt: off
+    add("run", type=Path, help="its folder")
+    add("--steps", type=cli.integer, metavar="N", help="new total (default: as it was started)")
+    add("--checkpoint", type=asking.which, default="last", metavar="WHICH",
+        help="last, best or a step (default: last)")
+    add("--env", metavar="ID", help="where the run's environment is module:Id, to allow it")
+    add("--num-cpu", "--num_cpu", "--cpu", type=cli.ranks, metavar="N",
+        help="MPI ranks, as many as it was started with (default: 1)")
+    # fmt: on
     args = parser.parse_args(words)
+    if not (args.run / "config.json").is_file():
+        parser.error(asking.no_run(args.run))
     try:
         devices = int(configs.read(args.run / "config.json")["schedule"].get("devices", 1))
         mpi.fork(args.num_cpu)

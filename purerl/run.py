@@ -21,7 +21,7 @@ from purerl.runs.places import ConfigError
 HELP = f"""Spinning Up's command line, on purerl.
 
   python -m purerl.run ALGO --env ID [--flag value ...]     several values of a flag are a grid
-  python -m purerl.run ALGO --help                          all settings
+  python -m purerl.run ALGO --help                          settings; --help-all: all
   python -m purerl.run plot DIR ...                         purerl plot
   python -m purerl.run test_policy DIR                      purerl watch
 
@@ -72,8 +72,9 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     if suffix:
         sys.stdout.write(f"{command} is {algo}: purerl is in JAX alone.\n")
-    if {"help", "-h", "--help"} & set(rest):
-        return program.main(["train", algo, "--help"])
+    if {"help", "-h", "--help", "--help-all", "--help_all"} & set(rest):
+        every = {"--help-all", "--help_all"} & set(rest)
+        return program.main(["train", algo, "--help-all" if every else "--help"])
     try:
         axes, single = read(algo, rest)
         return _run(algo, axes, single)
@@ -90,10 +91,13 @@ def read(algo: str, words: list[str]) -> tuple[Axes, dict[str, Any]]:
     single: dict[str, Any] = {}
     wrong: list[str] = []
     for flag, values in cli.flagged(words):
+        if not flag:
+            wrong.append(cli.stray(values))
+            continue
         try:
             match = re.fullmatch(r"--?([A-Za-z][\w:.-]*)(?:\[([\w-]*)\])?", flag)
             if match is None:
-                raise ConfigError(f"{values} follow no flag" if not flag else "no flag")
+                raise ConfigError("no flag")
             key = match[1].replace("-", "_")
             key = WORDS.get(key, key)
             if key in axes or key in single:
@@ -161,7 +165,7 @@ def _run(algo: str, axes: Axes, single: dict[str, Any]) -> int:
     seeds = axes.pop("seed", (None, [0]))[1]
     grid = sweep.made(algo, single.get("exp_name", ""), axes, seeds, {})
     if len(grid.flat()) == 1 and not any(grid.in_names):
-        return commands.train([algo, *_words(grid, single)])
+        return commands.train([algo, *_words(grid, single)], "python -m purerl.run")
     names = (*SINGLE, "dry_run")
     args = argparse.Namespace(**{name: single.get(name) for name in names})
     return sweep.launch(algo, grid, args)

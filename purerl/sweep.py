@@ -4,6 +4,7 @@ Importing this imports no JAX; the types of an algorithm's settings do.
 """
 
 import argparse
+import functools
 import re
 import shlex
 import sys
@@ -55,11 +56,15 @@ def main(words: list[str]) -> int:
     parser = commands.train_parser(algo)
     parser.prog = f"purerl sweep {algo}"
     parser.usage = f"{parser.prog} --env ID --grid KEY=VALUE,VALUE [settings]; --help lists them"
-    group = parser.add_argument_group("Sweep")
-    group.add_argument("--grid", action="append", nargs="+", metavar="KEY=V,V", help="values")
-    group.add_argument("--jobs", type=cli.integer, help="runs at a time (as cores allow)")
-    group.add_argument("--timeout", type=float, help="seconds that each run may take (no limit)")
-    args = cli.parse(parser, words[1:])
+    parser.epilog = (parser.epilog or "").replace("purerl train", "purerl sweep")
+    add = parser.add_argument_group("Sweep").add_argument
+    # fmt: off
+    add("--grid", action="append", nargs="+", metavar="KEY=V,V",
+        help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
+    add("--jobs", type=cli.integer, metavar="N", help="runs at a time (as cores allow)")
+    add("--timeout", type=float, metavar="S", help="seconds that each run may take (no limit)")
+    # fmt: on
+    args = cli.parse(parser, words[1:], functools.partial(commands.mistakes, algo))
     try:
         settings, base = commands.typed(algo, args)
         axes = _axes(algo, [w for one in args.grid or [] for w in one], settings)

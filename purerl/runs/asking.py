@@ -6,34 +6,85 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from purerl.runs import places, regular
 from purerl.runs.plain import warned
 
+RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
+EXAMPLES = {
+    "eval": f"""examples:
+  purerl eval {RUN}
+  purerl eval runs/cartpole-v1-ppo/* --checkpoint best --episodes 100
+""",
+    "watch": f"""examples:
+  purerl watch {RUN}
+  purerl watch {RUN} -n 3 --save film.mp4
+""",
+    "export": f"""examples:
+  purerl export {RUN}
+  purerl export {RUN} --format stablehlo --out policy
+""",
+}
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
+
+
+def plain_parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
+    """Return a parser that shows examples as they are."""
+    return argparse.ArgumentParser(
+        prog=f"purerl {name}",
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
 
 
 def parser(name: str, description: str, several: bool = False) -> argparse.ArgumentParser:
     """Return a parser with the run, or several, and what chooses its policy."""
-    made = argparse.ArgumentParser(prog=f"purerl {name}", description=description)
+    made = plain_parser(name, description, EXAMPLES[name])
     made.add_argument("run", type=Path, nargs="+" if several else None, help="its folder")
     made.add_argument(
         *("--checkpoint", "--itr", "-i"),
         type=which,
         default="last",
+        metavar="WHICH",
         help="last, best or a step (default: last)",
     )
-    made.add_argument("--env", help="where the run's environment is module:Id, to allow it")
+    made.add_argument(
+        "--env", metavar="ID", help="where the run's environment is module:Id, to allow it"
+    )
     return made
 
 
 def add_playing(made: argparse.ArgumentParser, *episodes: str, default: int) -> None:
     """Add what says how episodes are played."""
-    made.add_argument("--episodes", *episodes, type=int, default=default, help="how many")
-    made.add_argument("--seed", type=int, default=10_000, help="of the episodes (default: 10000)")
+    text = f"how many (default: {default})"
+    made.add_argument("--episodes", *episodes, type=int, default=default, metavar="N", help=text)
+    text = "of the episodes (default: 10000)"
+    made.add_argument("--seed", type=int, default=10_000, metavar="S", help=text)
     acting = made.add_mutually_exclusive_group()
     acting.add_argument("--stochastic", action="store_true", help="act as in training")
     acting.add_argument(
         *("--deterministic", "-d"), dest="stochastic", action="store_false", help="the default"
     )
+
+
+def no_run(folder: Path) -> str:
+    """Return what is wrong with a path that is no run, and which runs may have been meant."""
+    below = [str(one.path) for one in places.standings(folder)] if folder.is_dir() else []
+    hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
+    if meant := [] if below else _meant(folder.name):
+        hint = f" Did you mean {' or '.join(meant[:5])}?"
+    return f"{folder} is no run: it has no config.json.{hint}"
+
+
+def _meant(name: str) -> list[str]:
+    """Return the runs of a name in the data folder."""
+    try:
+        data_dir = Path(places.user_defaults()["data_dir"]).expanduser()
+    except (places.ConfigError, regular.Damaged):
+        return []
+    runs = [one.path for one in places.standings(data_dir)] if data_dir.is_dir() else []
+    return [str(run) for run in runs if name in (run.name, run.parent.name)]
 
 
 def which(word: str) -> str | int:

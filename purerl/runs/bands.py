@@ -18,7 +18,10 @@ POINTS = 1000  # on a common x that the seeds do not share by themselves
 
 
 class Curve(NamedTuple):
-    """What is drawn of a condition: the estimate, and one standard deviation to each side."""
+    """What is drawn of a condition: the estimate, and one standard deviation to each side.
+
+    Where fewer than two seeds have a value there is no deviation, and `low` and `high` are NaN.
+    """
 
     label: str
     panel: str  # what was asked for as y
@@ -30,6 +33,7 @@ class Curve(NamedTuple):
     high: np.ndarray
     seeds: int
     counts: np.ndarray  # seeds that have a value at each x
+    ends: tuple[float, ...] = ()  # x of the last value of each seed
 
 
 def points(run: Run, xname: str, yname: str) -> tuple[np.ndarray, np.ndarray]:
@@ -93,8 +97,9 @@ def panel(
             parts = [points(run, *name) for run, name in zip(runs, names, strict=True)]
             x, y, std, counts = band(parts, width, estimator)
             xname, yname = (", ".join(dict.fromkeys(kind)) for kind in zip(*names, strict=True))
-            ends = (y - std, y + std)
-            made.append(Curve(one.label, yword, xname, yname, x, y, *ends, len(parts), counts))
+            sides = (y - std, y + std, len(parts), counts)
+            ends = tuple(float(own[np.isfinite(values)][-1]) for own, values in parts)
+            made.append(Curve(one.label, yword, xname, yname, x, y, *sides, ends))
     return made
 
 
@@ -119,6 +124,7 @@ def band(
     y, std = (np.full(len(x), np.nan) for _ in range(2))
     some = 2 * counts >= min(len(parts), 2 * counts.max())
     y[some] = ESTIMATORS[estimator](rows[:, some], axis=0)
-    std[some] = np.nanstd(rows[:, some], axis=0)
+    several = some & (counts > 1)
+    std[several] = np.nanstd(rows[:, several], axis=0)
     drawn = slice(some.argmax(), len(some) - some[::-1].argmax())
     return x[drawn], y[drawn], std[drawn], counts[drawn]

@@ -79,6 +79,7 @@ def main(words: list[str]) -> int:
             raise ValueError(f"--out must end in .md, got {out!r}.")
         found = compare(**args)
         if out:
+            storage.folder(Path(out).parent)
             storage.replace(Path(out), (_markdown(found) + "\n").encode())
     except (ValueError, OSError) as error:
         warned(f"purerl compare: {error}")

@@ -103,17 +103,39 @@ def labelled(found: list[Condition], legend: Sequence[str], paths: int) -> list[
     )
 
 
-def counted(found: list[Condition]) -> list[Condition]:
-    """Make every run a condition of its own: `name-0`, `name-1`, ..."""
-    return [Condition(f"{one.label}-{i}", [run]) for one in found for i, run in enumerate(one.runs)]
+def counted(found: list[Condition], legend: bool = False) -> list[Condition]:
+    """Make every run a condition of its own, under the name of its folder.
+
+    Args:
+        found: conditions.
+        legend: let the labels that they have stand before that.
+    """
+    folders = [run.path.resolve() for one in found for run in one.runs]
+    made = []
+    for one in found:
+        for run in one.runs:
+            word = plain(_shortest(run.path.resolve(), folders))
+            made.append(Condition(f"{one.label}: {word}" if legend else word, [run]))
+    return made
+
+
+def _shortest(path: Path, others: Sequence[Path]) -> str:
+    """Return as much of the end of a path as tells it from others."""
+    for number in range(1, len(path.parts)):
+        end = path.parts[-number:]
+        if sum(other.parts[-number:] == end for other in others) == 1:
+            return str(Path(*end))
+    return str(path)
 
 
 def gathered(
     runs: Sequence[Run], legend: Sequence[str], paths: int, count: bool
 ) -> tuple[list[Condition], list[str]]:
     """Return the conditions of a plot, and what to tell the user."""
-    kept, notes = (list(runs), []) if count else distinct(runs)
+    kept, notes = distinct(runs)
+    if count:
+        kept, notes = list(runs), [note.replace("left out", "drawn too", 1) for note in notes]
     found = conditions(kept)
     if legend:
         found = labelled(found, legend, paths)
-    return counted(found) if count else found, notes
+    return counted(found, bool(legend)) if count else found, notes

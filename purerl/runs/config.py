@@ -6,6 +6,7 @@ import functools
 import math
 import re
 import typing
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,12 @@ class Config:
 
 def make(env: str) -> Callable[[], Any]:
     """Return the function that makes an environment of a Gymnasium id."""
-    return functools.partial(gymnasium.make, env)
+    return functools.partial(_made, env)
+
+
+def _made(env: str, **options: Any) -> Any:
+    environments.check_id(env)
+    return gymnasium.make(env, **options)
 
 
 def allowed(env: str) -> Callable[[], Any]:
@@ -91,7 +97,9 @@ def allowed(env: str) -> Callable[[], Any]:
 def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
     """Read the spaces of an environment, or say why it will not do."""
     try:
-        made = env_fn()
+        made = _without_warnings_of_failures(env_fn)
+    except ConfigError:
+        raise
     except (gymnasium.error.Error, ImportError) as error:
         raise ConfigError(f"environment {env}: {environments.remedy(env, error)}") from error
     except Exception as error:  # whatever it raises, it is the environment's
@@ -100,6 +108,15 @@ def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
         return EnvSpec.of(made)
     finally:
         made.close()
+
+
+def _without_warnings_of_failures(env_fn: Callable[[], Any]) -> Any:
+    """Make an environment; what it warns of is shown if it is made, else the error says it."""
+    with warnings.catch_warnings(record=True) as caught:
+        made = env_fn()
+    for one in caught:
+        warnings.showwarning(one.message, one.category, one.filename, one.lineno)
+    return made
 
 
 def to_json(config: Config) -> dict[str, Any]:
@@ -178,16 +195,16 @@ def from_json(
         given = _fields("schedule", schedule, content.get("schedule", {}))
         options = _fields("options", Options, content.get("options", {}))
         fields = {} if spec is not None else _fields("spec", algo.Spec, content.get("spec", {}))
+        seed = content.get("seed", 0)
+        name = content.get("name", default_name(content["algo"], content["env"]))
         settings = {k: v for k, v in fields.items() if k not in ("actor", "critic")}
         _refuse(  # all that can be said before an environment is made
             *keys.mistakes(functools.partial(dataclasses.replace, algo.SCHEDULE), given),
             *keys.mistakes(Options, options),
             *keys.mistakes(functools.partial(algo.Spec, keys.stand_in(content["algo"])), settings),
+            *_said(checks.seed, seed),
+            *_said(storage.check_name, name),
         )
-        seed = content.get("seed", 0)
-        name = content.get("name", default_name(content["algo"], content["env"]))
-        checks.seed(seed)
-        storage.check_name(name)
         if spec is None:
             env = spaces or spec_of(content["env"], env_fn or allowed(content["env"]))
             spec = algo.Spec(env, **fields)
@@ -204,6 +221,14 @@ def from_json(
         raise
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
+
+
+def _said(check: Callable[[Any], Any], value: Any) -> list[str]:
+    try:
+        check(value)
+    except ValueError as error:
+        return [str(error)]
+    return []
 
 
 def _refuse(*mistakes: str) -> None:

@@ -93,10 +93,13 @@ def find(
 
 def _tables(word: str, home: Path, notes: list[str]) -> list[list[Path]]:
     """Return the tables that a word leads to, in the first of the places that has any."""
+    before = len(notes)
     for roots in _places(word, home):
         found = [files for root in roots for files in _below(root, notes)]
         if found:
             return found
+    if notes[before:]:
+        raise ConfigError(" ".join(dict.fromkeys(notes[before:])))
     raise ConfigError(
         f"no runs at {plain(word)!r}: neither it nor a folder whose name begins so, here or in "
         f"{plain(str(home))}, has a {TABLE} or {MONITOR} below. `purerl list runs` shows runs."
@@ -138,6 +141,8 @@ def _below(root: Path, notes: list[str]) -> Iterator[list[Path]]:
             yield [Path(folder, TABLE)]
         elif monitors:
             yield [Path(folder, name) for name in monitors]
+        elif {"config.json", "manifest.json"} <= set(names):
+            notes.append(f"left out: {folder} has no finished epoch yet.")
 
 
 # --- reading -------------------------------------------------------------------------------------

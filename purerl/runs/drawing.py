@@ -96,6 +96,7 @@ def picture(curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: 
             figure.supxlabel(caption, fontsize=8, color="0.35")
         metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(content, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
+    storage.folder(out.parent)
     storage.replace(out, content.getvalue())
 
 

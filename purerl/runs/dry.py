@@ -19,7 +19,7 @@ from purerl.buffers.replay import free_memory
 from purerl.loops import gym as loop
 from purerl.runs import config as configs
 from purerl.runs.config import Config
-from purerl.runs.plain import printed
+from purerl.runs.plain import printed, size
 from purerl.runs.train import check_room
 from purerl.types import OffPolicySchedule
 
@@ -60,20 +60,6 @@ def replay_bytes(config: Config) -> int:
         return 0
     row = sum(np.asarray(x).nbytes for x in config.spec.env.example())
     return row * config.schedule.replay_size
-
-
-def size(number: float) -> str:
-    """Return a number of bytes in words.
-
-    Example:
-        >>> size(999), size(123_456_789), size(2.5e9)
-        ('999 B', '123 MB', '2.5 GB')
-    """
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= factor:
-            value = number / factor
-            return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
-    return f"{number:.0f} B"
 
 
 def duration(seconds: float) -> str:

@@ -1,9 +1,11 @@
 """Gymnasium's stock environments and the algorithms that fit them, known without importing it."""
 
 import importlib.util
+import re
 from typing import NamedTuple
 
 from purerl import algos
+from purerl.runs.places import ConfigError
 
 BOX_ALGORITHMS = ("ddpg", "ppo", "reinforce", "sac", "td3", "trpo", "vpg")
 DISCRETE_ALGORITHMS = ("dqn", "ppo", "reinforce", "trpo", "vpg")
@@ -53,6 +55,15 @@ STOCK = (
     Stock("Humanoid-v5", 348, 17, False, 1000, "mujoco"),
     Stock("HumanoidStandup-v5", 348, 17, False, 1000, "mujoco"),
 )
+
+
+def check_id(env: str) -> None:
+    """Refuse a word that has not the form of a Gymnasium id."""
+    if not re.fullmatch(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+", env):
+        several = " Several are a grid: --grid env=A,B of purerl sweep." if "," in env else ""
+        raise ConfigError(
+            f"env must be an id of Gymnasium, as CartPole-v1, or module:Id, got {env!r}.{several}"
+        )
 
 
 def remedy(env: str, error: Exception) -> str:

@@ -108,11 +108,14 @@ def command(words: list[str]) -> int:
     parser = asking.parser("eval", "Play episodes with trained policies.", several=True)
     asking.add_playing(parser, default=20)
     parser.add_argument(
-        "--max-ep-len", "--max_ep_len", type=int, help="cut episodes at this length"
+        *("--max-ep-len", "--max_ep_len"),
+        type=int,
+        metavar="STEPS",
+        help="cut episodes at this length (default: as in training; 0: the environment's limit)",
     )
     parser.add_argument("--json", action="store_true", help="print an object per run, a line each")
     parser.add_argument(
-        "--out", type=Path, help="write these lines to a file that is not there yet"
+        "--out", type=Path, metavar="FILE", help="write these lines to a file that is not there yet"
     )
     args = parser.parse_args(words)
     if args.out and args.out.exists():

@@ -106,7 +106,9 @@ class ExperimentGrid:
             found.append(f"  {key} [{shorthand}]: {', '.join(str(plain(v)) for v in values)}")
         seeds = [len(v) for k, v in zip(self.keys, self.vals, strict=True) if k == "seed"]
         total = len(self.flat())
-        return [*found, f"  {total // (seeds or [1])[0]} variants, {total} runs with their seeds"]
+        number = total // (seeds or [1])[0]
+        words = f"{number} variant{'s' * (number != 1)}, {total} run{'s' * (total != 1)}"
+        return [*found, f"  {words} with their seeds" if seeds else f"  {words}"]
 
     def run(
         self,

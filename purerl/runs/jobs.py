@@ -184,8 +184,8 @@ class _Board:
             self.running.remove(job)
             code, there = _code(job.process), job.task.look()
             seconds, reason = time.monotonic() - job.began, ""
-            if code == 0:
-                status = "done"
+            if code == 0 and there is not None and there.status == "done":
+                status = "done"  # a process may end with 0 that did nothing
             elif job.late:
                 status, reason = "timeout", f"took longer than {self.timeout:g} s"
             elif code == STOPPED or (stopping and code in (-signal.SIGTERM, -signal.SIGKILL)):
@@ -273,6 +273,8 @@ def _reason(job: _Job, there: places.Standing | None) -> str:
         return f"ended by {names.get(-code, f'signal {-code}')}"
     if there is not None and there.status == "failed" and there.reason:
         return there.reason
+    if code == 0:
+        return "ended with exit code 0, but its run is not done"
     if not job.log.exists():
         return ""
     with job.log.open("rb") as file:

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from purerl import checks
-from purerl.runs.plain import printed, warned
+from purerl.runs.plain import plain, printed, warned
 
 if TYPE_CHECKING:
     from purerl.runs.bands import Curve
+    from purerl.runs.curves import Run
 
 OUT = "purerl-plot.png"
+EARLY = 0.95  # of the x at which the last seed ends: before that, a seed ends early
 FORMATS = (".png", ".pdf", ".svg")
 EXAMPLES = """examples:
   purerl plot runs/cartpole-v1-ppo                  a picture of its return over steps
@@ -53,7 +55,7 @@ def plot(
         legend: a word per path, or per condition.
         select: keep runs whose folder has all of these in its path.
         exclude: drop runs whose folder has any of these in its path.
-        count: a curve for every run.
+        count: a curve for every run, under the name of its folder.
         estimator: `mean`, `median`, `max` or `min` over seeds; the band is one standard deviation.
         out: picture to write, .png, .pdf or .svg.
         data_dir: where to look for what is not there as typed; None for the user's.
@@ -76,8 +78,9 @@ def plot(
     for panel in panels:
         usable, more = tables.having(runs, (x, panel))
         group = bands.panel(found, usable, x, panel, smooth, estimator)
-        notes += [*more, *_differ(group)]
+        notes += [*more, *_differ(group), *_short(group)]
         curves += group
+    notes += _mixed([run for one in found for run in one.runs])
     for note in dict.fromkeys(notes):
         say(note)
     if out is not None:
@@ -91,6 +94,30 @@ def _differ(curves: "Sequence[Curve]") -> list[str]:
         return []
     said = "; ".join(f"{c.label}: {c.yname}" for c in curves)
     return [f"{curves[0].panel} is not the same column everywhere: {said}."]
+
+
+def _short(curves: "Sequence[Curve]") -> list[str]:
+    """Say so where seeds of a curve end before others of it: from there on it is of the rest."""
+    from purerl.runs.drawing import thousands
+
+    notes = []
+    for c in curves:
+        last = max(c.ends)
+        early = [end for end in c.ends if end < EARLY * last]
+        if early:
+            notes.append(
+                f"{c.label}: {len(early)} of {c.seeds} seeds end before {thousands(last)} "
+                f"({c.xname}), the first at {thousands(min(early))}."
+            )
+    return notes
+
+
+def _mixed(runs: "Sequence[Run]") -> list[str]:
+    """Say so where returns of several environments share an axis."""
+    envs = list(dict.fromkeys(plain(run.settings["env"]) for run in runs if "env" in run.settings))
+    if len(envs) < 2:
+        return []
+    return [f"curves of several environments share an axis: {', '.join(envs)}."]
 
 
 def _caption(curves: "Sequence[Curve]", estimator: str, smooth: int) -> str:
@@ -145,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-l", "--legend", nargs="+", default=[], metavar="WORD", help="one per PATH, or per curve")
     add("--select", nargs="+", default=[], metavar="PART", help="folders with all of these")
     add("--exclude", nargs="+", default=[], metavar="PART", help="not folders with any of these")
-    add("--count", action="store_true", help="a curve for every run")
+    add("--count", action="store_true", help="a curve for every run, by its folder")
     add("--estimator", "--est", default="mean", choices=("mean", "median", "max", "min"),
         help="over seeds; the band is one standard deviation to each side (default: mean)")
     add("--out", metavar="FILE", help=f"picture, .png, .pdf or .svg (default: {OUT} here)")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl.runs import places, storage
+from purerl.runs.plain import aligned
 
 
 class Row(NamedTuple):
@@ -34,20 +35,25 @@ class Sweep(NamedTuple):
 def keep(
     folder: Path, about: dict[str, Any], settings: Sequence[dict[str, Any]], rows: Sequence[Row]
 ) -> None:
-    """Write `sweep.json`; what it says of variants that are not among these stays."""
+    """Write `sweep.json`; what it says of others, and of what was not done again, stays."""
     path = folder / "sweep.json"
-    old: list[Any] = []
+    before: dict[tuple[str, int], dict[str, Any]] = {}
     if path.exists():
         try:
-            old = list(places.read_json(path)["variants"])
+            old = places.read_json(path)["variants"]
+            before = {(one["name"], one["seed"]): one for one in old}
         except (places.ConfigError, storage.Damaged, KeyError, TypeError) as error:
             raise storage.StorageError(f"{path} is not what a sweep wrote: {error}") from error
-    mine = {(row.name, row.seed) for row in rows}
-    kept = [one for one in old if (one.get("name"), one.get("seed")) not in mine]
-    new = [
-        row._asdict() | {"settings": plain(given)}
-        for given, row in zip(settings, rows, strict=True)
-    ]
+    new = []
+    for given, row in zip(settings, rows, strict=True):
+        one = row._asdict() | {"settings": plain(given)}
+        then = before.pop((row.name, row.seed), {})
+        same = then.get("settings") == one["settings"]
+        again = then.get("status") == "done" and then.get("run") == row.run
+        new.append(
+            then if row.exit is None and same and (again or row.status == "waiting") else one
+        )
+    kept = list(before.values())
     content = {k: plain(v) for k, v in about.items()} | {"variants": kept + new}
     storage.replace(path, (json.dumps(content, indent=2) + "\n").encode())
 
@@ -65,12 +71,7 @@ def shown(sweep: Sweep) -> str:
         log = str(Path(row.log).relative_to(sweep.folder)) if row.log else "-"
         cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
         rows.append((*cells, row.reason))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return "\n".join([*lines, f"all of it is in {sweep.folder}"])
+    return f"{aligned(rows)}\nall of it is in {sweep.folder}"
 
 
 def plain(value: Any) -> Any:

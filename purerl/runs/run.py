@@ -28,9 +28,9 @@ import numpy as np
 
 from purerl import algos
 from purerl.loops import carry as memory
+from purerl.runs import asking, evaluate, export, places, storage, video
 from purerl.runs import checkpoint as checkpoints
 from purerl.runs import config as configs
-from purerl.runs import evaluate, export, places, storage, video
 from purerl.runs import train as training
 from purerl.runs.config import Config, ConfigError, Options
 from purerl.runs.keeper import about
@@ -195,8 +195,13 @@ def train(
     """
     if callable(env):
         env_fn, word = env, env_name or getattr(env, "__name__", "env")
-    else:
+    elif isinstance(env, str):
         env_fn, word = configs.make(env), env
+    else:
+        raise ConfigError(
+            f"env must be an id of Gymnasium, or a function that makes the environment, as "
+            f"lambda: gymnasium.make('CartPole-v1'), got {env!r}."
+        )
     given = {"algo": algo, "env": word, "seed": seed} | ({"name": name} if name else {})
     config = configs.from_json(_sorted(algo, settings) | given, env_fn)
     screen = Screen(quiet=quiet)
@@ -208,9 +213,7 @@ def train(
 def _described(folder: Path, env_fn: Callable[[], Any] | None, spec: Any) -> Config:
     """Read the configuration of a run; where it says the spaces, no environment is made."""
     if not (folder / "config.json").is_file():
-        below = [str(one.path) for one in places.standings(folder)] if folder.is_dir() else []
-        hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
-        raise ConfigError(f"{folder} is no run: it has no config.json.{hint}")
+        raise ConfigError(asking.no_run(folder))
     try:
         content = configs.read(folder / "config.json")
     except storage.Damaged as error:

@@ -3,10 +3,12 @@
 import argparse
 import ast
 import inspect
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from purerl import algos
+from purerl.runs import formulas
 from purerl.runs.plain import printed
 
 FUNCTIONS = ("init", "act", "policy", "prepare", "loss", "update")
@@ -33,7 +35,10 @@ def show(words: list[str]) -> int:
     except ValueError as error:
         parser.error(str(error))
     path = Path(algos.__file__).with_name(f"{args.algo}.py")
-    printed((path.read_text() if args.source else described(path)).rstrip())
+    if args.source:
+        printed(path.read_text().rstrip())
+    else:
+        printed(formulas.readable(described(path), sys.stdout.encoding or "utf-8").rstrip())
     return 0
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from purerl.runs import jobs, keys, places, storage
+from purerl.runs import environments, jobs, keys, places, storage
 from purerl.runs.jobs import Process, Refused, Task
 from purerl.runs.places import ConfigError
 from purerl.runs.rows import plain
@@ -103,6 +103,7 @@ def completed(content: dict[str, Any]) -> dict[str, Any]:
     from purerl.runs import config as configs
 
     found = configs.from_json(content, spaces=keys.stand_in(content["algo"]))
+    environments.check_id(found.env)
     return _without_spaces(json.loads(json.dumps(configs.to_json(found))))
 
 

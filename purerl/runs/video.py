@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from purerl.runs import asking, evaluate, places, storage
 from purerl.runs.evaluate import Evaluation
-from purerl.runs.plain import printed
+from purerl.runs.plain import printed, size
 
 if TYPE_CHECKING:
     from purerl.runs.run import Run
@@ -158,12 +158,17 @@ def command(words: list[str]) -> int:
     """Show a policy at play."""
     parser = asking.parser("watch", "Show a policy at play: in a window, or in a file without one.")
     asking.add_playing(parser, "-n", default=1)
-    parser.add_argument("--save", type=Path, help="to this file, .gif or .mp4 (default: a window)")
-    parser.add_argument("--fps", type=float, help="steps per second of the film")
-    parser.add_argument("--width", type=int, help="of the film in pixels, at most")
-    parser.add_argument(
-        *("--max-steps", "--max_steps", "--len", "-l"), type=int, help="cut episodes at this length"
-    )
+    add = parser.add_argument
+    # fmt: off
+    add("--save", type=Path, metavar="FILE",
+        help="to this file, .gif or .mp4 (default: a window; without a display a GIF in the run's)")
+    add("--fps", type=float, metavar="N",
+        help="steps per second of the film (default: the environment's)")
+    add("--width", type=int, metavar="PIXELS",
+        help="of the film, at most (default: 320 of a GIF, the frame's of an MP4)")
+    add("--max-steps", "--max_steps", "--len", "-l", type=int, metavar="STEPS",
+        help="cut episodes at this length (default: as in training; 0: the environment's limit)")
+    # fmt: on
     parser.add_argument("--norender", "-nr", action="store_true", help="play and draw nothing")
     args = parser.parse_args(words)
     return asking.ended("watch", lambda: _watch(args))
@@ -185,5 +190,5 @@ def _watch(args: argparse.Namespace) -> None:
     ]
     lines.append(f"return {found.mean:.1f}, std {found.std:.1f}, length {found.mean_length:.0f}")
     if path:
-        lines.append(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+        lines.append(f"written: {path} ({size(path.stat().st_size)})")
     printed("\n".join(lines))

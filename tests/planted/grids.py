@@ -17,6 +17,7 @@ T_KEYS = "tests/runs/test_keys.py"
 T_CLI = "tests/test_cli.py"
 T_GRID = "tests/runs/test_grid.py"
 T_RUN = "tests/runs/test_run_py.py"
+T_FATES = "tests/runs/test_fates.py"
 T_OPTIONS = "tests/runs/test_options.py"
 
 MUTANTS = [
@@ -27,13 +28,21 @@ MUTANTS = [
     Mutant(KEYS, "            elif found:\n                return found  # what is left may only be due to what was left out\n", "", T_KEYS),
     Mutant(KEYS, "setting.part != part", "False", T_KEYS),
     Mutant(CONFIG, "            *keys.mistakes(Options, options),\n", "", T_OPTIONS),
-    Mutant(CONFIG, "        storage.check_name(name)\n        if", "        if", T_KEYS),
+    Mutant(CONFIG, "            *_said(storage.check_name, name),\n", "", T_OPTIONS),
+    Mutant(CONFIG, "    environments.check_id(env)\n", "", T_OPTIONS),
+    Mutant(CONFIG, "    for one in caught:\n", "    for one in ():\n", T_OPTIONS),
+    Mutant(TASKS, "    environments.check_id(found.env)\n", "", T_RUN),
+    Mutant(CLI, "if not known_by_now.search(line)]", "]", T_OPTIONS),
+    Mutant(CLI, "        given[action.dest] = flag\n", "", T_OPTIONS),
+    Mutant(COMMANDS, "for words in args.set or [] for word in words", "for word in (args.set or [[]])[-1]", T_OPTIONS),
     Mutant(CLI, '"-(?!inf$|nan$)[A-Za-z]"', '"-"', T_CLI),
     Mutant(CLI, 'flag = flag.replace("_", "-")', "pass", T_CLI),
     Mutant(CLI, "            wrong.append(str(error))\n            continue", "            parser.error(str(error))", T_CLI),
     Mutant(CLI, "[0-9]{1,300}", "[0-9]+", T_KEYS),
     Mutant(CLI, 'if word.lower() not in ("true", "false"):', "if False:", T_KEYS),
     Mutant(COMMANDS, 'for word in ("env", "epochs", "name", "layers"):\n        if given[word] is None:  # of a field it is a value', "for word in list(given):\n        if given[word] is None:", T_OPTIONS),
+    Mutant(COMMANDS, "            action.help = text\n", "            pass\n", T_OPTIONS),
+    Mutant(COMMANDS, "textwrap.fill(NOTES, width, break_on_hyphens=False)", "NOTES", T_OPTIONS),
     Mutant("purerl/runs/train.py", "    check_room(config, mpi.num_procs())\n", "", "tests/runs/test_options.py"),
     Mutant(DRY, "return row * config.schedule.replay_size", "return row", T_OPTIONS),
     Mutant(GRID, 'if key == "seed" or not (len(values) > 1 or in_name):', "if not (len(values) > 1 or in_name):", T_GRID),
@@ -54,6 +63,10 @@ MUTANTS = [
     Mutant(JOBS, "job.asked, job.late = now, True", "job.asked = now", T_GRID),
     Mutant(JOBS, 'with storage.owned(folder) if alone else contextlib.nullcontext(), _requests()', "with _requests()", T_GRID),
     Mutant(JOBS, "0 if good else STOPPED if asked else 1", "0 if good else 1", T_GRID),
+    Mutant(JOBS, 'if code == 0 and there is not None and there.status == "done":', "if code == 0:", T_FATES),
+    Mutant(ROWS, 'again or row.status == "waiting"', "again", T_FATES),
+    Mutant(ROWS, ' and then.get("run") == row.run', "", T_FATES),
+    Mutant(ROWS, "row.exit is None and same and", "row.exit is None and", T_FATES),
     Mutant(ROWS, '"variants": kept + new', '"variants": new', T_GRID),
     Mutant(RUN, "both = [one * n for one in widths for n in layers]", "both = [one * layers[0] for one in widths]", T_RUN),
     Mutant(RUN, "if any(len(one) != 1 for one in widths):", "if False:", T_RUN),

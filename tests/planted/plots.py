@@ -13,6 +13,7 @@ COMPARE = "purerl/runs/compare.py"
 PLAIN = "purerl/runs/plain.py"
 T_CURVES = "tests/runs/test_curves.py"
 T_PLOT = "tests/runs/test_plot.py"
+T_LOOKING = "tests/runs/test_looking.py"
 T_COMPARE = "tests/runs/test_compare.py"
 
 MUTANTS = [
@@ -21,6 +22,7 @@ MUTANTS = [
     Mutant(CURVES, "return value if abs(value) <= LARGEST else math.nan", "return value", T_CURVES),
     Mutant(CURVES, "if dropped or key in seen:", "if dropped:", T_CURVES),
     Mutant(CURVES, "or not all(s in where for s in select)", "or not any(s in where for s in select)", T_CURVES),
+    Mutant(CURVES, "    if notes[before:]:\n", "    if False:\n", T_CURVES),
     Mutant(CURVES, 'columns["t"] + start', 'columns["t"]', T_CURVES),
     Mutant(CURVES, '"TotalEnvInteracts": np.cumsum(length)', '"TotalEnvInteracts": length', T_CURVES),
     Mutant(CURVES, "if name in run.columns and np.isfinite(run.columns[name]).any():", "if name in run.columns:", T_CURVES),
@@ -34,7 +36,12 @@ MUTANTS = [
     Mutant(BANDS, "row[:] = np.interp(x, own[there], y[there], left=np.nan, right=np.nan)", "row[:] = np.interp(x, own[there], y[there])", T_PLOT),
     Mutant(BANDS, "    if all(np.array_equal(x, xs[0]) for x in xs):\n        return xs[0]\n", "", T_PLOT),
     Mutant(BANDS, "some = 2 * counts >= min(len(parts), 2 * counts.max())", "some = counts > 0", T_PLOT),
-    Mutant(BANDS, "np.nanstd(rows[:, some], axis=0)", "np.nanstd(rows[:, some], axis=0, ddof=1)", T_PLOT),
+    Mutant(BANDS, "np.nanstd(rows[:, several], axis=0)", "np.nanstd(rows[:, several], axis=0, ddof=1)", T_PLOT),
+    Mutant(BANDS, "several = some & (counts > 1)", "several = some", T_PLOT),
+    Mutant(PLOT, "if end < EARLY * last", "if end < last", T_PLOT),
+    Mutant(PLOT, "    if len(envs) < 2:\n        return []\n", "", T_PLOT),
+    Mutant(CONDITIONS, "word = plain(_shortest(run.path.resolve(), folders))", "word = run.path.name", T_CURVES),
+    Mutant(CONDITIONS, '.replace("left out", "drawn too", 1) for note in notes]', " for note in ()]", T_CURVES),
     Mutant(BANDS, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_PLOT),
     Mutant(DRAWING, '"text.parse_math": False,', '"text.parse_math": True,', T_PLOT),
     Mutant(DRAWING, "ax.fill_between(x, curve.low, curve.high,", "ax.fill_between(x, curve.y, curve.high,", T_PLOT),
@@ -43,6 +50,7 @@ MUTANTS = [
     Mutant(DRAWING, "        marks.encode(encoding or \"utf-8\")\n", "        pass\n", T_PLOT),
     Mutant(PLOT, "return 5 if isinstance(error, StorageError) else 2", "return 2", T_PLOT),
     Mutant(PLAIN, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_CURVES),
+    Mutant(PLAIN, '" " * (w - width(c))', '" " * (w - len(c))', T_LOOKING),
     Mutant(ESTIMATES, "cut = every.shape[-1] // 4", "cut = -(-every.shape[-1] // 4)", T_COMPARE),
     Mutant(ESTIMATES, "        first += number\n", "", T_COMPARE),
     Mutant(ESTIMATES, "[(1 - LEVEL) / 2, (1 + LEVEL) / 2]", "[1 - LEVEL, LEVEL]", T_COMPARE),

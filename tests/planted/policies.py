@@ -12,6 +12,8 @@ FILM = "purerl/runs/film.py"
 EXPORT = "purerl/runs/export.py"
 STANDALONE = "purerl/runs/standalone.py"
 ASKING = "purerl/runs/asking.py"
+LOOKING = "purerl/runs/looking.py"
+T_LOOKING = "tests/runs/test_looking.py"
 T_USE = "tests/runs/test_use.py"
 T_EVALUATE = "tests/runs/test_evaluate.py"
 T_VIDEO = "tests/runs/test_video.py"
@@ -58,5 +60,11 @@ MUTANTS = [
     Mutant(STANDALONE, "        if i:\n", "        if True:\n", T_EXPORT),
     Mutant(STANDALONE, "np.float32(0.01) * x", "np.float32(0.1) * x", T_EXPORT),
     Mutant(STANDALONE, "    return act.clip(low.astype(np.float32), high.astype(np.float32))", "    return act", T_EXPORT),
+    Mutant(ASKING, " if name in (run.name, run.parent.name)]", "]", f"{T_USE}::test_what_is_no_run_is_refused_with_the_runs_below"),
+    Mutant("purerl/runs/formulas.py", 'lambda m: m[1] + _grouped(m[2])', "lambda m: m[1] + m[2]", T_LOOKING),
+    Mutant("purerl/runs/formulas.py", 'f"({_grouped(m[1])} / {_grouped(m[2])})"', 'f"({m[1]} / {m[2]})"', T_LOOKING),
+    Mutant(LOOKING, "if algo in (None, one.algo)]", "]", T_LOOKING),
+    Mutant(LOOKING, "            code = 6\n", "            pass\n", T_LOOKING),
+    Mutant(LOOKING, "        return 2 if isinstance(error, places.ConfigError) else 6\n", "        return 6\n", T_LOOKING),
     Mutant("purerl/runs/plain.py", 'c if c.isprintable() else "?"', "c", T_EVALUATE),
 ]  # fmt: skip

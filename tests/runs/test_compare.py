@@ -280,7 +280,7 @@ def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsy
     [
         (["nothing"], 2, "purerl compare: no runs at 'nothing'"),
         (["a", "--out", "a_s0/progress.txt"], 2, "--out must end in .md"),
-        (["a", "--out", "no/x.md"], 5, "could not be written"),
+        (["a", "--out", "a/a_CartPole-v1_s0/progress.txt/x.md"], 5, "could not be written"),
         (["a", "--group", "colour"], 2, "no run has a setting 'colour'"),
     ],
 )

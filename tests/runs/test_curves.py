@@ -50,6 +50,19 @@ def test_a_path_is_a_run_a_folder_a_table_or_how_a_name_begins(tmp_path, monkeyp
             found(word, **home)
 
 
+def test_a_run_without_a_finished_epoch_is_named(tmp_path, monkeypatch):
+    new = ours(tmp_path / "data" / "new" / "new_s0", [], "new")
+    (new / "progress.txt").unlink()
+    (new / "manifest.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    for word in ("new", "data/new/new_s0", "ne"):
+        with pytest.raises(ConfigError, match=r"new_s0 has no finished epoch yet\.$"):
+            found(word, data_dir="data")
+    seeds(tmp_path / "data", "old", [1])
+    kept = (["old_CartPole-v1_s0"], ["left out: data/new/new_s0 has no finished epoch yet."])
+    assert found("data") == kept
+
+
 def test_folders_are_selected_and_excluded_by_parts_of_their_path(tmp_path):
     for name in ("ppo-small", "ppo-large", "sac-small"):
         seeds(tmp_path, name, [0])
@@ -236,8 +249,22 @@ def test_a_legend_names_paths_or_conditions_and_joins_what_it_names_alike(tmp_pa
     assert named(["X", "Y\x1b", "Z"], 1) == [("X", 2), ("Y?", 1), ("Z", 1)]
     with pytest.raises(ConfigError, match=r"per path \(1\) or per condition \(3: a, b, c\), got 2"):
         named(["X", "Y"], 1)
-    each, _ = conditions.gathered(runs, [], 3, True)
-    assert [c.label for c in each] == ["a-0", "a-1", "b-0", "c-0"]
+
+
+def test_a_curve_for_every_run_has_the_name_of_its_folder(tmp_path):
+    ours(tmp_path / "x" / "a_s0", [1.0], seed=0)
+    ours(tmp_path / "x" / "a_s0-2", [1.0, 2.0], seed=0)
+    ours(tmp_path / "y" / "b_s7", [1.0], "b", seed=7)
+    runs, _ = curves.find([str(tmp_path)])
+    each, notes = conditions.gathered(runs, [], 1, True)
+    assert [(c.label, len(c.runs)) for c in each] == [("a_s0", 1), ("a_s0-2", 1), ("b_s7", 1)]
+    assert notes == [f"drawn too: {tmp_path}/x/a_s0 has the seed of {tmp_path}/x/a_s0-2."]
+    each, _ = conditions.gathered(runs, ["A", "B"], 1, True)
+    assert [c.label for c in each] == ["A: a_s0", "A: a_s0-2", "B: b_s7"]
+    ours(tmp_path / "y" / "a_s0", [3.0], seed=0)
+    runs, _ = curves.find([str(tmp_path)])
+    each, _ = conditions.gathered(runs, [], 1, True)
+    assert [c.label for c in each] == ["x/a_s0", "a_s0-2", "y/a_s0", "b_s7"]
 
 
 def test_labels_of_files_are_shown_without_control_characters_and_short(tmp_path):

@@ -44,8 +44,20 @@ def test_statistics_are_those_of_a_textbook():
 
 def test_help_needs_no_jax_and_names_what_spinning_up_called_it():
     for name, words in (
-        ("eval", ("--max_ep_len", "--json", "--stochastic")),
-        ("watch", ("--len", "-nr", "--itr", "--deterministic", "-n EPISODES", "--save")),
+        ("eval", ("--max_ep_len", "--json", "--stochastic", "how many (default: 20)")),
+        (
+            "watch",
+            (
+                "--len",
+                "-nr",
+                "--itr",
+                "--deterministic",
+                "-n N",
+                "--save",
+                "default: 1)",
+                "default: 320 of a GIF",
+            ),
+        ),
         ("export", ("--format {numpy,stablehlo}", "--out")),
     ):
         done = python("-c", LIGHT, name, "--help")

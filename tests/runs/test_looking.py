@@ -2,16 +2,19 @@
 
 import dataclasses
 import inspect
+import json
 import re
+import shutil
 
 import gymnasium
 import pytest
 
 from purerl import algos
-from purerl.runs import environments, show
+from purerl.runs import environments, formulas, looking, places, plain, show
 from purerl.runs.config import from_json
 from purerl.types import EnvSpec
 from tests.mpi.launch import python
+from tests.runs.trained import begun
 
 
 @pytest.mark.parametrize("name", algos.NAMES)
@@ -31,6 +34,35 @@ def test_show_agrees_with_the_module(name, capsys):
             row = re.search(rf"^  {field.name} +(.*)$", said, re.MULTILINE)[1]
             shown = re.match(r"(\(.*?\)|\S+)", row)[1].replace("_", "")
             assert shown == str(value).replace("_", "") or shown == repr(value).replace("_", "")
+
+
+@pytest.mark.parametrize("name", algos.NAMES)
+def test_show_has_equations_that_a_terminal_can_show(name, capsys, monkeypatch):
+    show.show([name])
+    said = capsys.readouterr().out
+    assert not re.search(r"\\|[{}]|math::|:math:| $", said.partition("Spec:")[0], re.MULTILINE)
+    assert "π_θ(a" in said or "Q_φ(s, a)" in said or "Q_φ_i(s, a)" in said
+    assert formulas.readable(said, "ascii").partition("Functions")[0].isascii()
+
+
+def test_equations_are_those_of_the_source():
+    text = """Title.
+
+.. math::
+    r = \\frac{\\pi_\\theta(a | s)}{\\pi_{old}(a | s)}, \\qquad
+    x &= \\sqrt{\\frac{2 \\delta}{x^T (F + c I) x}} \\, x \\\\
+
+Where :math:`\\mathbb{E}\\,[\\bar{\\mathcal{H}}] \\le \\tilde a^{t' - t}` is."""
+    assert (
+        formulas.readable(text)
+        == """Title.
+
+    r = (π_θ(a | s) / π_old(a | s)),
+    x = sqrt((2 δ) / (x^T (F + c I) x)) x
+
+Where E[H_bar] <= a_tilde^(t' - t) is."""
+    )
+    assert "pi_theta(a | s) / pi_old" in formulas.readable(text, "ascii")
 
 
 def test_show_prints_the_source_and_refuses_what_is_none(capsys):
@@ -76,3 +108,67 @@ def test_list_envs_needs_neither_jax_nor_gymnasium():
     done = python("-m", "purerl", "list", "envs", "dqm")
     assert done.code == 2
     assert "Did you mean dqn?" in done.err
+
+
+def test_columns_stand_below_each_other_where_letters_are_wide():
+    rows = [("run", "algo"), ("\u5b57\u5b57\u5b57", "ppo"), ("e\u0301te\u0301", "sac")]
+    lines = plain.aligned(rows).splitlines()
+    assert lines == ["run     algo", "\u5b57\u5b57\u5b57  ppo", "e\u0301te\u0301     sac"]
+
+
+def put(run, algo, status="done"):
+    run.mkdir(parents=True)
+    config = {"algo": algo, "env": "E-v0", "seed": 0, "name": "x", "schedule": {"steps": 9}}
+    (run / "config.json").write_text(json.dumps(config))
+    places.write_status(run, {"status": status})
+
+
+def test_list_runs_shows_those_of_an_algorithm_and_refuses_what_is_none(tmp_path, capsys):
+    put(tmp_path / "a" / "a_s0", "ppo")
+    put(tmp_path / "b" / "b_s0", "mine.fate")
+
+    def listed(*words):
+        assert looking.listing([*words, "--data-dir", str(tmp_path)]) == 0
+        return [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+
+    assert listed("runs") == ["run", "a/a_s0", "b/b_s0"]
+    assert listed("runs", "ppo") == ["run", "a/a_s0"]
+    assert listed("runs", "mine.fate") == ["run", "b/b_s0"]
+    assert listed("runs", "sac") == ["no"]
+    for words, message in (
+        (["run"], "expected algos, envs or runs, got 'run'. Did you mean 'runs'?"),
+        (["runs", "pppo"], "Did you mean ppo?"),
+        (["algos", "ppo"], "one word too many, 'ppo'"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            looking.listing([*words, "--data-dir", str(tmp_path)])
+        assert message in capsys.readouterr().err
+
+
+def test_inspect_says_a_setting_in_a_line_and_what_is_no_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PURERL_DATA_DIR", str(tmp_path))
+    put(run := tmp_path / "a" / "a_s0", "ppo")
+    assert looking.inspect([str(run)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert {'algo = "ppo"', "schedule.steps = 9", "status: done", "checkpoints: none"} <= {*said}
+    assert looking.inspect(["a_s0"]) == 2
+    assert f"a_s0 is no run: it has no config.json. Did you mean {run}?" in capsys.readouterr().err
+    (run / "config.json").write_text("[]")
+    assert looking.inspect([str(run)]) == 2
+
+
+def test_inspect_takes_the_newest_checkpoint_that_is_whole_and_names_the_others(tmp_path, capsys):
+    run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
+    shutil.copytree(run / "checkpoints" / f"{0:012d}", run / "checkpoints" / f"{7:012d}")
+    (run / "checkpoints" / f"{7:012d}" / "rank0.npz").write_bytes(b"")
+    assert looking.inspect([str(run)]) == 6
+    said = capsys.readouterr()
+    assert "000000000007/rank0.npz" in said.err
+    assert "checkpoints: 0, 7" in said.out
+    assert "checkpoint of step 0," in said.out
+
+
+@pytest.mark.parametrize("command", ["resume", "list", "inspect", "eval", "watch", "export"])
+def test_help_has_examples(command):
+    done = python("-m", "purerl", command, "--help")
+    assert re.search(rf"^examples:\n  purerl {command} ", done.out, re.MULTILINE), done.err

@@ -2,10 +2,12 @@
 
 import json
 import re
+import warnings
 
+import gymnasium
 import pytest
 
-from purerl import commands
+from purerl import algos, commands
 from purerl.buffers import replay
 from purerl.runs import config, dry, train
 from purerl.runs.config import ConfigError
@@ -43,6 +45,7 @@ ENV = ["--env", "CartPole-v1"]
         ("--log-std-init -1e-1", "spec", {"log_std_init": -0.1}),
         ("--set spec.hidden=8,8 gamma=0.5", "spec", {"hidden": (8, 8), "gamma": 0.5}),
         ("--set schedule.steps=4e3 options.keep=9", "schedule", {"steps": 4000}),
+        ("--set gamma=0.5 --set lam=0.25 keep=9", "spec", {"gamma": 0.5, "lam": 0.25}),
         ("--set normalise_obs=true", "spec", {"normalise_obs": True}),
         ("--set options.keep=9 --save-freq none", "options", {"keep": 9, "save_freq": None}),
     ],
@@ -93,6 +96,12 @@ def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
         ("--seed -1", ["seed must be an integer"]),
         ("--name ../x", ["name must be of letters"]),
         ("--activation rleu", ["activation must be one of elu, gelu"]),
+        ("--gamma nan --steps 1.5", ["--total-timesteps: expected an integer", "gamma must be a"]),
+        ("--name ../x --steps 0", ["name must be of letters", "steps must be an integer"]),
+        ("--hid 8 --hidden 9", ["--hid and --hidden: one setting, given twice"]),
+        ("--hid 8 --hid 16", ["--hid: one setting, given twice"]),
+        ("--tensorboard --no-tensorboard", ["--tensorboard: one setting, given twice"]),
+        ("--dry-run=3", ["argument --dry-run: it takes no value, got '3'"]),
     ],
 )
 def test_mistakes_are_refused_all_at_once_and_without_an_environment(
@@ -107,25 +116,89 @@ def test_mistakes_are_refused_all_at_once_and_without_an_environment(
     assert not trained
 
 
+def test_what_may_be_due_to_a_word_that_cannot_be_read_is_not_said(trained, capsys):
+    with pytest.raises(SystemExit):
+        commands.train(["ppo", *ENV, "--gamma", "x", "--set", "gamma=2", "--lam", "2"])
+    said = capsys.readouterr().err
+    assert "lam must be" in said
+    assert "gamma must be" not in said
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("a:b:c", "env must be an id of Gymnasium, as CartPole-v1, or module:Id, got 'a:b:c'."),
+        ("A,B", "got 'A,B'. Several are a grid: --grid env=A,B"),
+        ("Pendulum-v0", "environment Pendulum-v0: Environment version v0 for `Pendulum` is de"),
+    ],
+)
+def test_an_id_that_is_none_is_one_line(env, message, trained, capsys):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(SystemExit):
+            commands.train(["ppo", "--env", env])
+    assert not caught
+    _, said, *rest = capsys.readouterr().err.splitlines()
+    assert message in said
+    assert not rest
+
+
+def test_a_warning_of_an_environment_that_is_made_is_shown():
+    def made():
+        warnings.warn("old, but it works", DeprecationWarning, stacklevel=1)
+        return gymnasium.make("CartPole-v1")
+
+    with pytest.warns(DeprecationWarning, match="old, but it works"):
+        config.spec_of("word: no id", made)
+
+
+def helped(capsys, *words):
+    with pytest.raises(SystemExit) as stop:
+        commands.train(list(words))
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+TITLES = ["Run:", "Algorithm:", "Network:", "Logging and checkpoints:", "Compute:", "examples:"]
+
+
+@pytest.mark.parametrize("algo", algos.NAMES)
+def test_help_fits_on_a_page_and_help_all_has_every_setting(algo, capsys, monkeypatch):
+    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
+    monkeypatch.setenv("COLUMNS", "80")
+    short = helped(capsys, algo, "--gamma", "x", "--help")
+    assert len(short.splitlines()) <= 60
+    assert max(map(len, short.splitlines())) <= 80
+    assert re.search(r"^  --help-all +show \d+ more settings", short, re.MULTILINE)
+    full = helped(capsys, algo, "--help-all")
+    for text in (short, full):
+        assert [line for line in text.splitlines() if line in TITLES] == TITLES
+    assert "--steps INT " in short
+    assert "--steps INT, --total-timesteps INT" in full
+    for name, setting in config.keys.settings(algo).items():
+        if setting.part != "run":
+            assert f"  --{name.replace('_', '-')}" in full
+    assert "--keep" not in short
+
+
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
 def test_help_has_groups_examples_and_narrow_lines(algo, capsys, monkeypatch):
-    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
     monkeypatch.setenv("COLUMNS", "300")
-    with pytest.raises(SystemExit) as stop:
-        commands.train([algo, "--gamma", "x", "--help"])
-    assert stop.value.code == 0
-    text = capsys.readouterr().out
-    titles = ["Run:", "Algorithm:", "Network:", "Logging and checkpoints:", "Compute:", "examples:"]
-    assert [line for line in text.splitlines() if line in titles] == titles
+    text = helped(capsys, algo, "--help")
     assert max(map(len, text.splitlines())) <= 100
     env = "Pendulum-v1" if algo == "sac" else "CartPole-v1"
     assert f"purerl train {algo} --env {env}\n" in text
     parts = dict(re.findall(r"^([A-Z][^\n]*):\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE))
-    assert "--steps INT, --total-timesteps INT" in parts["Run"]
+    assert "--steps INT " in parts["Run"]
     assert "--gamma FLOAT" in parts["Algorithm"]
     assert "--hidden" in parts["Network"]
     assert "--save-freq" in parts["Logging and checkpoints"]
     assert "--num-envs" in parts["Compute"]
+    monkeypatch.setenv("COLUMNS", "60")
+    for flag in ("--help", "--help-all"):
+        said = helped(capsys, algo, flag)
+        long = [line for line in said.splitlines() if len(line) > 60]
+        assert all(line.startswith(("  purerl ", "usage:")) for line in long)
 
 
 def test_the_words_of_readme_examples_are_read_from_the_help(trained, capsys):

@@ -86,7 +86,8 @@ def test_seeds_with_other_x_are_interpolated_where_they_are():
     (x, y, std, _) = bands.band([(long, long), (long + 0.5, long + 0.5)])
     assert len(x) == bands.POINTS
     np.testing.assert_allclose(y, x, atol=1e-9)
-    np.testing.assert_allclose(std, 0, atol=1e-9)
+    np.testing.assert_allclose(std[1:-1], 0, atol=1e-9)
+    assert numbers(std[[0, -1]]) == [None, None]  # of one seed
 
 
 def test_rows_are_sorted_and_the_last_of_an_x_counts(tmp_path):
@@ -117,7 +118,7 @@ def test_plot_returns_a_curve_per_column_and_condition(tmp_path, capsys):
     assert curves[0].yname == "AverageTestEpRet, AverageEpRet"
     assert "b: AverageTestEpRet, AverageEpRet." in capsys.readouterr().err
     (tmp_path / "b" / "b_s1" / "progress.txt").unlink()
-    assert [c.label for c in plot([tmp_path], count=True, y="Epoch")] == ["a-0", "a-1", "b-0"]
+    assert [c.label for c in plot([tmp_path], count=True, y="Epoch")] == ["a_s0", "a_s1", "b_s0"]
     with pytest.raises(ValueError, match="smooth must be an integer of at least 1, got 0"):
         plot(tmp_path, smooth=0)
     with pytest.raises(ValueError, match="estimator must be one of max, mean, median, min"):
@@ -189,6 +190,31 @@ def test_the_curve_and_the_band_are_where_the_numbers_are(tmp_path, monkeypatch)
         assert got.tolist() == expected.tolist()
 
 
+def test_seeds_that_end_early_are_named_and_no_band_is_drawn_of_one_seed(tmp_path, capsys):
+    for seed, returns in enumerate(([1, 2, 3, 4], [3, 4])):
+        ours(tmp_path / f"a_s{seed}", returns, seed=seed)
+    ours(tmp_path / "b_s0", [1] * 100, "b", 0)
+    ours(tmp_path / "b_s1", [1] * 96, "b", 1)  # nearly as long
+    a, b = plot(tmp_path, out=tmp_path / "x.png")
+    assert numbers(a.y) == [2, 3, 3, 4]
+    assert numbers(a.low) == [1, 2, None, None]
+    assert numbers(a.high) == [3, 4, None, None]
+    assert (a.ends, b.ends) == ((400, 200), (10_000, 9_600))
+    said = "a: 1 of 2 seeds end before 400 (TotalEnvInteracts), the first at 200.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_several_environments_on_one_axis_are_named(tmp_path, capsys):
+    seeds(tmp_path, "a", [1, 2])
+    plot(tmp_path)
+    assert not capsys.readouterr().err
+    seeds(tmp_path, "b", [1, 2], env="Ant-v5")
+    plot(tmp_path)
+    assert capsys.readouterr().err == (
+        "curves of several environments share an axis: CartPole-v1, Ant-v5.\n"
+    )
+
+
 def test_the_command_draws_a_picture_and_says_where(tmp_path, monkeypatch, capsys):
     seeds(tmp_path, "a", [1, 2])
     monkeypatch.chdir(tmp_path)
@@ -200,7 +226,7 @@ def test_the_command_draws_a_picture_and_says_where(tmp_path, monkeypatch, capsy
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     assert min(struct.unpack(">II", head[16:])) > 400
     old = ["a/", "-x", "Epoch", "--value", "EpRet", "-s", "2", "-l", "A", "--est", "max"]
-    for name in ("b.pdf", "b.svg", "B.PNG"):
+    for name in ("b.pdf", "b.svg", "new/er/B.PNG"):
         assert main([*old, "--out", name]) == 0
         assert (tmp_path / name).stat().st_size > 3000
     assert "max over seeds, band ± 1 std, smoothed over 2 rows" in drawn(tmp_path / "b.svg")
@@ -244,7 +270,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsy
         (["nothing"], 2, "purerl plot: no runs at 'nothing'"),
         (["a", "-y", "Loss"], 2, "purerl plot: no run has a column 'Loss'"),
         (["a", "--out", "x.txt"], 2, "--out must end in .png, .pdf, .svg, got 'x.txt'"),
-        (["a", "--out", "no/x.png"], 5, "x.png.tmp could not be written"),
+        (["a", "--out", "a/a_CartPole-v1_s0/progress.txt/x.png"], 5, "could not be written"),
         (["a", "-l", "A", "B"], 2, "legend must have one word per path (1)"),
     ],
 )

@@ -23,7 +23,8 @@ def started(monkeypatch):
     """What would be started: configurations by name and seed; nothing is."""
     found = {}
 
-    def train(words):
+    def train(words, prog):
+        assert prog == "python -m purerl.run"
         args = commands.cli.parse(parser := commands.train_parser(words[0]), words[1:])
         content = keys.configuration(words[0], *commands.typed(words[0], args))
         assert parser
@@ -167,7 +168,10 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, started):
         ("ppo --env CartPole-v1 --actor_critic x", ["given in Python"]),
         ("ppo --env CartPole-v1 --hid 8 --ac_kwargs:hidden_sizes 9", ["it is there twice"]),
         ("ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9", ["are the same setting"]),
-        ("ppo CartPole-v1 --gamma 1", ["['CartPole-v1'] follow no flag"]),
+        (
+            "ppo CartPole-v1 --gamma 1",
+            ["'CartPole-v1': no flag stands before that; an environment is --env CartPole-v1"],
+        ),
         ("ppo --env CartPole-v1 --steps 3 --jobs x", ["--jobs: expected an integer"]),
         ("ppo --env CartPole-v1 --exp_name ../x --seed 0 1", ["name must be of letters"]),
     ],
@@ -196,10 +200,10 @@ def test_plot_and_test_policy_are_passed_on(monkeypatch):
     monkeypatch.setattr(program, "main", lambda words: asked.append(words) or 5)
     assert run.main(["plot", "data/x", "-s", "5"]) == 5
     assert run.main(["test_policy", "data/x", "-l", "200", "-nr", "-d"]) == 5
-    assert run.main(["ppo", "--hid", "3", "--help"]) == 5
+    assert run.main(["ppo", "--hid", "3", "--help"]) == run.main(["ppo", "--help-all"]) == 5
     assert asked == [
         ["plot", "data/x", "-s", "5"], ["watch", "data/x", "-l", "200", "-nr", "-d"],
-        ["train", "ppo", "--help"],
+        ["train", "ppo", "--help"], ["train", "ppo", "--help-all"],
     ]  # fmt: skip
 
 
@@ -259,6 +263,11 @@ def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
         ("ppo --env CartPole-v1 --grid spec.gamma=1 gamma=0", "gamma is given twice"),
         ("ppo --env CartPole-v1 --grid gamma=2,3", "gamma must be a number"),
         ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown setting --gird. Did you mean --grid?"),
+        (
+            "ppo --env A,B --grid gamma=1",
+            "as CartPole-v1, or module:Id, got 'A,B'. Several are a grid",
+        ),
+        ("ppo --env CartPole-v1 --jobs x --gamma 2", "gamma must be a number in"),
         ("ppo --env CartPole-v1 --jobs 0 --grid gamma=1", "jobs must be an integer of at least 1"),
     ],
 )
@@ -272,16 +281,6 @@ def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp
     said = capsys.readouterr()
     assert message in said.err + said.out
     assert not list(tmp_path.glob("*/*/*"))
-
-
-def test_a_dry_run_shows_the_variants_and_makes_nothing(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    words = "ppo --env CartPole-v1 --grid gamma=0.9,2 --seed 0 1 --dry-run --name g"
-    assert sweep.main(words.split()) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("g_gam0-9  seed") for line in lines) == 2
-    assert any("g_gam2-0  seed 1  gamma must be a number" in line for line in lines)
-    assert not list(tmp_path.iterdir())
 
 
 def sweeping(tmp_path, *words):

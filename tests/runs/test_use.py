@@ -266,12 +266,20 @@ def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
     assert allowed.evaluate(1) == trained("ppo").evaluate(1)
 
 
-def test_what_is_no_run_is_refused_with_the_runs_below(tmp_path):
+def test_what_is_no_run_is_refused_with_the_runs_below(tmp_path, monkeypatch):
     run = trained("ppo").folder
     with pytest.raises(ConfigError, match=r"is no run: it has no config\.json\. Runs in it: .*_s3"):
         purerl.load(run.parent)
+    monkeypatch.setenv("PURERL_DATA_DIR", str(run.parents[1]))
+    for word in (run.name, run.parent.name):
+        with pytest.raises(ConfigError, match=rf"{word} is no run: .* Did you mean .*{run}"):
+            purerl.load(word)
     with pytest.raises(ConfigError, match=r"/nowhere is no run: it has no config\.json\.$"):
         purerl.load("/nowhere")
+    (tmp_path / "user.json").write_text("[]")
+    monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "user.json"))
+    with pytest.raises(ConfigError, match=rf"{run.name} is no run: it has no config\.json\.$"):
+        purerl.load(run.name)
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(ConfigError, match="must hold an object"):
         purerl.load(tmp_path)
@@ -360,6 +368,13 @@ def test_an_environment_may_be_a_function(tmp_path):
         purerl.load(run.folder, env_fn=lambda: gymnasium.make("Pendulum-v1")).evaluate(1)
     named = quick(short_pole, env_name="Pole", name="mine", data_dir=str(tmp_path))
     assert (named.config.env, named.folder.name) == ("Pole", "mine_s3")
+
+
+def test_an_environment_that_is_made_already_is_refused(tmp_path):
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(ConfigError, match=r"an id of Gymnasium, or a function that makes the en"):
+        purerl.train("ppo", env, data_dir=str(tmp_path))
+    env.close()
 
 
 def test_training_works_in_another_thread_as_in_a_notebook(tmp_path):

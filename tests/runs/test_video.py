@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -259,7 +260,7 @@ def test_watch_writes_a_film_where_there_is_no_window_and_says_what_happened(tmp
     lengths = begun("ppo").evaluate(2, max_ep_len=9).lengths
     assert f"episode 2: return {lengths[1]:.1f}, length {lengths[1]}\n" in done.out
     path = run / "video" / "000000000000-1.gif"
-    assert f"written: {path} (0.0 MB)" in done.out
+    assert re.search(rf"^written: {path} \([\d.]+ kB\)$", done.out, re.MULTILINE)
     done = python("-m", "purerl", "watch", str(run), "-nr", "-n", "2", "--save", "x.gif", **gone)
     assert done.code == 0, done.err
     assert "written" not in done.out

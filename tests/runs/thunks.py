@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +14,10 @@ def fate(kind, seed, scale=1.0):
         raise ArithmeticError("boom\x1b[31m")
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "leave":
+        os._exit(0)
+    if kind == "exit":
+        sys.exit(0)
     if kind == "hang":
         time.sleep(60)
     return {"nan": float("nan"), "word": None}.get(kind, scale * (seed + 1))
