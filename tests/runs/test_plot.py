@@ -244,7 +244,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsy
         (["nothing"], 2, "purerl plot: no runs at 'nothing'"),
         (["a", "-y", "Loss"], 2, "purerl plot: no run has a column 'Loss'"),
         (["a", "--out", "x.txt"], 2, "--out must end in .png, .pdf, .svg, got 'x.txt'"),
-        (["a", "--out", "no/x.png"], 5, "x.png.tmp could not be written"),
+        (["a", "--out", "no/x.png"], 5, "no/x.png could not be written"),
         (["a", "-l", "A", "B"], 2, "legend must have one word per path (1)"),
     ],
 )
