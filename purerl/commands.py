@@ -7,7 +7,6 @@ checkpoint that can be used; 7 ranks that disagree; 75 stopped on request, `pure
 import argparse
 import functools
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +18,7 @@ from purerl.runs import asking, dry, keys
 from purerl.runs import config as configs
 from purerl.runs import train as runs
 from purerl.runs.config import ConfigError, Options
-from purerl.runs.plain import warned
+from purerl.runs.plain import printed, warned
 from purerl.runs.storage import StorageError
 from purerl.types import Discrete, EnvSpec
 
@@ -55,12 +54,12 @@ def train(words: list[str]) -> int:
     name = words[0] if words else ""
     if not name or name.startswith("-"):
         names = ", ".join(algos.NAMES)
-        sys.stdout.write(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}\n")
+        printed(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}")
         return 0 if name in ("-h", "--help") else 2
     try:
         parser = train_parser(name)
     except ValueError as error:
-        sys.stderr.write(f"purerl train: {error}\n")
+        warned(f"purerl train: {error}")
         return 2
     args = cli.parse(parser, words[1:])
     try:
