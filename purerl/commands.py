@@ -80,9 +80,12 @@ def train(words: list[str]) -> int:
     if args.dry_run:
         return _ended(functools.partial(dry.report, made, env_fn, args.num_cpu or 1))
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
-    for config in made:
+    for number, config in enumerate(made, 1):
         code = _ended(functools.partial(_code, runs.train, config, env_fn, **where))
         if code:
+            rest = " ".join(str(one.seed) for one in made[number:])
+            if rest and mpi.is_root():
+                warned(f"purerl: not begun: seed {rest}. Type the same line with --seed {rest}")
             return code
     return 0
 

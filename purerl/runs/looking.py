@@ -58,7 +58,7 @@ def inspect(words: list[str]) -> int:
         config = places.read_json(path / "config.json")
         printed(json.dumps(config, indent=2))
         state = places.status(path)
-        for name in ("status", "step", "score", "reason", "started", "threads"):
+        for name in ("status", "step", "score", "reason", "started", "threads", "ranks"):
             if name in state:
                 printed(f"{name}: {state[name]}")
         folder = path / "checkpoints"
@@ -66,12 +66,23 @@ def inspect(words: list[str]) -> int:
             sorted(p.name for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
         )
         printed(f"checkpoints: {', '.join(str(int(n)) for n in names) or 'none'}")
-        if names:
-            printed(_checkpoint(folder / names[-1]))
+        return _newest([folder / name for name in reversed(names)])
     except (places.ConfigError, storage.StorageError) as error:
         warned(f"purerl inspect: {error}")
         return 6
-    return 0
+
+
+def _newest(paths: list[Path]) -> int:
+    """Print the first checkpoint that is whole; return 6 if one before it is damaged."""
+    code = 0
+    for path in paths:
+        try:
+            printed(_checkpoint(path))
+            break
+        except storage.Damaged as error:
+            warned(f"purerl inspect: checkpoint {int(path.name)}: {error}")
+            code = 6
+    return code
 
 
 def _checkpoint(path: Path) -> str:

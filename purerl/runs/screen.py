@@ -16,7 +16,7 @@ class Screen:
     """Lines at once; on a terminal also a bar, on a last line that is drawn over.
 
     A run does not end because nobody reads it any more: where a line cannot be written, the screen
-    is silent from then on, and `lost` says why.
+    is silent from then on, and `lost` says why, for who writes it down elsewhere.
 
     Args:
         stream: where to write; None for the standard output.
