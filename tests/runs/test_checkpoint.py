@@ -143,7 +143,7 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
     said = str(caught.value)
     assert "of another run: ranks was 2, now it is 1; spec.gamma was 0.99, now it is 0.98." in said
     assert said.endswith(f"Type: purerl resume {tmp_path} --num-cpu 2")
-    with pytest.raises(checkpoint.Refused, match=r"spec\.x3 was 0, now it is 1, and 4 more\.$"):
+    with pytest.raises(checkpoint.Refused, match=r"spec\.x2 was 0, now it is 1, and 6 more\.$"):
         checkpoint.load(tmp_path, {"spec": {k: 1 for k in spec}}, 0)
     path.write_bytes(storage.sealed(content | {"format": 2}))
     with pytest.raises(checkpoint.Refused, match="has format 2; this purerl reads format 1"):

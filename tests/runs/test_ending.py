@@ -127,9 +127,10 @@ def test_a_run_that_is_interrupted_at_once_can_go_on(tmp_path, monkeypatch):
     def leave(carry):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
-        patch.setattr(train.loop, "advance", leave)
+    monkeypatch.setattr(train.loop, "advance", leave)
+    with pytest.raises(KeyboardInterrupt) as caught:
         quietly(tiny(), tmp_path)
+    monkeypatch.undo()
     run = only(tmp_path)
     state = places.status(run)
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
