@@ -66,7 +66,7 @@ MUTANTS = [
     Mutant(MAIN, "    _open_missing()\n", "", T_ENDING),
     Mutant(MAIN, "        if not code:\n            plain.write(sys.stdout, \"\")", "        if False:\n            pass", T_ENDING),
     Mutant(MACHINE, "shared = git / common.read_text().strip() if common.is_file() else git", "shared = git", T_ENDING),
-    Mutant(MACHINE, 'if line.endswith(f" {name}")', "if name[5:] in line", T_ENDING),
+    Mutant(MACHINE, 'if line.endswith(f" {name}")', "if line.endswith(name.rpartition('/')[2])", T_ENDING),
     Mutant(COMMANDS, "for one in made[number:])", "for one in made[number - 1 :])", T_ENDING),
     Mutant(VECTOR, "{self.episode[i] + 1}", "{self.episode[i]}", T_ENDING),
     Mutant(LOOKING, "            code = 6\n", "            pass\n", "tests/runs/test_commands.py"),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -107,6 +108,17 @@ def test_a_list_that_nobody_reads_or_nothing_takes_ends_without_a_traceback():
             "purerl: the output could not be written: No space left on device.\n"
         )
     os.close(write)
+
+
+def test_what_is_held_back_and_cannot_be_written_is_an_error(monkeypatch, capsys):
+    def module(name):
+        return types.SimpleNamespace(listing=lambda words: sys.stdout.write("rows") - 4)
+
+    monkeypatch.setattr(cli.importlib, "import_module", module)
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(["list"]) == 5
+    assert "No space left on device" in capsys.readouterr().err
 
 
 def test_ctrl_c_is_one_line_and_a_code(monkeypatch, capsys):

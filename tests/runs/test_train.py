@@ -161,7 +161,7 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == train.STOPPED, err
-    assert "Go on: purerl resume" in out
+    assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
     assert checkpoint.steps(the_run(tmp_path))
 
 
