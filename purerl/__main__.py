@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         if _is_rank():
             raise  # ends the other ranks as well
-        plain.warned("\n".join(["purerl: interrupted", *getattr(error, "__notes__", ())]))
+        plain.warned("\n  ".join(["purerl: interrupted", *getattr(error, "__notes__", ())]))
         return INTERRUPTED
     except plain.Unshown as error:
         if error.errno == errno.EPIPE:  # as of `| head`

@@ -9,7 +9,6 @@ Segments of the replay memory are written once and named by every checkpoint tha
 checkpoint writes the rows that are new. What no kept checkpoint names is deleted.
 """
 
-import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from purerl import mpi
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
-from purerl.runs import regular, storage, witness
+from purerl.runs import places, regular, storage, witness
 from purerl.runs.manifests import (
     FORMAT,
     Refused,
@@ -276,7 +275,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: Any) -> None:
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
     text = f"the checkpoints of {run} are of another run: {'; '.join(changes[:SHOWN])}{more}."
     if found.get("ranks") != wanted.get("ranks", found.get("ranks")):
-        text += f" Type: purerl resume {shlex.quote(str(run))} --num-cpu {found.get('ranks')}"
+        text += f" Type: {places.command('resume', run, ranks=found.get('ranks'))}"
     raise Refused(text)
 
 

@@ -91,8 +91,15 @@ def digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def command(verb: str, run: Path, *more: str) -> str:
-    """Return what to type for a run, with what it needs beside its folder."""
+def command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
+    """Return what to type for a run, with what it needs beside its folder.
+
+    Args:
+        verb: of the command line.
+        run: its folder.
+        *more: words to add.
+        ranks: that it needs; None for those its manifest names.
+    """
     try:
         env = str(read_json(run / "config.json").get("env", ""))
     except (ConfigError, storage.Damaged):
@@ -100,7 +107,7 @@ def command(verb: str, run: Path, *more: str) -> str:
     words = ["purerl", verb, str(run), *more]
     if ":" in env and verb != "plot":
         words += ["--env", env]
-    ranks = status(run).get("ranks", 1)
+    ranks = ranks or status(run).get("ranks", 1)
     if ranks != 1 and verb == "resume":
         words += ["--num-cpu", str(ranks)]
     return shlex.join(words)

@@ -12,6 +12,7 @@ import pytest
 
 import purerl.__main__ as cli
 from purerl.runs import checkpoint, folder, keeper, machine, places, storage, train
+from purerl.runs.config import ConfigError
 from purerl.runs.screen import Screen
 from tests.mpi.launch import ROOT, clean, python
 from tests.runs.test_report import tiny
@@ -129,7 +130,7 @@ def test_ctrl_c_is_one_line_and_a_code(monkeypatch, capsys):
 
     monkeypatch.setattr(cli.importlib, "import_module", interrupted)
     assert cli.main(["list"]) == 130
-    assert capsys.readouterr().err == "purerl: interrupted\nthe checkpoint of step 5 is kept.\n"
+    assert capsys.readouterr().err == "purerl: interrupted\n  the checkpoint of step 5 is kept.\n"
     monkeypatch.setenv("PMI_RANK", "0")
     with pytest.raises(KeyboardInterrupt):  # which ends the job on all ranks
         cli.main(["list"])
@@ -151,6 +152,31 @@ def test_a_run_that_is_interrupted_at_once_can_go_on(tmp_path, monkeypatch):
     assert said.splitlines()[-2:] == ["interrupted", f"  {caught.value.__notes__[0]}"]
     train.resume(run, screen=Screen(quiet=True))
     assert "reason" not in places.status(run)
+
+
+def test_a_run_that_failed_is_named_with_the_line_that_goes_on(tmp_path):
+    first = folder.create(tiny(), str(tmp_path))
+    folder.set_status(first, status="failed", reason="EnvFault: no\x1b joint")
+    said = []
+    assert folder.create(tiny(), str(tmp_path), say=said.append).name == f"{first.name}-2"
+    assert said == [
+        f"{first} failed (EnvFault: no? joint); to go on with it: purerl resume {first}"
+    ]
+    out = io.StringIO()
+    run = train.train(tiny(), data_dir=str(tmp_path), screen=Screen(out)).run
+    assert out.getvalue().startswith(said[0])
+    assert (run / "stdout.log").read_text().startswith(said[0])
+
+
+def test_a_total_that_a_run_cannot_have_is_a_mistake_in_what_was_typed(tmp_path):
+    run = quietly(tiny(), tmp_path).run
+    for steps in (0, -5, 8_500.5, 250):
+        with pytest.raises(ConfigError, match="steps"):
+            train.resume(run, steps=steps)
+    with pytest.raises(ConfigError, match="has done 200 steps, and 100 are asked for.*--steps"):
+        train.resume(run, steps=100)
+    with pytest.raises(ConfigError, match="is complete: 200 of 200 steps.*--steps"):
+        train.resume(run)
 
 
 def test_what_is_to_be_typed_can_be_copied(tmp_path):
