@@ -1,10 +1,13 @@
 """The command line: `purerl`, or `python -m purerl`."""
 
+import contextlib
+import errno
 import importlib
 import os
 import sys
 
 from purerl import __version__, algos
+from purerl.runs import plain
 
 OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, in JAX
 
@@ -47,14 +50,47 @@ COMMANDS = {
 }
 
 
+INTERRUPTED, NO_READER, STORAGE = 130, 141, 5  # the first two as a shell says them
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    words = sys.argv[1:] if argv is None else argv
+    _open_missing()
+    try:
+        code = _command(sys.argv[1:] if argv is None else argv)
+        if not code:
+            plain.write(sys.stdout, "")  # what is still held back
+        return code
+    except KeyboardInterrupt as error:
+        if _is_rank():
+            raise  # ends the other ranks as well
+        plain.warned("\n  ".join(["purerl: interrupted", *getattr(error, "__notes__", ())]))
+        return INTERRUPTED
+    except plain.Unshown as error:
+        if error.errno == errno.EPIPE:  # as of `| head`
+            return NO_READER
+        plain.warned(f"purerl: the output could not be written: {error.strerror or error}.")
+        return STORAGE
+    finally:
+        try:
+            plain.write(sys.stdout, "")
+        except plain.Unshown:
+            plain.silence(sys.stdout)
+
+
+def _open_missing() -> None:
+    """Let what is said go nowhere in a process that was started without an output, as by `>&-`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+
+
+def _command(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
-        sys.stdout.write(OVERVIEW)
+        plain.write(sys.stdout, OVERVIEW)
         return 0
     if words[0] == "--version":
-        sys.stdout.write(f"purerl {__version__}\n")
+        plain.printed(f"purerl {__version__}")
         return 0
     name, *rest = words
     if name not in COMMANDS:
@@ -62,21 +98,23 @@ def main(argv: list[str] | None = None) -> int:
 
         near = difflib.get_close_matches(name, COMMANDS, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        sys.stderr.write(f"purerl: unknown command {name!r}.{hint} `purerl` shows all.\n")
+        plain.warned(f"purerl: unknown command {name!r}.{hint} `purerl` shows all.")
         return 2
     if name in ("train", "resume") and not _is_quiet(rest):
-        sys.stdout.write(f"purerl {__version__}: {' '.join(words)}\n")
-        sys.stdout.flush()  # seconds before anything else is imported
+        with contextlib.suppress(plain.Unshown):  # the run notices, and goes on
+            plain.printed(f"purerl {__version__}: {' '.join(words)}")  # seconds before imports
     module, _, function = COMMANDS[name].partition(":")
     return int(getattr(importlib.import_module(module), function)(rest))
 
 
 def _is_quiet(words: list[str]) -> bool:
     """Say whether help is asked for, or this process is one of many ranks."""
+    return _is_rank() or any(w in ("-h", "--help", "--help-all") for w in words)
+
+
+def _is_rank() -> bool:
     ranks = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PURERL_MPI_JOB")
-    return any(w in ("-h", "--help", "--help-all") for w in words) or any(
-        name in os.environ for name in ranks
-    )
+    return any(name in os.environ for name in ranks)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import copy
 import functools
 import re
 import shutil
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,7 @@ from purerl.runs import asking, dry, keys
 from purerl.runs import config as configs
 from purerl.runs import train as runs
 from purerl.runs.config import ConfigError, Options
-from purerl.runs.plain import warned
+from purerl.runs.plain import printed, warned
 from purerl.runs.storage import StorageError
 from purerl.types import Discrete, EnvSpec
 
@@ -69,12 +68,12 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     name = words[0] if words else ""
     if not name or name.startswith("-"):
         names = ", ".join(algos.NAMES)
-        sys.stdout.write(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}\n")
+        printed(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}")
         return 0 if name in ("-h", "--help") else 2
     try:
         parser = train_parser(name, prog)
     except ValueError as error:
-        sys.stderr.write(f"purerl train: {error}\n")
+        warned(f"purerl train: {error}")
         return 2
     args = cli.parse(parser, words[1:], functools.partial(mistakes, name))
     try:
@@ -95,9 +94,12 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     if args.dry_run:
         return _ended(functools.partial(dry.report, made, env_fn, args.num_cpu or 1))
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
-    for config in made:
+    for number, config in enumerate(made, 1):
         code = _ended(functools.partial(_code, runs.train, config, env_fn, **where))
         if code:
+            rest = " ".join(str(one.seed) for one in made[number:])
+            if rest and mpi.is_root():
+                warned(f"purerl: not begun: seed {rest}. Type the same line with --seed {rest}")
             return code
     return 0
 

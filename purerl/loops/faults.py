@@ -10,6 +10,9 @@ _NUMBER = (float, int, np.floating, np.integer)  # the usual types of a reward
 _FLAG = (bool, np.bool_)
 
 
+RAISED = (Exception, SystemExit)  # an environment that asks Python to end ends nothing here
+
+
 class EnvFault(RuntimeError):
     """An environment raised, or returned what no environment may return."""
 
@@ -35,12 +38,28 @@ def final_obs(info: dict[str, Any], i: int) -> Any:
     return found[i]
 
 
-def raised(who: str, call: str, error: Exception, obs: np.ndarray | None = None) -> EnvFault:
+def raised(
+    who: str, call: str, error: BaseException, obs: np.ndarray | None = None, when: str = ""
+) -> EnvFault:
     """Return the fault of an environment that raised an error, perhaps over a `nan` of its own."""
-    text = f"{who} raised {type(error).__name__} in {call}: {error}"
+    text = f"{who} raised {type(error).__name__} in {call}: {in_a_line(error)}{when}"
     if obs is not None and obs.dtype.kind == "f" and not np.isfinite(obs).all():
         text += f" The action answered an observation that was not finite: {obs.tolist()}."
     return EnvFault(text)
+
+
+def in_a_line(error: BaseException) -> str:
+    """Return the text of an error as one line."""
+    return " ".join(str(error).split())
+
+
+def close(who: str, env: Any) -> EnvFault | None:
+    """Close an environment; return its fault if it raises."""
+    try:
+        env.close()
+    except RAISED as error:  # whatever it raises, it is the environment's
+        return raised(who, "close", error)
+    return None
 
 
 def outcome(i: int, rew: Any, terminated: Any, truncated: Any) -> tuple[Any, Any, Any]:

@@ -71,8 +71,8 @@ class OwnEnvs:
             self.actions[i].append(action if isinstance(action, int) else action.copy())
             try:
                 now, gain, ends, cut, _ = env.step(action)
-            except Exception as error:  # whatever it raises, it is the environment's
-                raise faults.raised(f"environment {i}", "step", error, obs[i]) from error
+            except faults.RAISED as error:  # whatever it raises, it is the environment's
+                raise self._fault(i, error, obs[i]) from error
             rew[i], ends, cut = faults.outcome(i, gain, ends, cut)
             self._store(i, now, next_obs)
             cut = cut or len(self.actions[i]) >= self._limit
@@ -111,8 +111,8 @@ class OwnEnvs:
                 self.actions[i].append(action)
                 try:
                     now, _, ends, cut, _ = self.envs[i].step(action)
-                except Exception as error:  # whatever it raises, it is the environment's
-                    raise faults.raised(f"environment {i}", "step", error) from error
+                except faults.RAISED as error:  # whatever it raises, it is the environment's
+                    raise self._fault(i, error) from error
                 self._store(i, now, reached)
                 ended = ended or ends or cut
             if ended or reached[i].tobytes() != obs[i].tobytes():
@@ -125,10 +125,8 @@ class OwnEnvs:
         failed = None
         for i, env in enumerate(self.envs):
             _live.discard(env)
-            try:
-                env.close()
-            except Exception as error:  # whatever it raises, it is the environment's
-                failed = failed or faults.raised(f"environment {i}", "close", error)
+            fault = faults.close(f"environment {i}", env)
+            failed = failed or fault
         if failed:
             raise failed
 
@@ -138,9 +136,13 @@ class OwnEnvs:
         seed = self.seed_of(i, self.episode[i])
         try:
             first, _ = self.envs[i].reset(seed=seed)
-        except Exception as error:  # whatever it raises, it is the environment's
+        except faults.RAISED as error:  # whatever it raises, it is the environment's
             raise faults.raised(f"environment {i}", "reset", error) from error
         self._store(i, first, obs)
+
+    def _fault(self, i: int, error: BaseException, obs: np.ndarray | None = None) -> EnvFault:
+        when = f" (step {len(self.actions[i])} of its episode {self.episode[i] + 1})"
+        return faults.raised(f"environment {i}", "step", error, obs, when)
 
     def _store(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
@@ -220,12 +222,14 @@ class VectorEnvs:
     def close(self) -> None:
         """Close the vector environment."""
         _live.discard(self.env)
-        self.env.close()
+        fault = faults.close("the vector environment", self.env)
+        if fault:
+            raise fault
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:
             obs, *rest = getattr(self.env, method)(*args, **kwargs)
-        except Exception as error:  # whatever it raises, it is the environment's
+        except faults.RAISED as error:  # whatever it raises, it is the environment's
             raise faults.raised("the vector environment", method, error) from error
         shape = (self.num_envs, *self.spec.obs_shape)
         if faults.shape(obs) != shape:
@@ -261,9 +265,9 @@ def make(
     try:
         return _adapter(made, env_fn, num_envs, seed_of, max_ep_len)
     except BaseException:
-        for env in made:  # nobody else will
+        for env in made:  # nobody else will; the error there is says what is wrong
             _live.discard(env)
-            env.close()
+            faults.close("an environment", env)
         raise
 
 
@@ -304,8 +308,9 @@ def _made(env_fn: Callable[[], Any]) -> Any:
     """Make an environment, and refuse one that is stepped elsewhere already."""
     try:
         env = env_fn()
-    except Exception as error:  # whatever it raises, it is the environment's
-        raise EnvFault(f"env_fn raised {type(error).__name__}: {error}") from error
+    except faults.RAISED as error:  # whatever it raises, it is the environment's
+        text = f"env_fn raised {type(error).__name__}: {faults.in_a_line(error)}"
+        raise EnvFault(text) from error
     if not hasattr(env, "action_space"):
         raise ValueError(f"env_fn must return a Gymnasium environment, got {env!r}.")
     if env in _live:

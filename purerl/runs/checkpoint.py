@@ -19,7 +19,7 @@ from purerl import mpi
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
-from purerl.runs import regular, storage, witness
+from purerl.runs import places, regular, storage, witness
 from purerl.runs.manifests import (
     FORMAT,
     Refused,
@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 MAX_SEGMENTS = 1_000  # more are written as one again
+SHOWN = 5  # settings that differ
 
 
 class Loaded(NamedTuple):
@@ -93,8 +94,29 @@ def save(
     """
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
+    try:
+        return _saved(run, carry, about, segments, keep, notes)
+    except storage.StorageError:
+        if mpi.is_root():
+            storage.remove(_unnamed(run, carry.steps))  # on a full disk every byte counts
+        raise
+
+
+def _unnamed(run: Path, step: int) -> Path:
+    """Return the folder of a checkpoint while it is made."""
+    return run / "checkpoints" / f".tmp-{step:012d}"
+
+
+def _saved(
+    run: Path,
+    carry: Carry,
+    about: dict[str, Any],
+    segments: tuple[Segment, ...],
+    keep: int,
+    notes: dict[str, Any] | None,
+) -> tuple[Segment, ...]:
     frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
-    made = run / "checkpoints" / f".tmp-{carry.steps:012d}"
+    made = _unnamed(run, carry.steps)
     _together(lambda: _prepared(run, made) if mpi.is_root() else None)
 
     def write() -> tuple[tuple[Segment, ...], File]:
@@ -247,12 +269,24 @@ def verify(run: Path, step: int) -> None:
 def _check_about(run: Path, wanted: dict[str, Any], found: Any) -> None:
     if not isinstance(found, dict):
         raise Damaged(f"{run}: a manifest does not say what it is of.")
-    for name, value in wanted.items():
-        if found.get(name) != value:
-            raise Refused(
-                f"the checkpoints of {run} are of another run: {name} was {found.get(name)!r}, "
-                f"now it is {value!r}."
-            )
+    changes = list(_changes(wanted, {name: found.get(name) for name in wanted}))
+    if not changes:
+        return
+    more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+    text = f"the checkpoints of {run} are of another run: {'; '.join(changes[:SHOWN])}{more}."
+    if found.get("ranks") != wanted.get("ranks", found.get("ranks")):
+        text += f" Type: {places.command('resume', run, ranks=found.get('ranks'))}"
+    raise Refused(text)
+
+
+def _changes(now: Any, then: Any, name: str = "") -> Iterator[str]:
+    """Name what differs between two trees of plain data, entry by entry."""
+    if isinstance(now, dict) and isinstance(then, dict):
+        for key in {**then, **now}:
+            where = f"{name}.{key}".lstrip(".")
+            yield from _changes(now.get(key), then.get(key), where)
+    elif now != then:
+        yield f"{name} was {then!r}, now it is {now!r}"
 
 
 def _read(

@@ -74,19 +74,26 @@ def _of_a_run(args: argparse.Namespace) -> int:
     printed(f"status: {state.get('status', 'unknown')}, step {state.get('step', 0):,}")
     if state.get("reason"):
         printed(f"reason: {state['reason']}")
+    whole = []
     for step in checkpoint.steps(run):
         try:
             checkpoint.verify(run, step)
             printed(f"checkpoint {step:,}: whole")
+            whole.append(step)
         except storage.Damaged as error:
             printed(f"checkpoint {step:,}: {error}")
             code = 6
     reason = str(state.get("reason", ""))
     if args.replay or reason.startswith(("Diverged", "NonFiniteError")):
-        return _replayed(args) or code
-    printed(
-        "nothing to replay" if not code else "a newer or older checkpoint that is whole is taken"
-    )
+        if state.get("ranks", 1) == 1:
+            return _replayed(args) or code
+        printed(f"it ran on {state['ranks']} ranks, and can be replayed on one alone")
+    elif not code:
+        printed("nothing to replay")
+    elif whole:
+        printed(f"resume takes the one of step {whole[-1]:,}")
+    else:
+        printed("none can be used: the run cannot go on")
     return code
 
 

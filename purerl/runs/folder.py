@@ -7,12 +7,9 @@ runs/pendulum-v1-sac/pendulum-v1-sac_s0/
     checkpoints/  replay/
 """
 
-import importlib.metadata
 import json
-import os
-import platform
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +17,23 @@ from purerl import mpi
 from purerl.runs import config as configs
 from purerl.runs import storage
 from purerl.runs.config import Config
-from purerl.runs.places import ConfigError, status, user_defaults, write_status
+from purerl.runs.machine import described, versions
+from purerl.runs.places import ConfigError, command, status, user_defaults, write_status
+from purerl.runs.plain import plain
 
 __all__ = ["create", "set_status", "status", "versions"]
 
-PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "mpi4py")
 
-
-def create(config: Config, data_dir: str | None = None, datestamp: bool | None = None) -> Path:
+def create(
+    config: Config,
+    data_dir: str | None = None,
+    datestamp: bool | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Path:
     """Make the folder of a new run and write its configuration; the first free name is taken.
 
-    A run of the same name and seed that is not finished is not passed over silently.
+    A run of the same name and seed that is not finished is not passed over silently: one that was
+    stopped or killed is refused, of one that failed `say` is told.
     """
     defaults = user_defaults()
     stamp = defaults["datestamp"] if datestamp is None else datestamp
@@ -43,7 +46,7 @@ def create(config: Config, data_dir: str | None = None, datestamp: bool | None =
         try:
             path.mkdir()
         except FileExistsError:
-            _refuse_unfinished(path)
+            _name_unfinished(path, say)
             continue
         except OSError as error:
             raise storage.explained(error, path) from error
@@ -53,40 +56,20 @@ def create(config: Config, data_dir: str | None = None, datestamp: bool | None =
     raise storage.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
 
 
-def _refuse_unfinished(path: Path) -> None:
+def _name_unfinished(path: Path, say: Callable[[str], None]) -> None:
     state = status(path)
     if state.get("status") in ("running", "stopped"):
         raise ConfigError(
             f"{path} exists and is not finished (step {state.get('step', 0):,}). "
-            f"Continue: purerl resume {path}   Start afresh: --name other"
+            f"Continue: {command('resume', path)}   Start afresh: --name other"
         )
+    if state.get("status") == "failed":
+        why = plain(str(state.get("reason", "")), 200)
+        say(f"{path} failed ({why}); to go on with it: {command('resume', path)}")
 
 
 def set_status(run: Path, **entries: Any) -> None:
-    """Change entries of `manifest.json`, on rank 0; the file is always complete."""
+    """Change entries of `manifest.json`, on rank 0; None takes one away. It is always complete."""
     if mpi.is_root():
-        write_status(run, (status(run) or _machine()) | entries)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that decide about bits."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "versions": versions(),
-        "system": platform.platform(),
-        "machine": platform.machine(),
-        "host": platform.node(),
-        "cores": os.cpu_count(),
-        "threads": os.environ.get("NPROC", "all"),
-        "command": sys.orig_argv,
-        "started": time.strftime("%Y-%m-%d %H:%M:%S"),
-    }
+        content = (status(run) or described()) | entries
+        write_status(run, {name: x for name, x in content.items() if x is not None})

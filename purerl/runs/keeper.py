@@ -10,6 +10,7 @@ from purerl.loops.carry import Carry
 from purerl.runs import checkpoint, folder, storage
 from purerl.runs import config as configs
 from purerl.runs.config import Config, ConfigError
+from purerl.runs.log import finite
 from purerl.runs.report import Report
 
 PATIENCE = 3  # checkpoints in a row that may fail before the run ends
@@ -40,7 +41,7 @@ class Keeper:
     ) -> None:
         """Save; a disk that fails is put up with `PATIENCE` times in a row, not at the end."""
         try:
-            notes = on_root(lambda: report.notes() if report else {}) | {"score": score}
+            notes = on_root(lambda: report.notes() if report else {}) | {"score": finite(score)}
             self.segments = checkpoint.save(
                 self.run, carry, self.about, self.segments, self.options.keep, notes
             )
@@ -48,10 +49,12 @@ class Keeper:
             self.failures = 0
         except storage.StorageError as error:
             self.failures += 1
+            if self.failures == PATIENCE or last:
+                which = f"the checkpoint of step {carry.steps:,} was not made"
+                error.add_note(f"{which}, number {self.failures} in a row.")
+                raise
             if report:
                 report.say(f"checkpoint at {carry.steps:,} failed: {error}")
-            if self.failures == PATIENCE or last:
-                raise
 
     def _note(self, steps: int, score: float, scored: bool) -> None:
         folder.set_status(self.run, step=steps)

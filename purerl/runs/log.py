@@ -7,7 +7,7 @@
     logger.dump_tabular()                      # prints the row, appends it to progress.txt
 
 All ranks make the same calls in the same order; rank 0 alone prints and writes. `progress.txt` is
-tab-separated with a header, `metrics.jsonl` has one object per row.
+tab-separated with a header, `metrics.jsonl` has one object per row, null for what is no number.
 """
 
 import contextlib
@@ -95,7 +95,7 @@ class Logger:
         table, objects = self.folder / self._fname, self.folder / "metrics.jsonl"
         line = "\t".join(_word(row.get(key)) for key in columns) + "\n"
         with whole(objects):
-            append(objects, json.dumps(row, default=str) + "\n")
+            append(objects, json.dumps(finite(row), default=str) + "\n")
             if len(columns) == len(self.columns):
                 append(table, line)
                 return
@@ -223,6 +223,15 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return getattr(value, "__name__", str(value))
+
+
+def finite(value: Any) -> Any:
+    """Return a value with None for each number that JSON has no word for: nan, infinities."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _word(value: Any) -> str:

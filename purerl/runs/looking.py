@@ -89,7 +89,7 @@ def inspect(words: list[str]) -> int:
             raise places.ConfigError(asking.no_run(path))
         printed("\n".join(_configured(places.read_json(path / "config.json"))))
         state = places.status(path)
-        for name in ("status", "step", "score", "reason", "started", "threads"):
+        for name in ("status", "step", "score", "reason", "started", "threads", "ranks"):
             if name in state:
                 printed(f"{name}: {state[name]}")
         return _newest(path)

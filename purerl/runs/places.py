@@ -3,7 +3,9 @@
 import fcntl
 import hashlib
 import json
+import math
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,6 +91,28 @@ def digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
+def command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
+    """Return what to type for a run, with what it needs beside its folder.
+
+    Args:
+        verb: of the command line.
+        run: its folder.
+        *more: words to add.
+        ranks: that it needs; None for those its manifest names.
+    """
+    try:
+        env = str(read_json(run / "config.json").get("env", ""))
+    except (ConfigError, storage.Damaged):
+        env = ""
+    words = ["purerl", verb, str(run), *more]
+    if ":" in env and verb != "plot":
+        words += ["--env", env]
+    ranks = ranks or status(run).get("ranks", 1)
+    if ranks != 1 and verb == "resume":
+        words += ["--num-cpu", str(ranks)]
+    return shlex.join(words)
+
+
 def standings(data_dir: Path) -> Iterator[Standing]:
     """Find runs below a folder, and say how each stands."""
     for path in sorted(data_dir.rglob("config.json")):
@@ -107,7 +131,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
                 str(found),
                 int(state.get("step", 0)),
                 int(state.get("steps", config["schedule"]["steps"])),
-                None if score is None else float(score),
+                float(score) if score is not None and math.isfinite(score) else None,
                 str(state.get("reason", "")),
             )
         except (ConfigError, storage.Damaged, KeyError, TypeError, ValueError, OverflowError):

@@ -1,9 +1,15 @@
 """Words from files, shown on a terminal: without control characters, in what it can show."""
 
+import contextlib
+import os
 import sys
 import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
+
+
+class Unshown(OSError):
+    """What was to be shown cannot be written: a pipe without a reader, a full disk."""
 
 
 def plain(text: str, limit: int = 80) -> str:
@@ -23,15 +29,39 @@ def printed(text: str) -> None:
 
 
 def warned(text: str) -> None:
-    """Print lines on the error stream."""
-    put(sys.stderr, text)
+    """Print lines on the error stream; where nobody takes them, the exit code says enough."""
+    try:
+        put(sys.stderr, text)
+    except Unshown:
+        silence(sys.stderr)
 
 
 def put(stream: TextIO, text: str) -> None:
     """Write lines to a stream at once, as `printed` does."""
     lines = [plain(line, 10_000) for line in text.split("\n")]
-    stream.write(encodable(stream, "\n".join(lines)) + "\n")
-    stream.flush()
+    write(stream, encodable(stream, "\n".join(lines)) + "\n")
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write to a stream at once, or raise `Unshown`."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        raise Unshown(error.errno, error.strerror) from error
+    except ValueError as error:  # it is closed
+        raise Unshown(str(error)) from error
+
+
+def silence(stream: TextIO) -> None:
+    """Let what a stream still holds, and all that comes, go nowhere.
+
+    Python writes what is left when it ends, and would end with an error of its own.
+    """
+    with contextlib.suppress(OSError, ValueError):  # closed, or no file of the system
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def encodable(stream: TextIO, text: str) -> str:

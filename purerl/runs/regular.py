@@ -10,12 +10,21 @@ import io
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
+
+TRIES = 100  # for the lock of a folder, which whoever looks at it may hold for a moment
+PAUSE = 0.01  # seconds between two
 
 
 class StorageError(OSError):
     """Something could not be written or is not there."""
+
+    def __str__(self) -> str:
+        """Return the words alone, without the number of the error."""
+        return self.strerror or super().__str__()
 
 
 class Damaged(StorageError):
@@ -75,19 +84,27 @@ def owned(path: Path) -> Iterator[None]:
             file = stack.enter_context(os.fdopen(os.open(lock, flags, 0o666), "r+"))
         except OSError as error:
             raise explained(error, lock) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            raise StorageError(
-                errno.EBUSY,
-                f"{path} is in use by {file.read().strip() or 'another process'}.",
-            ) from error
-        file.seek(0)
+        if not _locked(file, lock):
+            words = file.read().strip() or "another process"
+            raise StorageError(errno.EBUSY, f"{path} is in use by {words}.")
         file.truncate()
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         yield
+
+
+def _locked(file: IO[str], lock: Path) -> bool:
+    """Take the lock of a file; where an owner keeps it, give up after a second."""
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PAUSE)
+        except OSError as error:
+            raise explained(error, lock) from error
+        else:
+            return True
+    return False
 
 
 def explained(error: OSError, path: Path) -> StorageError:
@@ -97,9 +114,9 @@ def explained(error: OSError, path: Path) -> StorageError:
         errno.EDQUOT: "the quota is used up; make room, or write elsewhere",
         errno.EROFS: "the disk is read-only; write elsewhere",
         errno.EACCES: "no permission; write elsewhere",
+        errno.ENOENT: "its folder is missing",
         errno.ENOTDIR: "a part of the path is no folder",
         errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
     }
-    return StorageError(
-        error.errno, f"{path} could not be written: {ways.get(error.errno or 0, str(error))}."
-    )
+    why = ways.get(error.errno or 0) or error.strerror or str(error)
+    return StorageError(error.errno, f"{path} could not be written: {why}.")

@@ -8,10 +8,12 @@ from typing import Any
 
 import jax
 
+from purerl import mpi
 from purerl.loops.carry import Carry, Record
 from purerl.runs import config as configs
 from purerl.runs import storage, table
 from purerl.runs.config import Config
+from purerl.runs.log import append
 from purerl.runs.screen import Screen
 from purerl.runs.sinks import Sink, asked_for
 
@@ -39,6 +41,7 @@ class Report:
         screen: Screen,
         sinks: Sequence[Sink],
     ) -> None:
+        self.run = run
         self.logs, self.screen, self.total = table.Logs(run, notes), screen, carry.schedule.steps
         content = configs.to_json(config)
         self.sinks = [*asked_for(config, run, content, carry.steps), *sinks]
@@ -67,9 +70,7 @@ class Report:
 
     def say(self, line: str) -> None:
         """Write a line to the screen and to `stdout.log`."""
-        self.screen.say(line)
-        with contextlib.suppress(storage.StorageError):  # the logs that matter say so themselves
-            self.logs.say(line)
+        say(self.run, self.screen, line)
 
     def notes(self) -> dict[str, Any]:
         """Write what waits; return what a checkpoint must remember of the logs."""
@@ -81,6 +82,19 @@ class Report:
         self.screen.end()
         for sink in self.sinks:
             sink.close()
+
+
+def say(run: Path, screen: Screen, line: str) -> None:
+    """Write a line to the screen and to `stdout.log` of a run, on rank 0."""
+    if not mpi.is_root():
+        return
+    screen.say(line)
+    lines = [line]
+    if screen.lost:
+        lines.append(f"the screen is gone ({screen.lost}): what follows is said here alone")
+        screen.lost = ""
+    with contextlib.suppress(storage.StorageError):  # the logs that matter say so themselves
+        append(run / "stdout.log", "".join(f"{one}\n" for one in lines))
 
 
 @contextlib.contextmanager

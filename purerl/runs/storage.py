@@ -44,8 +44,8 @@ def write(path: Path, content: bytes) -> File:
     return _written(path, lambda stream: stream.write(content))
 
 
-def _written(path: Path, fill: Callable[[Any], Any]) -> File:
-    """Make a file and force it to the disk; return its size and hash."""
+def _written(path: Path, fill: Callable[[Any], Any], name: Path | None = None) -> File:
+    """Make a file and force it to the disk; errors give it the name it is to have."""
     try:
         path.unlink(missing_ok=True)  # a link left there would be followed to another file
         with open(path, "xb") as file:
@@ -56,7 +56,7 @@ def _written(path: Path, fill: Callable[[Any], Any]) -> File:
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink()
-        raise explained(error, path) from error
+        raise explained(error, name or path) from error
     return File(stream.bytes, stream.sha256.hexdigest())
 
 
@@ -83,14 +83,14 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> File:
 
 def replace(path: Path, content: bytes) -> File:
     """Write a file under another name and rename it: the old or the new one is there, complete."""
-    done = write(_beside(path), content)
+    done = _written(_beside(path), lambda stream: stream.write(content), path)
     commit(_beside(path), path)
     return done
 
 
 def replace_arrays(path: Path, arrays: dict[str, np.ndarray]) -> File:
     """Write arrays as `replace` does bytes."""
-    done = write_arrays(_beside(path), arrays)
+    done = _written(_beside(path), lambda stream: _pack(stream, arrays), path)
     commit(_beside(path), path)
     return done
 

@@ -140,10 +140,6 @@ class Logs:
             self.episodes += number
             del self.waiting[0]
 
-    def say(self, line: str) -> None:
-        """Keep a line of the screen."""
-        append(self.run / "stdout.log", line + "\n")
-
     def _lines(self, record: Record, total: int, now: float) -> list[str]:
         rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
         left = (total - record["steps"]) / max(rate, 1e-9)

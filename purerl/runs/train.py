@@ -2,9 +2,9 @@
 
 import contextlib
 import dataclasses
+import math
 import signal
 import statistics
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +14,14 @@ import jax
 from purerl import algos, mpi
 from purerl.loops import gym as loop
 from purerl.loops import room, snapshot
-from purerl.loops.carry import NonFiniteError
+from purerl.loops.vector import EnvFault
 from purerl.runs import checkpoint, folder, storage
 from purerl.runs import config as configs
 from purerl.runs.config import Config, ConfigError
+from purerl.runs.ending import last_words, told
 from purerl.runs.keeper import Keeper, about, on_root
-from purerl.runs.log import append
-from purerl.runs.report import Report, compiling
+from purerl.runs.log import finite
+from purerl.runs.report import Report, compiling, say
 from purerl.runs.screen import Screen
 from purerl.runs.sinks import Sink
 from purerl.runs.sinks import check as check_sinks
@@ -58,9 +59,11 @@ def train(
     check_room(config, mpi.num_procs())
     screen = screen or Screen()
     env_fn = env_fn or configs.make(config.env)
-    run = on_root(lambda: folder.create(config, **where))
+    others: list[str] = []
+    run = on_root(lambda: folder.create(config, say=others.append, **where))
     with _owned(run):
-        _say(screen, f"{_named(config)}: {run}")
+        for line in (*others, f"{_named(config)}: {run}"):
+            say(run, screen, line)
         return _from_the_start(run, config, env_fn, screen, sinks)
 
 
@@ -82,8 +85,9 @@ def _from_the_start(
     screen: Screen,
     sinks: Sequence[Sink],
 ) -> Outcome:
-    folder.set_status(run, status="running", step=0, steps=config.schedule.steps)
-    with _told(run):
+    about = {"steps": config.schedule.steps, "seed": config.seed, "ranks": mpi.num_procs()}
+    folder.set_status(run, status="running", step=0, reason=None, **about)
+    with told(run):
         carry = _started(config, env_fn)
         return _go_on(run, config, env_fn, carry, None, screen, sinks)
 
@@ -117,29 +121,35 @@ def resume(
         check_sinks(config)
         env_fn = env_fn or configs.make(config.env)
         if not checkpoint.steps(run) and at == "last":
-            _say(screen, f"{run} has no checkpoint yet: it begins again.")
+            say(run, screen, f"{run} has no checkpoint yet: it begins again.")
             return _from_the_start(run, config, env_fn, screen, sinks)
         step = checkpoint.step_of(run, at)
         loaded = checkpoint.load(run, about(config), mpi.proc_id(), step)
         for why in loaded.skipped:
-            _say(screen, f"passed over: {why}")
+            say(run, screen, f"passed over: {why}")
         for what in loaded.changed:
-            _say(screen, f"noticed: {what}")
-        if loaded.step >= total and folder.status(run).get("status") == "done":
+            say(run, screen, f"noticed: {what}")
+        if loaded.step > total:
+            raise ConfigError(
+                f"{run} has done {loaded.step:,} steps, and {total:,} are asked for. Give more "
+                f"with --steps."
+            )
+        if loaded.step == total and folder.status(run).get("status") == "done":
             raise ConfigError(
                 f"{run} is complete: {loaded.step:,} of {total:,} steps. Give more with --steps."
             )
         _compare_versions(run, screen)
         carry, lost = brought_back(config, env_fn, loaded)
-        _say(screen, f"{_named(config)}: goes on at {loaded.step:,}")
+        say(run, screen, f"{_named(config)}: goes on at {loaded.step:,}{_lost(run, loaded)}")
         if lost:
-            _say(
+            say(
+                run,
                 screen,
                 f"environments {lost} cannot be brought back to where they were: they start new "
                 f"episodes, and the run is not bit for bit the one that was interrupted.",
             )
-        folder.set_status(run, status="running", step=loaded.step, steps=total)
-        with _told(run):
+        folder.set_status(run, status="running", step=loaded.step, steps=total, reason=None)
+        with told(run):
             return _go_on(run, config, env_fn, carry, loaded, screen, sinks)
 
 
@@ -149,7 +159,10 @@ def read_config(
     """Return the configuration of a run, with the total of steps it was last given or a new one."""
     config = configs.from_json(configs.read(run / "config.json"), env_fn, spec)
     total = folder.status(run).get("steps", config.schedule.steps) if steps is None else steps
-    schedule = dataclasses.replace(config.schedule, steps=total)
+    try:
+        schedule = dataclasses.replace(config.schedule, steps=total)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(str(error)) from error
     return dataclasses.replace(config, schedule=schedule)
 
 
@@ -186,42 +199,55 @@ def _go_on(
     notes = loaded.manifest["notes"] if loaded else {}
     report = on_root(lambda: Report(run, config, notes, carry, screen, sinks), shared=False)
     keeper = Keeper(run, config, loaded)
-    total, score = carry.schedule.steps, notes.get("score", float("nan"))
-    try:
-        with _requests() as asked, compiling() as compiled:
-            while carry.steps < total:
-                before = carry.steps
-                carry, record = loop.advance(carry)
-                if record:
-                    if carry.schedule.num_test_episodes:
-                        record |= loop.evaluated(carry, env_fn)
-                    score = _score(record, score)
-                if report:
-                    report.tell(carry, record, compiled)
-                stop = bool(mpi.pmax(asked[0]) if carry.ranks > 1 else asked[0])
-                last = stop or carry.steps == total
-                if last or keeper.due(before, carry.steps):
-                    keeper.save(carry, report, score, bool(record), last)
-                if stop:
-                    break
-    finally:
-        carry.envs.close()
-        if report:
-            report.close()
+    total, known = carry.schedule.steps, notes.get("score")
+    score = math.nan if known is None else known
+    with _closing(carry, report), _requests() as asked, compiling() as compiled:
+        while carry.steps < total:
+            before = carry.steps
+            carry, record = _advanced(carry, env_fn)
+            if record:
+                score = _score(record, score)
+            if report:
+                report.tell(carry, record, compiled)
+            stop = bool(mpi.pmax(asked[0]) if carry.ranks > 1 else asked[0])
+            last = stop or carry.steps == total
+            if last or keeper.due(before, carry.steps):
+                keeper.save(carry, report, score, bool(record), last)
+            if stop:
+                break
     done = carry.steps == total
-    folder.set_status(run, status="done" if done else "stopped", step=carry.steps, score=score)
-    _say(screen, _ended(run, carry, score))
+    status = "done" if done else "stopped"
+    folder.set_status(run, status=status, step=carry.steps, score=finite(score))
+    say(run, screen, last_words(run, carry.steps, total, score))
     return Outcome(run, 0 if done else STOPPED, carry.steps, score, carry)
 
 
-def _ended(run: Path, carry: loop.Carry, score: float) -> str:
-    total = carry.schedule.steps
-    if carry.steps < total:
-        return f"stopped at {carry.steps:,} of {total:,}. Go on: purerl resume {run}"
-    return (
-        f"return {score:.1f}; everything is in {run}\n"
-        f"  purerl watch {run}\n  purerl plot {run}\n  purerl resume {run} --steps {2 * total}"
-    )
+def _advanced(carry: loop.Carry, env_fn: Callable[[], Any]) -> tuple[loop.Carry, Any]:
+    """Advance, and evaluate where an epoch ended; a fault is told the step before."""
+    before = carry.steps
+    try:
+        carry, record = loop.advance(carry)
+        if record and carry.schedule.num_test_episodes:
+            record |= loop.evaluated(carry, env_fn)
+    except EnvFault as error:
+        error.add_note(f"it came after environment step {before:,} of the run.")
+        raise
+    return carry, record
+
+
+@contextlib.contextmanager
+def _closing(carry: loop.Carry, report: Report | None) -> Iterator[None]:
+    """Close environments and report at the end; a fault in closing hides no error before it."""
+    with contextlib.ExitStack() as stack:
+        if report:
+            stack.callback(report.close)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(EnvFault):
+                carry.envs.close()
+            raise
+        carry.envs.close()
 
 
 def _score(record: loop.Record, before: float) -> float:
@@ -255,24 +281,6 @@ def _requests() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def _told(run: Path) -> Iterator[None]:
-    """Write into the manifest why a run failed."""
-    try:
-        yield
-    except BaseException as error:
-        reason = f"{type(error).__name__}: {error}"
-        if isinstance(error, NonFiniteError):
-            kept = checkpoint.steps(run)
-            what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
-            error.add_note(f"{what}; purerl doctor {run} looks for the cause.")
-        with contextlib.suppress(storage.StorageError):
-            folder.set_status(run, status="failed", reason=reason)
-            if mpi.is_root():
-                append(run / "stdout.log", traceback.format_exc())
-        raise
-
-
-@contextlib.contextmanager
 def _owned(run: Path) -> Iterator[None]:
     with storage.owned(run) if mpi.is_root() else contextlib.nullcontext():
         yield
@@ -283,15 +291,20 @@ def _compare_versions(run: Path, screen: Screen) -> None:
     then, now = folder.status(run).get("versions", {}), folder.versions()
     changed = [name for name in now if name in then and then[name] != now[name]]
     for name in changed:
-        _say(screen, f"{name} was {then[name]} and is {now[name]}: bits may differ from now on.")
+        say(
+            run, screen, f"{name} was {then[name]} and is {now[name]}: bits may differ from now on."
+        )
+
+
+def _lost(run: Path, loaded: checkpoint.Loaded) -> str:
+    """Say how far the newest checkpoint had come, where it is damaged."""
+    if not loaded.skipped:
+        return ""
+    behind = checkpoint.steps(run)[-1] - loaded.step
+    return f"; the {behind:,} steps up to the newest checkpoint are lost and done again"
 
 
 def _named(config: Config) -> str:
     ranks = mpi.num_procs()
     also = f", {ranks} ranks" if ranks > 1 else ""
     return f"{config.algo} on {config.env}, seed {config.seed}{also}"
-
-
-def _say(screen: Screen, line: str) -> None:
-    if mpi.is_root():
-        screen.say(line)

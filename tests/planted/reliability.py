@@ -36,6 +36,8 @@ MUTANTS = [
     Mutant(FAULTS, "and isinstance(terminated, _FLAG)", "", T_ENVS),
     Mutant(FAULTS, 'if obs is not None and obs.dtype.kind == "f"', "if False", T_ENVS),
     Mutant(FAULTS, '_single(i, "a number as its reward", rew, "biuf")', "rew", T_ENVS),
+    Mutant(FAULTS, "RAISED = (Exception, SystemExit)", "RAISED = (Exception,)", T_ENVS),
+    Mutant(FAULTS, 'return " ".join(str(error).split())', "return str(error)", T_ENVS),
     Mutant(VECTOR, "        if failed:\n            raise failed\n", "", T_ENVS),
     Mutant(ROOM, "row * (schedule.replay_size // ranks)", "row * schedule.replay_size", T_ROOM),
     Mutant(ROOM, "name = max(needs", "name = min(needs", T_ROOM),

@@ -13,13 +13,22 @@ DOCTOR = "purerl/runs/doctor.py"
 SHOW = "purerl/runs/show.py"
 ENVS = "purerl/runs/environments.py"
 TRAIN = "purerl/runs/train.py"
+ENDING = "purerl/runs/ending.py"
+FOLDER = "purerl/runs/folder.py"
+PLACES = "purerl/runs/places.py"
+MACHINE = "purerl/runs/machine.py"
+LOOKING = "purerl/runs/looking.py"
+COMMANDS = "purerl/commands.py"
+MAIN = "purerl/__main__.py"
+VECTOR = "purerl/loops/vector.py"
 T_REPORT = "tests/runs/test_report.py"
 T_DOCTOR = "tests/runs/test_doctor.py"
 T_LOOKING = "tests/runs/test_looking.py"
+T_ENDING = "tests/runs/test_ending.py"
 T_TRAIN = "tests/runs/test_train.py"
 
 MUTANTS = [
-    Mutant(SCREEN, "self.live = not quiet and self.stream.isatty()", "self.live = not quiet", T_REPORT),
+    Mutant(SCREEN, "self.live = not self.quiet and self.stream.isatty()", "self.live = not self.quiet", T_REPORT),
     Mutant(SCREEN, "if not self.live or now - self._drawn < PAUSE:", "if not self.live or now - self._drawn > PAUSE:", T_REPORT),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_REPORT),
     Mutant(SCREEN, "put(self.stream, line)", 'self.stream.write(line + "\\n")', T_REPORT),
@@ -38,8 +47,30 @@ MUTANTS = [
     Mutant(LOG, "                os.truncate(path, length)\n", "                pass\n", T_REPORT),
     Mutant(LOG, "        self.columns = columns\n", "", "tests/runs/test_log.py"),
     Mutant(TRAIN, 'folder.status(run).get("steps", config.schedule.steps) if steps is None', "config.schedule.steps if steps is None", T_REPORT),
-    Mutant(TRAIN, "if isinstance(error, NonFiniteError):", "if True:", T_DOCTOR),
-    Mutant(KEEPER, "            if self.failures == PATIENCE or last:\n                raise\n", "", "tests/runs/test_train.py"),
+    Mutant(ENDING, "if not isinstance(error, NonFiniteError):", "if False:", T_DOCTOR),
+    Mutant(KEEPER, "if self.failures == PATIENCE or last:", "if False:", T_ENDING),
+    Mutant(KEEPER, '{"score": finite(score)}', '{"score": score}', T_ENDING),
+    Mutant(TRAIN, "score=finite(score))", "score=score)", T_ENDING),
+    Mutant(LOG, "json.dumps(finite(row), default=str)", "json.dumps(row, default=str)", T_ENDING),
+    Mutant(SCREEN, "        except Unshown as error:\n", "        except BrokenPipeError as error:\n", T_ENDING),
+    Mutant(SCREEN, "text = text[: shutil.get_terminal_size().columns - 1]", "text = text[:]", T_REPORT),
+    Mutant(REPORT, '        screen.lost = ""\n', "", T_ENDING),
+    Mutant(ENDING, "asked = isinstance(error, KeyboardInterrupt)", "asked = False", T_ENDING),
+    Mutant(TRAIN, "            carry.envs.close()\n            raise\n", "            raise\n", T_ENDING),
+    Mutant(TRAIN, 'step=0, reason=None, **about', 'step=0, **about', T_ENDING),
+    Mutant(TRAIN, "        if loaded.step > total:\n", "        if False:\n", T_ENDING),
+    Mutant(FOLDER, 'if state.get("status") == "failed":', "if False:", T_ENDING),
+    Mutant(PLACES, 'if ranks != 1 and verb == "resume":', "if ranks != 1:", T_ENDING),
+    Mutant(PLACES, "return shlex.join(words)", 'return " ".join(words)', T_ENDING),
+    Mutant(MAIN, "        if _is_rank():\n            raise", "        if False:\n            raise", T_ENDING),
+    Mutant(MAIN, "    _open_missing()\n", "", T_ENDING),
+    Mutant(MAIN, "        if not code:\n            plain.write(sys.stdout, \"\")", "        if False:\n            pass", T_ENDING),
+    Mutant(MACHINE, "shared = git / common.read_text().strip() if common.is_file() else git", "shared = git", T_ENDING),
+    Mutant(MACHINE, 'if line.endswith(f" {name}")', "if line.endswith(name.rpartition('/')[2])", T_ENDING),
+    Mutant(COMMANDS, "for one in made[number:])", "for one in made[number - 1 :])", T_ENDING),
+    Mutant(VECTOR, "{self.episode[i] + 1}", "{self.episode[i]}", T_ENDING),
+    Mutant(LOOKING, "            code = 6\n", "            pass\n", "tests/runs/test_commands.py"),
+    Mutant(DOCTOR, "    elif whole:\n", "    elif not whole:\n", T_DOCTOR),
     Mutant(KEEPER, "            self.failures = 0\n", "", T_TRAIN),
     Mutant(REPLAY, "            learner = new\n", "            pass\n", T_DOCTOR),
     Mutant(REPLAY, "        if not bad:\n", "        if False:\n", T_DOCTOR),

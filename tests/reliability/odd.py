@@ -65,6 +65,14 @@ def fail(out: Any) -> Any:
     raise KeyError("no such joint")
 
 
+def leave(out: Any) -> Any:
+    raise SystemExit(0)
+
+
+def two_lines(out: Any) -> Any:
+    raise RuntimeError("it broke\n  in two")
+
+
 class Case(NamedTuple):
     """What to make, and the error with its message; no error: it works."""
 
@@ -78,9 +86,18 @@ def constructor() -> Any:
     raise OSError("no display")
 
 
+def leaving() -> Any:
+    raise SystemExit(0)
+
+
 class Unclosable(Odd):
     def close(self) -> None:
         raise OSError("already closed")
+
+
+class Leaving(Odd):
+    def close(self) -> None:
+        raise SystemExit(0)
 
 
 class Restless(Odd):
@@ -115,6 +132,8 @@ def outputs() -> list[Case]:
     step = f"^{who}raised {{}} in step"
     rows = {
         "raises in step": (fail, EnvFault, "raised KeyError in step: 'no such joint'"),
+        "leaves in step": (leave, EnvFault, r"SystemExit in step: 0 \(step \d of its episode 2\)"),
+        "says two lines": (two_lines, EnvFault, "RuntimeError in step: it broke in two "),
         "an old step of four": (lambda out: (*out[:3], {}), EnvFault, step.format("ValueError")),
         "a step of six": (lambda out: (*out, 1), EnvFault, step.format("ValueError")),
         "nothing returned": (lambda out: None, EnvFault, step.format("TypeError")),
@@ -151,6 +170,7 @@ def outputs() -> list[Case]:
     ]
     firsts = {
         "raises in reset": (fail, EnvFault, "raised KeyError in reset: 'no such joint'"),
+        "leaves in reset": (leave, EnvFault, "raised SystemExit in reset: 0"),
         "reset returns the observation alone": (lambda out: out[0], EnvFault, "in reset"),
         "reset returns nothing": (lambda out: None, EnvFault, "in reset"),
         "reset returns nan": (with_(obs=np.full(3, np.nan)), NOT_FINITE, "not finite"),
@@ -238,6 +258,8 @@ def lives() -> list[Case]:
     one, kinds = Odd(), itertools.cycle([Odd, lambda: Odd(obs=spaces.Box(-1, 1, (4,)))])
     return [
         Case("the constructor raises", constructor, EnvFault, "env_fn raised OSError: no display"),
+        Case("the constructor leaves", leaving, EnvFault, "env_fn raised SystemExit: 0"),
+        Case("close leaves", Leaving, EnvFault, "raised SystemExit in close: 0"),
         Case("no environment", lambda: None, ValueError, "must return a Gymnasium environment"),
         Case("another thing", lambda: 5, ValueError, "must return a Gymnasium environment"),
         Case("one twice", lambda: one, ValueError, "must make a new environment at each call"),

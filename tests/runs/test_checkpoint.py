@@ -135,6 +135,16 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
         checkpoint.load(tmp_path, wrong, 0)
     path = tmp_path / "checkpoints" / "000000000060" / "manifest.json"
     content = storage.unsealed(path)
+    spec = {"gamma": 0.99, "hidden": [16], **{f"x{i}": 0 for i in range(9)}}
+    path.write_bytes(storage.sealed(content | {"about": ABOUT | {"spec": spec, "ranks": 2}}))
+    wrong = ABOUT | {"spec": spec | {"gamma": 0.98}}
+    with pytest.raises(checkpoint.Refused) as caught:
+        checkpoint.load(tmp_path, wrong, 0)
+    said = str(caught.value)
+    assert "of another run: ranks was 2, now it is 1; spec.gamma was 0.99, now it is 0.98." in said
+    assert said.endswith(f"Type: purerl resume {tmp_path} --num-cpu 2")
+    with pytest.raises(checkpoint.Refused, match=r"spec\.x2 was 0, now it is 1, and 6 more\.$"):
+        checkpoint.load(tmp_path, {"spec": {k: 1 for k in spec}}, 0)
     path.write_bytes(storage.sealed(content | {"format": 2}))
     with pytest.raises(checkpoint.Refused, match="has format 2; this purerl reads format 1"):
         checkpoint.load(tmp_path, ABOUT, 0)
@@ -186,7 +196,7 @@ def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
             with pytest.raises(storage.StorageError, match="disk is full"):
                 checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
         assert checkpoint.steps(tmp_path)[:2] == [60, 100]
-        assert not [p for p in (tmp_path / "checkpoints").glob(".tmp*") if p.is_file()]
+        assert not list((tmp_path / "checkpoints").glob(".tmp*"))
         newest, again = thawed(tmp_path)
         assert everything(again) == (states[100] if newest.step == 100 else everything(carry))
     checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)

@@ -72,7 +72,14 @@ def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_pa
     assert checkpoint.steps(run) == [400, 800]
     assert places.status(run)["step"] == 800
     (run / "checkpoints" / "000000000800" / "rank0.npz").write_bytes(b"")
-    assert python(*PURERL, "inspect", str(run)).code == 6
+    done = python(*PURERL, "inspect", str(run))
+    assert done.code == 6
+    assert "purerl inspect: checkpoint 800: " in done.err
+    assert "checkpoint of step 400" in done.out  # the newest that is whole
+    done = python(*PURERL, "resume", str(run), "--steps", "300")
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith("purerl: ")
+    assert "steps" in done.err
 
 
 def test_the_configuration_that_is_saved_is_one_that_can_be_given(tmp_path):
@@ -128,6 +135,11 @@ def test_faults_have_their_codes_and_keep_the_last_checkpoint(tmp_path, kind, co
     assert checkpoint.steps(run) == [200]
     assert places.status(run)["status"] == "failed"
     assert message in places.status(run)["reason"]
+    assert "the checkpoint of step 200 is kept" in done.err
+    if kind == "raise":
+        assert "it came after environment step 200 of the run." in done.err
+        assert f"Go on: purerl resume {run} --env faulty:Faulty-v0" in done.err
+    assert done.err.splitlines()[0] in (run / "stdout.log").read_text().splitlines()
     assert "ArithmeticError" in (run / "stdout.log").read_text() or kind == "nan"
     done = python(*PURERL, "resume", str(run), PYTHONPATH=path)
     assert done.code == 2

@@ -155,7 +155,7 @@ def test_the_machine_is_described():
     assert found["devices"].count("cpu") == len(jax.devices())
 
 
-def test_a_note_is_not_made_for_other_errors(tmp_path):
+def test_other_errors_do_not_send_to_the_doctor(tmp_path):
     made = settings("vpg", functools.partial(Spiky, 150), steps=400, steps_per_epoch=100)
     made = dataclasses.replace(made, seed=3)
 
@@ -164,7 +164,10 @@ def test_a_note_is_not_made_for_other_errors(tmp_path):
 
     with pytest.raises(EnvFault, match="env_fn raised ZeroDivisionError") as caught:
         train.train(made, broken, data_dir=str(tmp_path), screen=Screen(quiet=True))
-    assert not hasattr(caught.value, "__notes__")
+    (path,) = tmp_path.rglob("config.json")
+    assert caught.value.__notes__ == [
+        f"no checkpoint yet. Begin again: purerl resume {path.parent}"
+    ]
 
 
 def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
@@ -178,3 +181,7 @@ def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "checkpoint 100: whole" in said
     assert "rank0.npz must have" in said
+    assert "resume takes the one of step 100" in said
+    (run / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
+    assert doctor.doctor([str(run)]) == 6
+    assert "none can be used" in capsys.readouterr().out

@@ -64,6 +64,18 @@ def test_lines_go_out_at_once_and_a_bar_only_to_a_terminal(monkeypatch):
     assert drawn[4] == "ends\n"
 
 
+def test_a_bar_has_one_line_however_narrow_the_terminal_is(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    now = iter((0, 10))
+    monkeypatch.setattr("purerl.runs.screen.time.monotonic", lambda: next(now))
+    screen = Screen(terminal := Terminal())
+    for step in (1_000, 2_000):
+        screen.progress(step, 4_000)
+    drawn = terminal.getvalue().split("\r\x1b[K")
+    assert drawn[2] == f"{'█' * 12}{'░' * 12} 2,000 of 4,000"
+    assert [len(line) for line in drawn[1:]] == [39, 39]
+
+
 def test_control_characters_do_not_reach_the_terminal():
     Screen(shown := io.StringIO()).say("a\x1b]0;title\x07b\nc\x9bd")
     assert shown.getvalue() == "a?]0;title?b\nc?d\n"

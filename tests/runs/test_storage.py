@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import pickle
@@ -167,7 +168,9 @@ def test_a_file_that_does_not_fit_is_refused_by_the_kernel_and_explained(tmp_pat
     path = tmp_path / "x"
     storage.replace(path, b"old")
     said = subprocess.check_output([sys.executable, "-c", TOO_LARGE, str(path)], text=True)
-    assert "x.tmp could not be written: [Errno 27] File too large" in said
+    assert "/x could not be written: File too large.\n" in said
+    assert "Errno" not in said
+    assert ".tmp" not in said
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
     error = storage.explained(OSError(errno.ENOSPC, "x"), tmp_path)
@@ -195,3 +198,30 @@ def test_a_folder_has_one_owner_and_a_killed_one_gives_it_back(tmp_path):
     first.stdout.close()
     with storage.owned(tmp_path):
         pass
+
+
+def test_who_only_looks_whether_a_folder_is_owned_does_not_keep_its_owner_out(
+    tmp_path, monkeypatch
+):
+    (tmp_path / ".lock").write_text("process 1 on elsewhere\n")
+    with open(tmp_path / ".lock") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        waits = []
+
+        def sleep(seconds):
+            waits.append(seconds)
+            if len(waits) == 3:
+                fcntl.flock(looking, fcntl.LOCK_UN)
+
+        monkeypatch.setattr("time.sleep", sleep)
+        with storage.owned(tmp_path):
+            assert len(waits) == 3
+            assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+    assert sum(waits) < 1
+
+
+def test_an_error_of_storage_has_no_number_and_no_name_that_is_not_the_users(tmp_path):
+    with pytest.raises(StorageError) as caught:
+        storage.replace(tmp_path / "no" / "a.png", b"")
+    assert str(caught.value) == f"{tmp_path}/no/a.png could not be written: its folder is missing."
+    assert caught.value.errno == errno.ENOENT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from purerl.runs import checkpoint, folder, storage, train
+from purerl.runs import checkpoint, folder, places, storage, train
 from purerl.runs import table as columns
 from purerl.runs.config import ConfigError
 from purerl.runs.screen import Screen
@@ -78,6 +78,7 @@ def test_a_run_leaves_what_it_promises(undisturbed):
     }  # fmt: skip
     state = folder.status(run)
     assert (state["status"], state["step"]) == ("done", 12_000)
+    assert (state["seed"], state["ranks"]) == (5, 1)
     assert state["versions"]["jax"]
     rows = table(run / "progress.txt", "\t")
     assert [row["TotalEnvInteracts"] for row in rows] == [str(2_000 * i) for i in range(1, 7)]
@@ -160,7 +161,7 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == train.STOPPED, err
-    assert "Go on: purerl resume" in out
+    assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
     assert checkpoint.steps(the_run(tmp_path))
 
 
@@ -230,7 +231,15 @@ def test_a_failed_run_says_why_in_its_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(train.loop, "advance", lambda carry: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.train(settings("ppo"), data_dir=str(tmp_path), screen=Screen(quiet=True))
-    state = folder.status(the_run(tmp_path))
+    run = the_run(tmp_path)
+    state = folder.status(run)
+    assert (
+        (run / "stdout.log")
+        .read_text()
+        .endswith(
+            f"purerl: division by zero\n  no checkpoint yet. Begin again: purerl resume {run}\n"
+        )
+    )
     assert (state["status"], state["reason"]) == ("failed", "ZeroDivisionError: division by zero")
 
 
@@ -256,4 +265,5 @@ def test_on_two_ranks_one_writes_and_both_go_on(tmp_path):
         }
     out, _ = (process := start("resume", str(run))).communicate()
     assert process.returncode == 1
-    assert "ranks was 2, now it is 1" in out
+    assert f"ranks was 2, now it is 1. Type: purerl resume {run} --num-cpu 2" in out
+    assert places.command("resume", run) == f"purerl resume {run} --num-cpu 2"
