@@ -5,6 +5,7 @@ import errno
 import importlib
 import os
 import sys
+from collections.abc import Callable
 
 from purerl import __version__, algos
 from purerl.runs import plain
@@ -55,9 +56,14 @@ INTERRUPTED, NO_READER, STORAGE = 130, 141, 5  # the first two as a shell says t
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
+    return guarded(_command, sys.argv[1:] if argv is None else argv)
+
+
+def guarded(command: Callable[[list[str]], int], words: list[str]) -> int:
+    """Run a command that may be interrupted, or whose output nobody may take."""
     _open_missing()
     try:
-        code = _command(sys.argv[1:] if argv is None else argv)
+        code = command(words)
         if not code:
             plain.write(sys.stdout, "")  # what is still held back
         return code

@@ -15,7 +15,7 @@ from typing import Any
 
 from purerl import __main__ as program
 from purerl import algos
-from purerl.runs import keys, storage
+from purerl.runs import keys, plain, storage
 from purerl.runs.places import ConfigError
 
 HELP = f"""Spinning Up's command line, on purerl.
@@ -56,9 +56,12 @@ Axes = dict[str, tuple[str | None, list[Any]]]
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    words = sys.argv[1:] if argv is None else argv
+    return program.guarded(_command, sys.argv[1:] if argv is None else argv)
+
+
+def _command(words: list[str]) -> int:
     if not words or words[0] in ("help", "-h", "--help"):
-        sys.stdout.write(HELP)
+        plain.write(sys.stdout, HELP)
         return 0
     command, *rest = words
     if command == "plot":
@@ -68,10 +71,10 @@ def main(argv: list[str] | None = None) -> int:
     algo, _, suffix = command.partition("_")
     if algo not in algos.NAMES or suffix not in ("", "pytorch", "tf1"):
         near = keys.nearest(command, [*algos.NAMES, "plot", "test_policy"])
-        sys.stderr.write(f"purerl.run: unknown command {command!r}.{near} `help` shows all.\n")
+        plain.warned(f"purerl.run: unknown command {command!r}.{near} `help` shows all.")
         return 2
     if suffix:
-        sys.stdout.write(f"{command} is {algo}: purerl is in JAX alone.\n")
+        plain.printed(f"{command} is {algo}: purerl is in JAX alone.")
     if {"help", "-h", "--help", "--help-all", "--help_all"} & set(rest):
         every = {"--help-all", "--help_all"} & set(rest)
         return program.main(["train", algo, "--help-all" if every else "--help"])
@@ -79,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
         axes, single = read(algo, rest)
         return _run(algo, axes, single)
     except (ConfigError, ValueError, storage.StorageError) as error:
-        sys.stderr.write(f"purerl.run {algo}: {error}\n")
+        plain.warned(f"purerl.run {algo}: {error}")
         return 5 if isinstance(error, storage.StorageError) else 2
 
 

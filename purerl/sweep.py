@@ -15,7 +15,7 @@ from purerl import algos
 from purerl.runs import keys, storage, tasks
 from purerl.runs.grid import ExperimentGrid, run_variants, shown
 from purerl.runs.places import ConfigError
-from purerl.runs.plain import printed
+from purerl.runs.plain import printed, write
 from purerl.runs.rows import plain
 
 HELP = f"""usage: purerl sweep ALGO --env ID --grid KEY=VALUE,VALUE [--seed 0 1 2] [settings]
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
     """Run a sweep; return 0 if all of it is done, 1 if not, 75 if it was asked to stop."""
     algo = words[0] if words else ""
     if not algo or algo.startswith("-") or algo == "help":
-        sys.stdout.write(HELP)
+        write(sys.stdout, HELP)
         return 0 if words and not algo.startswith("--grid") else 2
     if algo not in algos.NAMES:
         near = keys.nearest(algo, algos.NAMES)

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import sys
 from typing import Any
 
 import gymnasium
@@ -175,6 +176,15 @@ def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch,
         config.spec_of("Ant-v5", lambda: make("Ant-v5"))
     with pytest.raises(config.ConfigError, match="Mine-v0: go elsewhere"):
         config.spec_of("Mine-v0", lambda: make("Mine-v0"))
+
+
+def test_an_environment_that_ends_python_or_cannot_be_closed_is_a_mistake():
+    with pytest.raises(config.ConfigError, match=r"environment Mine-v0: SystemExit: 0$"):
+        config.spec_of("Mine-v0", lambda: sys.exit(0))
+    env = gymnasium.make("CartPole-v1")
+    env.close = lambda: sys.exit("stays open")
+    with pytest.raises(config.ConfigError, match="Mine-v0 raised SystemExit in close: stays open"):
+        config.spec_of("Mine-v0", lambda: env)
 
 
 def lines(words: str, capsys) -> tuple[argparse.Namespace | None, str]:

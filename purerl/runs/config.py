@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 
 from purerl import algos, checks
+from purerl.loops import faults
 from purerl.runs import environments, keys, storage
 from purerl.runs.places import ConfigError
 from purerl.runs.places import read_json as read
@@ -102,12 +103,16 @@ def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
         raise
     except (gymnasium.error.Error, ImportError) as error:
         raise ConfigError(f"environment {env}: {environments.remedy(env, error)}") from error
-    except Exception as error:  # whatever it raises, it is the environment's
-        raise ConfigError(f"environment {env}: {type(error).__name__}: {error}") from error
+    except faults.RAISED as error:  # whatever it raises, it is the environment's
+        text = f"{type(error).__name__}: {faults.in_a_line(error)}"
+        raise ConfigError(f"environment {env}: {text}") from error
     try:
-        return EnvSpec.of(made)
+        spec = EnvSpec.of(made)
     finally:
-        made.close()
+        fault = faults.close(f"environment {env}", made)
+    if fault:
+        raise ConfigError(str(fault)) from fault
+    return spec
 
 
 def _without_warnings_of_failures(env_fn: Callable[[], Any]) -> Any:

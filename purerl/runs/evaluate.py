@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from purerl.runs import asking, places, storage
-from purerl.runs.plain import printed
+from purerl.runs.plain import printed, write
 
 if TYPE_CHECKING:
     from purerl.runs.run import Run
@@ -124,7 +124,7 @@ def command(words: list[str]) -> int:
     codes = [asking.ended("eval", partial(_one, args, run, found)) for run in args.run]
     lines = "".join(json.dumps(one, allow_nan=False) + "\n" for one in found)
     if args.json:
-        sys.stdout.write(lines)
+        write(sys.stdout, lines)
     if args.out and found:
         codes.append(asking.ended("eval", partial(_write, args.out, lines)))
     codes += [asking.ended("eval", partial(_keep, one)) for one in found]

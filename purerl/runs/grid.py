@@ -20,7 +20,7 @@ from typing import Any
 from purerl import algos, checks
 from purerl.runs import jobs, places, storage, tasks
 from purerl.runs.jobs import Say, Task
-from purerl.runs.plain import printed
+from purerl.runs.plain import printed, told
 from purerl.runs.rows import Row, Sweep, plain, shown
 
 __all__ = ["ExperimentFailed", "ExperimentGrid", "Row", "Sweep", "call_experiment", "shown"]
@@ -165,7 +165,7 @@ def run_variants(
     datestamp: bool = False,
     jobs_at_once: int | None = None,
     timeout: float | None = None,
-    say: Say = printed,
+    say: Say = told,
     alone: bool = True,
     base: Mapping[str, Any] | None = None,
     values: Mapping[str, list[Any]] | None = None,

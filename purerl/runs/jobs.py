@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from purerl import _world
 from purerl.runs import places, rows, storage
-from purerl.runs.plain import printed
+from purerl.runs.plain import Unshown, told, write
 from purerl.runs.rows import Row, Sweep
 
 STOPPED = 75  # exit code of what was asked to stop and can go on
@@ -63,7 +63,7 @@ def run(
     about: dict[str, Any],
     jobs: int = 1,
     timeout: float | None = None,
-    say: Say = printed,
+    say: Say = told,
     alone: bool = True,
 ) -> Sweep:
     """Do what is missing of some tasks.
@@ -304,8 +304,8 @@ def _line(text: str) -> None:
     """Show a line that the next one replaces, on a terminal."""
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns - 1
-        sys.stdout.write("\r\x1b[K" + text[:width])
-        sys.stdout.flush()
+        with contextlib.suppress(Unshown):
+            write(sys.stdout, "\r\x1b[K" + text[:width])
 
 
 @contextlib.contextmanager

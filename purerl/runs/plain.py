@@ -28,6 +28,14 @@ def printed(text: str) -> None:
     put(sys.stdout, text)
 
 
+def told(text: str) -> None:
+    """Print lines of something that goes on where nobody takes them."""
+    try:
+        printed(text)
+    except Unshown:
+        silence(sys.stdout)
+
+
 def warned(text: str) -> None:
     """Print lines on the error stream; where nobody takes them, the exit code says enough."""
     try:

@@ -40,7 +40,7 @@ def test_a_rank_that_fails_ends_the_job(kind, code, words):
     done = ranks(2, *MODULE, kind)
     assert done.code == code, done.err
     assert re.search(words, done.err + done.out, re.DOTALL), done.err
-    ended_in_time(done)
+    ended_in_time(done, 20.0 if kind == "drift" else 5.0)  # it compiles before it compares
 
 
 def test_ranks_at_different_collectives_are_told_apart_on_request():

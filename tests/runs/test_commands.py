@@ -74,7 +74,8 @@ def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_pa
     (run / "checkpoints" / "000000000800" / "rank0.npz").write_bytes(b"")
     done = python(*PURERL, "inspect", str(run))
     assert done.code == 6
-    assert "purerl inspect: checkpoint 800: " in done.err
+    assert "purerl inspect: " in done.err
+    assert "checkpoints/000000000800/rank0.npz must have " in done.err
     assert "checkpoint of step 400" in done.out  # the newest that is whole
     done = python(*PURERL, "resume", str(run), "--steps", "300")
     assert done.code == 2

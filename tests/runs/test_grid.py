@@ -255,6 +255,16 @@ def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
     assert sorted(path.read_text().split()) == ["0", "1", "2"]
 
 
+def test_a_grid_that_nobody_reads_goes_on(tmp_path):
+    words = [sys.executable, "-c", PROGRAM, str(tmp_path), "1"]
+    process = subprocess.Popen(words, env=clean(), cwd=ROOT, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    (tmp_path / "lines.go").touch()
+    assert process.wait(60) == 0
+    assert [one.status for one in places.standings(tmp_path)] == ["done"] * 3
+
+
 PROGRAM = """
 import sys
 from purerl.runs.grid import ExperimentGrid, shown
