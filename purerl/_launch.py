@@ -123,12 +123,14 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
-def _wait(process: Any, folder: Path) -> list[int]:
-    """Wait for the launcher; return the ranks in the order in which their processes ended."""
+def _wait(process: Any, folder: Path) -> list[set[int]]:
+    """Wait for the launcher; return the ranks as their processes ended, together if at one look."""
     watched: dict[int, int] = {}  # descriptor of a process -> its rank
     seen: set[int] = set()
-    ended: list[int] = []
-    while process.poll() is None:
+    ended: list[set[int]] = []
+    running = True
+    while running:
+        running = process.poll() is None
         for path in folder.glob("pid-*") if hasattr(os, "pidfd_open") else ():
             rank, text = int(path.name.removeprefix("pid-")), path.read_text()
             if rank not in seen and text:
@@ -136,27 +138,28 @@ def _wait(process: Any, folder: Path) -> list[int]:
                 try:
                     watched[os.pidfd_open(int(text))] = rank
                 except ProcessLookupError:
-                    ended.append(rank)
-        for descriptor in select.select(list(watched), [], [], 0.05)[0]:
-            ended.append(watched.pop(descriptor))
+                    ended.append({rank})
+        ready = select.select(list(watched), [], [], 0.05 if running else 0.0)[0]
+        ended.append({watched.pop(descriptor) for descriptor in ready})
+        for descriptor in ready:
             os.close(descriptor)
     for descriptor in watched:
         os.close(descriptor)
     return ended
 
 
-def _verdict(code: int, ranks: int, ended: list[int], folder: Path) -> int:
+def _verdict(code: int, ranks: int, ended: list[set[int]], folder: Path) -> int:
     """Return the exit code of the job; name the rank that ended it without a word of its own."""
     if list(folder.glob("failed-*")):
         return code or 1
-    unfinished = [rank for rank in range(ranks) if not (folder / f"done-{rank}").exists()]
+    unfinished = {rank for rank in range(ranks) if not (folder / f"done-{rank}").exists()}
     if not list(folder.glob("pid-*")) or not unfinished:  # nothing begun, or all of it done
         return code if code >= 0 else 128 - code
-    first = next((rank for rank in ended if rank in unfinished), unfinished[0])
+    first = next((some & unfinished for some in ended if some & unfinished), unfinished)
     number = code - 128 if code > 128 else abs(code)
     known = {x.value: f", as {x.name} gives" for x in signal.Signals if x.value > 3}
     sys.stderr.write(
-        f"rank {first} of {ranks} ended without finishing and without an error of its own; the "
+        f"rank {' or '.join(map(str, sorted(first)))} of {ranks} ended without finishing and without an error of its own; the "
         f"launcher's exit code is {code}{known.get(number, '')}.\n"
     )
     return (code if code > 0 else 128 - code) if code else 1

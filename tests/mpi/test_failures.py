@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from purerl import _launch
 from tests.mpi.launch import ROOT, Done, clean, end, living, python, ranks
 
 MODULE = ("-m", "tests.mpi.faults")
@@ -101,8 +102,8 @@ def test_an_environment_that_one_rank_cannot_make_ends_the_job_and_is_told(when)
 @pytest.mark.parametrize(
     ("kind", "code", "words"),
     [
-        ("kill", 9, r"rank 1 of 2 ended without finishing.* exit code is 9, as SIGKILL gives"),
-        ("osexit0", 1, "rank 1 of 2 ended without finishing.* exit code is 0"),
+        ("kill", 9, r"rank (0 or )?1 of 2 ended without finishing.* exit code is 9, as SIGKILL gives"),
+        ("osexit0", 1, "rank (0 or )?1 of 2 ended without finishing.* exit code is 0"),
         ("exit0", 1, "rank 0 of 2 waits for rank 1, which has ended"),
     ],
 )
@@ -111,6 +112,24 @@ def test_a_forked_job_fails_likewise_and_names_the_rank(kind, code, words):
     assert done.code == code, done.err
     assert re.search(words, done.err)
     ended_in_time(done)
+
+
+@pytest.mark.parametrize(
+    ("ended", "finished", "who"),
+    [
+        ([{1}, {0}], [], "1"),
+        ([{0, 1}], [], "0 or 1"),  # both at one look: it cannot be known
+        ([{0}, {1}], [0], "1"),
+        ([], [], "0 or 1"),
+    ],
+)
+def test_the_rank_that_ended_first_without_finishing_is_named(
+    ended, finished, who, tmp_path, capsys
+):
+    for name in ("pid-0", "pid-1", *(f"done-{rank}" for rank in finished)):
+        (tmp_path / name).touch()
+    assert _launch._verdict(9, 2, ended, tmp_path) == 9
+    assert capsys.readouterr().err.startswith(f"rank {who} of 2 ended without finishing")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

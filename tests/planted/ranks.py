@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant(LAUNCH, "            process.terminate()\n", "", T_FAIL),
     Mutant(LAUNCH, "        return code if code >= 0 else 128 - code\n    first", "        return 0\n    first", T_LAUNCH),
     Mutant(LAUNCH, "(code if code > 0 else 128 - code) if code else 1", "code", T_FAIL),
-    Mutant(LAUNCH, "next((rank for rank in ended if rank in unfinished), unfinished[0])", "unfinished[0]", T_FAIL),
+    Mutant(LAUNCH, "next((some & unfinished for some in ended if some & unfinished), unfinished)", "unfinished", T_FAIL),
     Mutant(LAUNCH, "env.setdefault(name, str(max(1, cores // ranks)))", "env[name] = str(max(1, cores // ranks))", T_LAUNCH),
     Mutant(LAUNCH, '    if importlib.util.find_spec("mpi4py") is None:', "    if False:", T_LAUNCH),
     Mutant(CARRY, "    if carry.ranks > 1:\n        mpi.assert_in_sync", "    if False:\n        mpi.assert_in_sync", T_FAIL),
