@@ -158,8 +158,9 @@ def _verdict(code: int, ranks: int, ended: list[set[int]], folder: Path) -> int:
     first = next((some & unfinished for some in ended if some & unfinished), unfinished)
     number = code - 128 if code > 128 else abs(code)
     known = {x.value: f", as {x.name} gives" for x in signal.Signals if x.value > 3}
+    who = " or ".join(map(str, sorted(first)))
     sys.stderr.write(
-        f"rank {' or '.join(map(str, sorted(first)))} of {ranks} ended without finishing and without an error of its own; the "
+        f"rank {who} of {ranks} ended without finishing and without an error of its own; the "
         f"launcher's exit code is {code}{known.get(number, '')}.\n"
     )
     return (code if code > 0 else 128 - code) if code else 1

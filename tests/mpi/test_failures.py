@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -15,11 +16,17 @@ from tests.mpi.launch import ROOT, Done, clean, end, living, python, ranks
 MODULE = ("-m", "tests.mpi.faults")
 
 
-def ended_in_time(done: Done, limit: float = 5.0) -> None:
-    faults = re.findall(r"fault at ([\d.]+)", done.out)
-    assert faults, done.err
-    assert done.ended - min(map(float, faults)) < limit
-    assert done.nobody_left()
+def ended(start: Callable[[], Done], limit: float = 5.0) -> Done:
+    """Start a job that ends soon after its fault; where other work holds the cores, try again."""
+    for _ in range(3):
+        done = start()
+        faults = re.findall(r"fault at ([\d.]+)", done.out)
+        assert faults, done.err
+        assert done.nobody_left()
+        took = done.ended - min(map(float, faults))
+        if took < limit:
+            return done
+    pytest.fail(f"ended {took:.1f} s after the fault, thrice more than {limit} s")
 
 
 @pytest.mark.parametrize(
@@ -38,33 +45,30 @@ def ended_in_time(done: Done, limit: float = 5.0) -> None:
     ],
 )
 def test_a_rank_that_fails_ends_the_job(kind, code, words):
-    done = ranks(2, *MODULE, kind)
+    limit = 20.0 if kind == "drift" else 5.0  # it compiles before it compares
+    done = ended(lambda: ranks(2, *MODULE, kind), limit)
     assert done.code == code, done.err
     assert re.search(words, done.err + done.out, re.DOTALL), done.err
-    ended_in_time(done, 20.0 if kind == "drift" else 5.0)  # it compiles before it compares
 
 
 def test_ranks_at_different_collectives_are_told_apart_on_request():
-    done = ranks(2, *MODULE, "branch", PURERL_MPI_CHECK="1")
+    done = ended(lambda: ranks(2, *MODULE, "branch", PURERL_MPI_CHECK="1"))
     assert done.code == 1
     assert re.search("came to different collectives: rank 0: pmean of 10 .* psum of 3", done.err)
-    ended_in_time(done)
 
 
 def test_a_rank_that_does_not_come_is_found_on_request():
-    done = ranks(2, *MODULE, "stuck", PURERL_MPI_TIMEOUT="1")
+    done = ended(lambda: ranks(2, *MODULE, "stuck", PURERL_MPI_TIMEOUT="1"), 6.0)
     assert done.code == 1
     assert "rank 0 of 2 has waited 1 s (PURERL_MPI_TIMEOUT)" in done.err
     assert re.search(r"rank 1 of 2 is not waiting.*faults.py\", line \d+ in step", done.err, re.S)
-    ended_in_time(done, 6.0)
 
 
 def test_a_rank_that_does_not_come_to_its_end_is_found_too():
-    done = ranks(2, *MODULE, "leave", PURERL_MPI_TIMEOUT="1")
+    done = ended(lambda: ranks(2, *MODULE, "leave", PURERL_MPI_TIMEOUT="1"), 6.0)
     assert done.code == 1
     assert "rank 0 of 2 has waited 1 s (PURERL_MPI_TIMEOUT) at its end" in done.err
     assert "rank 1 of 2 is not waiting" in done.err
-    ended_in_time(done, 6.0)
 
 
 def test_a_thread_that_exits_ends_itself_alone():
@@ -93,29 +97,31 @@ common.train(vpg, "", "CartPole-v1", vpg.SCHEDULE, [])
 
 @pytest.mark.parametrize("when", ["1", "2"])  # while spaces are read, while the loop starts
 def test_an_environment_that_one_rank_cannot_make_ends_the_job_and_is_told(when):
-    done = ranks(2, "-c", MAKE, WHEN=when)
+    done = ended(lambda: ranks(2, "-c", MAKE, WHEN=when))
     assert done.code != 0
     assert "no such asset" in done.err
-    ended_in_time(done)
 
 
 @pytest.mark.parametrize(
     ("kind", "code", "words"),
     [
-        ("kill", 9, r"rank (0 or )?1 of 2 ended without finishing.* exit code is 9, as SIGKILL gives"),
+        (
+            "kill",
+            9,
+            r"rank (0 or )?1 of 2 ended without finishing.* exit code is 9, as SIGKILL gives",
+        ),
         ("osexit0", 1, "rank (0 or )?1 of 2 ended without finishing.* exit code is 0"),
         ("exit0", 1, "rank 0 of 2 waits for rank 1, which has ended"),
     ],
 )
 def test_a_forked_job_fails_likewise_and_names_the_rank(kind, code, words):
-    done = python(*MODULE, kind, "--fork")
+    done = ended(lambda: python(*MODULE, kind, "--fork"))
     assert done.code == code, done.err
     assert re.search(words, done.err)
-    ended_in_time(done)
 
 
 @pytest.mark.parametrize(
-    ("ended", "finished", "who"),
+    ("order", "finished", "who"),
     [
         ([{1}, {0}], [], "1"),
         ([{0, 1}], [], "0 or 1"),  # both at one look: it cannot be known
@@ -124,11 +130,11 @@ def test_a_forked_job_fails_likewise_and_names_the_rank(kind, code, words):
     ],
 )
 def test_the_rank_that_ended_first_without_finishing_is_named(
-    ended, finished, who, tmp_path, capsys
+    order, finished, who, tmp_path, capsys
 ):
     for name in ("pid-0", "pid-1", *(f"done-{rank}" for rank in finished)):
         (tmp_path / name).touch()
-    assert _launch._verdict(9, 2, ended, tmp_path) == 9
+    assert _launch._verdict(9, 2, order, tmp_path) == 9
     assert capsys.readouterr().err.startswith(f"rank {who} of 2 ended without finishing")
 
 
