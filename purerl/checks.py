@@ -6,12 +6,21 @@ Used by every validated dataclass; nothing here runs inside a compiled program.
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 LARGEST = 3.4e38  # of float32, in which everything is computed
 SMALLEST = 1.2e-38  # above zero
 INTEGER = 2**31 - 1  # of int32, which counts inside of compiled programs
 COUNTER = 10**12 - 1  # of what is counted outside: a checkpoint's name has twelve digits
+
+
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+
+
+class _HasSpec(Protocol[S_co]):
+    @property
+    def spec(self) -> S_co: ...
 
 
 def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> None:
@@ -87,6 +96,36 @@ def key(name: str, value: Any) -> None:
     """Refuse anything but one typed JAX key; the dtype of a traced one is known as well."""
     if not str(getattr(value, "dtype", "")).startswith("key<") or value.shape != ():
         raise ValueError(f"{name} must be one typed key such as jax.random.key(0), got {value!r}.")
+
+
+def spec(value: Any, cls: type[Any]) -> None:
+    """Refuse what is not the `Spec` of an algorithm, such as that of another one."""
+    if not isinstance(value, cls):
+        raise ValueError(f"spec must be a {_place(cls)}, got {_named(value)}.")
+
+
+def spec_of(params: _HasSpec[S]) -> S:
+    """Return the settings that a learner's parameters carry; refuse what carries none."""
+    if not hasattr(params, "spec"):
+        hint = " Pass state.params." if hasattr(params, "params") else ""
+        raise ValueError(f"params must be the Params of a learner, got {_named(params)}.{hint}")
+    return params.spec
+
+
+def state(value: Any) -> None:
+    """Refuse what is not the state of a learner, such as its parameters alone."""
+    if not hasattr(value, "params"):
+        raise ValueError(f"state must be the State that init returns, got {_named(value)}.")
+
+
+def _named(value: Any) -> str:
+    """Return the class of one of our dataclasses with its module, anything else as it prints."""
+    cls = type(value)
+    return f"a {_place(cls)}" if dataclasses.is_dataclass(cls) else _short(value)
+
+
+def _place(cls: type[Any]) -> str:
+    return f"{cls.__module__.removeprefix('purerl.algos.')}.{cls.__qualname__}"
 
 
 def hashable(spec: Any) -> None:

@@ -85,7 +85,7 @@ def noise(batch: Batch, draws: int, dim: int) -> jax.Array:
             "replay.sample sets the key; by hand: batch._replace(key=jax.random.key(0))."
         )
     checks.key("batch.key", batch.key)
-    return jax.random.normal(batch.key, shape)
+    return jax.random.normal(batch.key, shape, jnp.float32)
 
 
 def _code(name: str) -> int:

@@ -14,6 +14,7 @@ import pytest
 from flax import linen as nn
 
 from purerl import algos, mpi, rng
+from purerl.algos import dqn, ppo
 from purerl.buffers import replay
 from purerl.nets import policies
 from purerl.types import (
@@ -25,7 +26,7 @@ from purerl.types import (
     OnPolicySchedule,
     PolicyBatch,
 )
-from tests.cases import CASES, Case, make_rollout
+from tests.cases import CASES, DISCRETE, Case, make_rollout
 
 pytestmark = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -164,6 +165,8 @@ class Own(nn.Module):
         flat = obs.reshape(obs.shape[0], -1).astype(jnp.float32) / 255.0
         if self.broken == "batch statistics":
             flat = nn.BatchNorm(use_running_average=True)(flat)
+        if self.broken == "dropout":
+            flat = nn.Dropout(0.1, deterministic=False)(flat)
         if self.broken == "integer parameter":
             flat = flat + self.param("n", lambda key: jnp.zeros((), jnp.int32))
         width = self.dim + (self.broken == "width")
@@ -200,6 +203,7 @@ def test_own_networks_see_images_and_learn(case):
     ("broken", "message"),
     [
         ("batch statistics", "must use the collection 'params' only.*batch_stats"),
+        ("dropout", "must draw no random numbers, but .*dropout.* make it deterministic"),
         ("integer parameter", "must have float parameters only, got int32"),
     ],
 )
@@ -391,6 +395,44 @@ def test_a_batch_must_be_one_and_observations_arrays(case, key):
         case.algo.loss(params, batch._replace(**{first: np.float32(0)}))
     with pytest.raises(ValueError, match=r"^obs must be an array \[\.\.\., \*\(3,\)\]"):
         case.algo.act(params, [0.0, 0.0, 0.0], key)
+
+
+def test_a_state_for_its_parameters_is_refused_and_the_other_way_round(case, key):
+    state, batch = learner(case), case.batch()
+    obs, module = np.zeros(case.env.obs_shape, np.float32), case.algo.__name__.rpartition(".")[2]
+    calls = [
+        lambda params: case.algo.act(params, obs, key),
+        lambda params: case.algo.policy(params, obs),
+        *(
+            lambda params, name=name: getattr(case.algo, name)(params, batch)
+            for name in (*case.parts, "loss")
+        ),
+    ]
+    if case.on_policy:
+        calls.append(lambda params: case.algo.prepare(params, make_rollout(case.env)))
+    for call in calls:
+        with pytest.raises(
+            ValueError, match=rf"^params must be .*, got a {module}\.State\. Pass state\.params\."
+        ):
+            call(state)
+    with pytest.raises(ValueError, match=rf"^state must be the State.*, got a {module}\.Params\."):
+        case.algo.update(state.params, batch)
+
+
+def test_settings_of_another_algorithm_are_refused(case, key):
+    module = case.algo.__name__.rpartition(".")[2]
+    other = dqn.Spec(DISCRETE) if case.algo is not dqn else ppo.Spec(DISCRETE)
+    for wrong, got in ((other, r"a \w+\.Spec"), (case.env, r"a purerl\.types\.EnvSpec"), (3, "3")):
+        with pytest.raises(ValueError, match=rf"^spec must be a {module}\.Spec, got {got}\."):
+            case.algo.init(key, wrong)
+
+
+def test_actions_stay_32_bits_wide_where_jax_may_have_64(case, key):
+    obs = np.zeros((2, *case.env.obs_shape), np.float32)
+    with jax.enable_x64(True):
+        params = learner(case).params
+        assert case.algo.act(params, obs, key).dtype == case.env.action.dtype
+        assert case.algo.policy(params, obs).dtype == case.env.action.dtype
 
 
 def test_networks_of_low_precision_give_losses_of_full_precision(case):

@@ -1,5 +1,6 @@
 """Every example runs as typed, says what it does, and fails politely."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -151,6 +153,35 @@ def test_the_wrong_algorithm_for_an_environment_is_refused(name, env, message):
 
 def test_ddpg_explores_with_noise_of_its_own():
     assert "return without noise: -" in run("examples/custom_ddpg_ou.py", "--steps", "800")
+
+
+def test_ornstein_uhlenbeck_noise_is_correlated_in_time_and_starts_anew_with_each_episode(
+    monkeypatch, env
+):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    import custom_ddpg_ou as example
+
+    params = example.ddpg.init(jax.random.key(0), example.ddpg.Spec(env, hidden=(8,))).params
+    params = dataclasses.replace(params, actor=jax.tree.map(jnp.zeros_like, params.actor))
+    obs, seen = jnp.zeros((1000, 3)), [jnp.zeros((1000, 2))]
+    for key in jax.random.split(jax.random.key(1), 40):
+        act, drift = example.explore(params, obs, seen[-1], key)
+        np.testing.assert_allclose(env.normalise(act), drift.clip(-1, 1), atol=1e-6)
+        seen.append(drift)
+    before, last = np.asarray(seen[-2]).ravel(), np.asarray(seen[-1]).ravel()
+    assert last.std() == pytest.approx(0.3 / np.sqrt(1 - 0.85**2), rel=0.05)
+    assert np.corrcoef(before, last)[0, 1] == pytest.approx(0.85, abs=0.03)
+
+    given = []
+
+    def noted(params, obs, drift, key):
+        given.append(float(drift[0]))
+        return jnp.zeros(1), drift + 1.0
+
+    monkeypatch.setattr(example, "explore", noted)
+    monkeypatch.setattr(example, "learn", lambda *args: (*args[:2], {"loss_q": 0.0}))
+    example.main(steps=203)
+    assert given == [*range(200), 0.0, 1.0, 2.0]  # an episode of Pendulum has 200 steps
 
 
 def test_custom_loop_runs_and_is_short():

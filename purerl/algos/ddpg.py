@@ -13,8 +13,9 @@ Reference: Lillicrap et al., 2015, https://arxiv.org/abs/1509.02971, algorithm 1
 Where this differs from the paper: Spinning Up's numbers are the default (learning rates 1e-3, batch
 100, 10 000 random steps); exploration noise is Gaussian and uncorrelated, in units of the action
 range normalised to [-1, 1] per dimension (`examples/custom_ddpg_ou.py` shows the paper's
-Ornstein-Uhlenbeck noise); no weight decay, no batch normalisation, and the action enters the
-critic's first layer; `d` is `terminated` alone, so a time limit never stops bootstrapping.
+Ornstein-Uhlenbeck noise); no weight decay, no batch normalisation, no smaller first weights in the
+last layers, the action enters the critic's first layer, and updates come in bursts of 50 after 50
+steps; `d` is `terminated` alone, so a time limit never stops bootstrapping.
 """
 
 import dataclasses
@@ -107,6 +108,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         spec: static settings.
     """
     checks.key("key", key)
+    checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = _networks(spec)
     row = spec.env.example()
@@ -128,15 +130,17 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         key: of the Gaussian exploration noise.
     """
     checks.key("key", key)
+    spec = checks.spec_of(params)
     pi = _policy(params, obs)
-    noise = params.spec.act_noise * jax.random.normal(key, pi.shape)
-    return params.spec.env.from_unit(pi + noise)
+    noise = spec.act_noise * jax.random.normal(key, pi.shape, jnp.float32)
+    return spec.env.from_unit(pi + noise)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the deterministic actions for `obs` `[..., *obs_shape]`, in environment units."""
-    return params.spec.env.from_unit(_policy(params, obs))
+    spec = checks.spec_of(params)
+    return spec.env.from_unit(_policy(params, obs))
 
 
 def _policy(params: Params, obs: Any) -> jax.Array:
@@ -159,7 +163,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_q`, `q` (mean of the critic at the batch), `target`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     actor, critic = _networks(spec)
     next_act = nets.apply(actor, params.target_actor, batch.next_obs)  # [B, A]
@@ -180,7 +184,7 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_pi`.
     """
-    params.spec.env.check_batch(batch)
+    checks.spec_of(params).env.check_batch(batch)
     actor, critic = _networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic)
     pi = nets.apply(actor, params.actor, batch.obs)  # [B, A]
@@ -206,6 +210,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     Returns:
         The new state, and the metrics of the losses.
     """
+    checks.state(state)
     params, spec = state.params, state.params.spec
     tx = _optimizers(spec)
     grads, info_q = jax.grad(critic_loss, has_aux=True)(params, batch)

@@ -121,6 +121,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         spec: static settings.
     """
     checks.key("key", key)
+    checks.spec(spec, Spec)
     obs = spec.env.example().obs
     q = nets.init_params("critic", _network(spec), key, (obs,), (spec.env.act_dim,))
     params = Params(q, jax.tree.map(jnp.copy, q), jnp.float32(spec.eps_start), spec)
@@ -137,17 +138,19 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         key: of the choice and of the random actions.
     """
     checks.key("key", key)
+    spec = checks.spec_of(params)
     greedy = _greedy(params, obs)
     key_choice, key_action = jax.random.split(key)
-    explore = jax.random.uniform(key_choice, greedy.shape) < params.epsilon
-    random = jax.random.randint(key_action, greedy.shape, 0, params.spec.env.act_dim)
-    return _start(params.spec) + jnp.where(explore, random, greedy)
+    explore = jax.random.uniform(key_choice, greedy.shape, jnp.float32) < params.epsilon
+    random = jax.random.randint(key_action, greedy.shape, 0, spec.env.act_dim, jnp.int32)
+    return _start(spec) + jnp.where(explore, random, greedy)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the greedy actions for `obs` `[..., *obs_shape]`."""
-    return _start(params.spec) + _greedy(params, obs)
+    spec = checks.spec_of(params)
+    return _start(spec) + _greedy(params, obs)
 
 
 def _greedy(params: Params, obs: Any) -> jax.Array:
@@ -172,12 +175,13 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 
     Args:
         params: online and target parameters, with the static spec.
-        batch: obs `[B, *obs_shape]`, act `[B]`, rew `[B]`, next_obs, terminated `[B]`.
+        batch: obs `[B, *obs_shape]`, act `[B]`, rew `[B]`, next_obs, terminated `[B]`. An action
+            that the space does not have makes the loss NaN.
 
     Returns:
         The loss, and `loss_q`, `q` (mean of the values of the actions taken), `target`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     critic = _network(spec)
     next_q = nets.apply(critic, params.target_critic, batch.next_obs)  # [B, n]
@@ -210,6 +214,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     Returns:
         The new state, and the metrics of the loss with `epsilon`.
     """
+    checks.state(state)
     params, spec = state.params, state.params.spec
     grads, info = jax.grad(critic_loss, has_aux=True)(params, batch)
     grad = mpi.pmean(grads.critic)

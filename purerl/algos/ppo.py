@@ -144,6 +144,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         spec: static settings.
     """
     checks.key("key", key)
+    checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = _networks(spec)
     obs = (jnp.zeros(spec.env.obs_shape),) if spec.normalise_obs else (spec.env.example().obs,)
@@ -165,13 +166,13 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         key: of the draw.
     """
     checks.key("key", key)
-    return policies.sample(params.spec.env, _dist(params, obs), key)
+    return policies.sample(checks.spec_of(params).env, _dist(params, obs), key)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the most likely actions for `obs` `[..., *obs_shape]`."""
-    return policies.mode(params.spec.env, _dist(params, obs))
+    return policies.mode(checks.spec_of(params).env, _dist(params, obs))
 
 
 def _dist(params: Params, obs: Any) -> Any:
@@ -202,7 +203,7 @@ def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
 
     Advantages are standardised; values and log-probabilities are those of `params`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_rollout(rollout)
     adv, ret, val = _advantages(params, rollout)
     logp = policies.log_prob(spec.env, _dist(params, rollout.obs), rollout.act)
@@ -242,7 +243,7 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
         The loss, and `loss_pi`, `kl` (an estimate of KL(old || new)), `entropy`, `clip_frac` (part
         of the ratios outside of the clip range).
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_policy_batch(batch)
     dist = _dist(params, batch.obs)
     log_ratio = policies.log_prob(spec.env, dist, batch.act) - batch.logp  # [B]
@@ -272,7 +273,7 @@ def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]
     Returns:
         The loss, and `loss_v`, `val` (mean of the values).
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_policy_batch(batch)
     v = _value(params, batch.obs)  # [B]
     error = jnp.square(v - batch.ret)
@@ -307,6 +308,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         those of the last policy tested; the changes `delta_loss_pi` and `delta_loss_v`; and
         `stop_iter`, the steps of the policy.
     """
+    checks.state(state)
     old, spec = state.params, state.params.spec
     _check_options(spec, batch)
 

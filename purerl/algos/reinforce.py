@@ -92,6 +92,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         spec: static settings.
     """
     checks.key("key", key)
+    checks.spec(spec, Spec)
     obs = (spec.env.example().obs,)
     actor = nets.policy_network(spec)
     pi = nets.init_params("actor", actor, key, obs, nets.policy_shape(spec.env))
@@ -109,13 +110,13 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         key: of the draw.
     """
     checks.key("key", key)
-    return policies.sample(params.spec.env, _dist(params, obs), key)
+    return policies.sample(checks.spec_of(params).env, _dist(params, obs), key)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the most likely actions for `obs` `[..., *obs_shape]`."""
-    return policies.mode(params.spec.env, _dist(params, obs))
+    return policies.mode(checks.spec_of(params).env, _dist(params, obs))
 
 
 def _dist(params: Params, obs: Any) -> Any:
@@ -132,7 +133,7 @@ def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
     an episode that does not end inside the rollout have weight 0; the others' mean is one over all
     ranks.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_rollout(rollout)
     ends = (rollout.terminated, rollout.truncated)
     none = jnp.zeros_like(rollout.rew)
@@ -162,7 +163,7 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_pi`, `entropy`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_policy_batch(batch)
     dist = _dist(params, batch.obs)
     logp = policies.log_prob(spec.env, dist, batch.act)  # [B]
@@ -188,6 +189,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         The new state; the metrics of the loss before it, its change `delta_loss_pi`, and `kl`,
         the divergence KL(old || new).
     """
+    checks.state(state)
     old, spec = state.params, state.params.spec
     grads, info = jax.grad(actor_loss, has_aux=True)(old, batch)
     tx = optax.adam(spec.pi_lr)

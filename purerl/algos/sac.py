@@ -16,9 +16,10 @@ References: Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290 and
 https://arxiv.org/abs/1812.05905 (temperature: equation 18, in its logarithmic form).
 
 Where this differs from the papers: as in Spinning Up there is no separate state-value network, the
-temperature is fixed at 0.2 unless `alpha="auto"`, and all learning rates are 1e-3; densities and
-the target entropy are those of actions normalised to [-1, 1] per dimension, so results do not
-depend on how a Box is scaled; `d` is `terminated` alone.
+temperature is fixed at 0.2 unless `alpha="auto"`, all learning rates are 1e-3, the critics' loss
+has no factor 1/2, log standard deviations are kept in [-20, 2], and updates come in bursts of 50
+after 50 steps; densities and the target entropy are those of actions normalised to [-1, 1] per
+dimension, so results do not depend on how a Box is scaled; `d` is `terminated` alone.
 """
 
 import dataclasses
@@ -64,12 +65,18 @@ class Spec:
             checks.real(name, getattr(self, name), 0.0, 1.0)
         for name in ("lr", "alpha_init"):
             checks.positive(name, getattr(self, name))
-        if self.alpha != "auto":
-            if isinstance(self.alpha, str):
-                raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")
-            checks.real("alpha", self.alpha, 0.0)
         if self.target_entropy is not None:
             checks.real("target_entropy", self.target_entropy)
+        if not isinstance(self.alpha, str):
+            checks.real("alpha", self.alpha, 0.0)
+            for name in ("alpha_init", "target_entropy"):
+                if getattr(self, name) != getattr(Spec, name):
+                    raise ValueError(
+                        f"{name} belongs to a learned temperature, but alpha is fixed at "
+                        f"{self.alpha}. Set alpha='auto', or leave {name} out."
+                    )
+        elif self.alpha != "auto":
+            raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")
         nets.check_module("actor", self.actor, self.env)
         nets.check_module("critic", self.critic, self.env)
         checks.hashable(self)
@@ -119,6 +126,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         spec: static settings.
     """
     checks.key("key", key)
+    checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = _networks(spec)
     row = spec.env.example()
@@ -140,16 +148,18 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         key: of the sample.
     """
     checks.key("key", key)
-    mean, log_std = _policy(params, obs)
-    u = squashed.sample(mean, log_std, jax.random.normal(key, mean.shape))
-    return params.spec.env.from_unit(squashed.squash(u))
+    spec = checks.spec_of(params)
+    dist = _policy(params, obs)
+    u = squashed.sample(dist, jax.random.normal(key, dist[0].shape, jnp.float32))
+    return spec.env.from_unit(squashed.squash(u))
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the actions at the mean for `obs` `[..., *obs_shape]`, in environment units."""
-    mean, _ = _policy(params, obs)
-    return params.spec.env.from_unit(squashed.mode(mean))
+    spec = checks.spec_of(params)
+    u = squashed.mode(_policy(params, obs))
+    return spec.env.from_unit(squashed.squash(u))
 
 
 def _policy(params: Params, obs: Any) -> tuple[jax.Array, jax.Array]:
@@ -163,15 +173,15 @@ def _policy(params: Params, obs: Any) -> tuple[jax.Array, jax.Array]:
 
 def _sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array, jax.Array]:
     """Return actions `[B, A]` in (-1, 1) from one of the batch's draws, and their log-densities."""
-    mean, log_std = _policy(params, obs)
+    dist = _policy(params, obs)
     noise = rng.noise(batch, NOISE_DRAWS, params.spec.env.act_dim)[:, draw]  # [B, A]
-    u = squashed.sample(mean, log_std, noise)
-    return squashed.squash(u), squashed.log_prob(mean, log_std, u)
+    u = squashed.sample(dist, noise)
+    return squashed.squash(u), squashed.log_prob(dist, u)
 
 
 def temperature(params: Params) -> jax.Array:
     """Return the weight of the entropy, fixed or learned; no loss but its own differentiates it."""
-    spec = params.spec
+    spec = checks.spec_of(params)
     if spec.alpha == "auto":
         return jax.lax.stop_gradient(jnp.exp(params.log_alpha))
     return jnp.float32(spec.alpha)
@@ -192,7 +202,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     _, critic = _networks(spec)
     next_act, next_logp = _sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
@@ -216,7 +226,7 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_pi`, `logp` (minus the entropy).
     """
-    params.spec.env.check_batch(batch)
+    checks.spec_of(params).env.check_batch(batch)
     _, critic = _networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic)
     pi, logp = _sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
@@ -236,7 +246,7 @@ def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_alpha`, `alpha`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     if spec.alpha != "auto":
         return jnp.zeros(()), {"loss_alpha": jnp.zeros(()), "alpha": temperature(params)}
@@ -268,6 +278,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     Returns:
         The new state, and the metrics of the losses.
     """
+    checks.state(state)
     params, spec, opt_state = state.params, state.params.spec, state.opt_state
     tx = _optimizers(spec)
     grads, info_q = jax.grad(critic_loss, has_aux=True)(params, batch)

@@ -113,6 +113,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         spec: static settings.
     """
     checks.key("key", key)
+    checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = _networks(spec)
     row = spec.env.example()
@@ -134,15 +135,17 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         key: of the Gaussian exploration noise.
     """
     checks.key("key", key)
+    spec = checks.spec_of(params)
     pi = _policy(params, obs)
-    noise = params.spec.act_noise * jax.random.normal(key, pi.shape)
-    return params.spec.env.from_unit(pi + noise)
+    noise = spec.act_noise * jax.random.normal(key, pi.shape, jnp.float32)
+    return spec.env.from_unit(pi + noise)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the deterministic actions for `obs` `[..., *obs_shape]`, in environment units."""
-    return params.spec.env.from_unit(_policy(params, obs))
+    spec = checks.spec_of(params)
+    return spec.env.from_unit(_policy(params, obs))
 
 
 def _policy(params: Params, obs: Any) -> jax.Array:
@@ -158,7 +161,7 @@ def target_action(params: Params, batch: Batch) -> jax.Array:
         \tilde a = \mathrm{clip}(\mu_{\theta'}(s') + \mathrm{clip}(\sigma \xi, -c, c), -1, 1),
         \qquad \xi \sim \mathcal{N}(0, 1)
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     actor, _ = _networks(spec)
     xi = rng.noise(batch, NOISE_DRAWS, spec.env.act_dim)[:, 0]  # [B, A]
@@ -181,7 +184,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     _, critic = _networks(spec)
     next_act = target_action(params, batch)  # [B, A]
@@ -202,7 +205,7 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_pi`.
     """
-    params.spec.env.check_batch(batch)
+    checks.spec_of(params).env.check_batch(batch)
     actor, critic = _networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic[0])
     pi = nets.apply(actor, params.actor, batch.obs)  # [B, A]
@@ -231,6 +234,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     Returns:
         The new state, and the metrics of the losses; `loss_pi` is 0 where `loss_pi_count` is.
     """
+    checks.state(state)
     params, spec = state.params, state.params.spec
     tx = _optimizers(spec)
     grads, info = jax.grad(critic_loss, has_aux=True)(params, batch)

@@ -120,6 +120,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         spec: static settings.
     """
     checks.key("key", key)
+    checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = _networks(spec)
     obs = (spec.env.example().obs,)
@@ -139,13 +140,13 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         key: of the draw.
     """
     checks.key("key", key)
-    return policies.sample(params.spec.env, _dist(params, obs), key)
+    return policies.sample(checks.spec_of(params).env, _dist(params, obs), key)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the most likely actions for `obs` `[..., *obs_shape]`."""
-    return policies.mode(params.spec.env, _dist(params, obs))
+    return policies.mode(checks.spec_of(params).env, _dist(params, obs))
 
 
 def _dist(params: Params, obs: Any) -> Any:
@@ -164,7 +165,7 @@ def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
 
     Advantages are standardised; values and log-probabilities are those of `params`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_rollout(rollout)
     _, critic = _networks(spec)
     both = jnp.stack([rollout.obs, rollout.next_obs])
@@ -195,7 +196,7 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_pi`, `entropy`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_policy_batch(batch)
     dist = _dist(params, batch.obs)
     ratio = jnp.exp(policies.log_prob(spec.env, dist, batch.act) - batch.logp)  # [B]
@@ -213,7 +214,7 @@ def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]
     Returns:
         The loss, and `loss_v`, `val` (mean of the values).
     """
-    params.spec.env.check_policy_batch(batch)
+    checks.spec_of(params).env.check_policy_batch(batch)
     _, critic = _networks(params.spec)
     v = nets.apply(critic, params.critic, batch.obs)  # [B]
     value = (batch.weight * jnp.square(v - batch.ret)).mean()
@@ -259,7 +260,7 @@ def natural_step(params: Params, batch: PolicyBatch, grad: Any) -> Any:
     F is the Hessian of the divergence at `params`, averaged over ranks; products with it are
     linear in the vector, so the rest of the differentiation is done once.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     g, unravel = ravel_pytree(grad)
 
     def kl(actor: Any) -> jax.Array:
@@ -283,7 +284,7 @@ def line_search(params: Params, batch: PolicyBatch, step: Any) -> tuple[Params, 
     Returns:
         The parameters, and `backtrack_iters` (shortenings done) and `accepted` (1 or 0).
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     old_loss = mpi.pmean(actor_loss(params, batch)[0])
 
     def shortened(j: jax.Array) -> Params:
@@ -323,6 +324,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         `delta_loss_v`, the divergence KL(old || new) as `kl`, and for TRPO those of the line
         search.
     """
+    checks.state(state)
     old, spec = state.params, state.params.spec
     grads, _ = jax.grad(actor_loss, has_aux=True)(old, batch)
     step = natural_step(old, batch, mpi.pmean(grads.actor))

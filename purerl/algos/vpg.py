@@ -107,6 +107,7 @@ def init(key: jax.Array, spec: Spec) -> State:
         spec: static settings.
     """
     checks.key("key", key)
+    checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = _networks(spec)
     obs = (spec.env.example().obs,)
@@ -127,13 +128,13 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
         key: of the draw.
     """
     checks.key("key", key)
-    return policies.sample(params.spec.env, _dist(params, obs), key)
+    return policies.sample(checks.spec_of(params).env, _dist(params, obs), key)
 
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the most likely actions for `obs` `[..., *obs_shape]`."""
-    return policies.mode(params.spec.env, _dist(params, obs))
+    return policies.mode(checks.spec_of(params).env, _dist(params, obs))
 
 
 def _dist(params: Params, obs: Any) -> Any:
@@ -152,7 +153,7 @@ def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
 
     Advantages are standardised; values and log-probabilities are those of `params`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_rollout(rollout)
     _, critic = _networks(spec)
     both = jnp.stack([rollout.obs, rollout.next_obs])
@@ -182,7 +183,7 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
     Returns:
         The loss, and `loss_pi`, `entropy`.
     """
-    spec = params.spec
+    spec = checks.spec_of(params)
     spec.env.check_policy_batch(batch)
     dist = _dist(params, batch.obs)
     logp = policies.log_prob(spec.env, dist, batch.act)  # [B]
@@ -200,7 +201,7 @@ def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]
     Returns:
         The loss, and `loss_v`, `val` (mean of the values).
     """
-    params.spec.env.check_policy_batch(batch)
+    checks.spec_of(params).env.check_policy_batch(batch)
     _, critic = _networks(params.spec)
     v = nets.apply(critic, params.critic, batch.obs)  # [B]
     value = (batch.weight * jnp.square(v - batch.ret)).mean()
@@ -226,6 +227,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         The new state; the metrics of the losses before it, their changes `delta_loss_pi` and
         `delta_loss_v`, and `kl`, the divergence KL(old || new).
     """
+    checks.state(state)
     old, spec = state.params, state.params.spec
     tx = _optimizers(spec)
     grads, _ = jax.grad(actor_loss, has_aux=True)(old, batch)

@@ -149,9 +149,9 @@ def random_act(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
     key = rng.stream(words[0], words[1], "start", words[2:])
     if isinstance(env.action, Box):
         shape = (number, *(env.action.shape or ()))
-        return env.from_unit(jax.random.uniform(key, shape, minval=-1.0, maxval=1.0))
+        return env.from_unit(jax.random.uniform(key, shape, jnp.float32, -1.0, 1.0))
     start = env.action.start
-    return start + jax.random.randint(key, (number,), 0, env.action.n)
+    return start + jax.random.randint(key, (number,), 0, env.action.n, jnp.int32)
 
 
 def metric_names(

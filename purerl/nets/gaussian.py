@@ -15,7 +15,7 @@ Dist = tuple[jax.Array, jax.Array]  # mean [..., A], log_std [..., A]
 def sample(dist: Dist, key: jax.Array) -> jax.Array:
     """Draw actions `[..., A]`, unbounded."""
     mean, log_std = dist
-    return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+    return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape, jnp.float32)
 
 
 def mode(dist: Dist) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import flax.errors
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -47,6 +48,12 @@ def init_params(
     checks.key("key", key)
     try:
         variables = module.init(key, *rows)
+        out = jax.eval_shape(module.apply, variables, *rows)
+    except flax.errors.InvalidRngError as error:
+        raise ValueError(
+            f"{name} must draw no random numbers, but {error}. A loss has none but those of its "
+            f"batch: leave Dropout out, or make it deterministic."
+        ) from error
     except Exception as error:  # whatever a user's module raises, the way out is the same
         shapes = ", ".join(str(row.shape) for row in rows)
         raise ValueError(
@@ -58,7 +65,6 @@ def init_params(
             f"{name} must use the collection 'params' only, got {sorted(variables)}. Batch "
             f"statistics and other mutable state have no place in a pure loss: use LayerNorm."
         )
-    out = jax.eval_shape(module.apply, variables, *rows)
     got = jax.tree.map(jnp.shape, list(out) if isinstance(out, tuple) else out)
     several = trailing if isinstance(trailing, list) else [trailing]
     want = [(3, *shape) for shape in several]

@@ -3,7 +3,8 @@ r"""The tanh-squashed diagonal Gaussian, as pure functions on arrays.
 An action is :math:`a = \tanh(u)` with :math:`u \sim \mathcal{N}(\mu, \sigma^2)` per dimension, so
 it lies in (-1, 1); its density is a change of variables away from the Gaussian's. Everything is
 written in terms of the unsquashed :math:`u`, since :math:`\tanh^{-1}` of a rounded action has lost
-the tails. All functions broadcast over leading axes; the last axis A is that of the action.
+the tails: samples and the mode are a :math:`u`, densities take one, and `squash` makes the action.
+All functions broadcast over leading axes; the last axis A is that of the action.
 """
 
 import math
@@ -11,9 +12,12 @@ import math
 import jax
 import jax.numpy as jnp
 
+Dist = tuple[jax.Array, jax.Array]  # mean [..., A], log_std [..., A], before squashing
 
-def sample(mean: jax.Array, log_std: jax.Array, noise: jax.Array) -> jax.Array:
-    """Return unsquashed samples `[..., A]` from standard normals of the same shape."""
+
+def sample(dist: Dist, noise: jax.Array) -> jax.Array:
+    """Return unsquashed samples `[..., A]` made of standard normals `[..., A]`."""
+    mean, log_std = dist
     return mean + jnp.exp(log_std) * noise
 
 
@@ -22,12 +26,12 @@ def squash(unsquashed: jax.Array) -> jax.Array:
     return jnp.tanh(unsquashed)
 
 
-def mode(mean: jax.Array) -> jax.Array:
-    """Return the action at the Gaussian's mean: the median of each dimension."""
-    return squash(mean)
+def mode(dist: Dist) -> jax.Array:
+    """Return the Gaussian's mean, unsquashed: squashed it is the median action."""
+    return dist[0]
 
 
-def log_prob(mean: jax.Array, log_std: jax.Array, unsquashed: jax.Array) -> jax.Array:
+def log_prob(dist: Dist, unsquashed: jax.Array) -> jax.Array:
     r"""Return the log-density of `squash(unsquashed)`, summed over the action axis.
 
     .. math::
@@ -37,16 +41,17 @@ def log_prob(mean: jax.Array, log_std: jax.Array, unsquashed: jax.Array) -> jax.
     The right-hand form stays exact where :math:`1 - \tanh^2 u` rounds to zero.
 
     Example:
-        >>> zero, one = jnp.zeros(1), jnp.ones(1)
-        >>> round(float(log_prob(0.5 * one, -0.5 * one, one)), 6)
+        >>> one = jnp.ones(1)
+        >>> round(float(log_prob((0.5 * one, -0.5 * one), one)), 6)
         0.108838
     """
+    mean, log_std = dist
     gaussian = -0.5 * jnp.square((unsquashed - mean) / jnp.exp(log_std)) - log_std
     gaussian = gaussian - 0.5 * math.log(2 * math.pi)
     squashing = 2.0 * (math.log(2.0) - unsquashed - jax.nn.softplus(-2.0 * unsquashed))
     return (gaussian - squashing).sum(axis=-1)
 
 
-def entropy(mean: jax.Array, log_std: jax.Array, noise: jax.Array) -> jax.Array:
+def entropy(dist: Dist, noise: jax.Array) -> jax.Array:
     """Return the one-sample estimate of the entropy `[...]`: there is no closed form."""
-    return -log_prob(mean, log_std, sample(mean, log_std, noise))
+    return -log_prob(dist, sample(dist, noise))

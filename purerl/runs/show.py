@@ -79,7 +79,9 @@ def settings(source: str, cls: str) -> list[Setting]:
                     lines[(entry.end_lineno or 1) - 1].partition("  # ")[2],
                 )
                 for entry in node.body
-                if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name)
+                if isinstance(entry, ast.AnnAssign)
+                and isinstance(entry.target, ast.Name)
+                and not entry.target.id.startswith("_")
             ]
     raise ValueError(f"there is no class {cls}.")
 

@@ -160,6 +160,12 @@ def test_defaults_are_those_that_solve_cartpole():
     assert (spec.double, spec.huber) == (True, True)
     assert (spec.eps_start, spec.eps_end, spec.eps_decay) == (1.0, 0.04, 4_000)
     assert (schedule.start_steps, schedule.update_after, schedule.batch_size) == (1_000, 1_000, 64)
+    assert (schedule.steps, schedule.steps_per_epoch, schedule.replay_size) == (
+        50_000,
+        1_000,
+        100_000,
+    )
+    assert schedule.resolve(1).update_every == schedule.resolve(1).updates_per_burst == 50
 
 
 @pytest.mark.parametrize("act", [(0, -1), (0, 3)])

@@ -124,12 +124,13 @@ def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
 def test_the_temperature_falls_above_the_target_entropy_and_rises_below_it():
     log_std = 0.3 - 0.5 * np.log(2 * np.pi)  # log-density -0.3 at the mean
     for wanted, gradient in ((-1.0, 1.3), (0.9, -0.6)):
-        params = learner(head(0.0, log_std), line(0), line(0), alpha="auto", target_entropy=wanted)
+        auto = {"alpha": "auto", "target_entropy": wanted, "lr": 0.02}
+        params = learner(head(0.0, log_std), line(0), line(0), **auto)
         grads, _ = jax.grad(sac.alpha_loss, has_aux=True)(params.params, draws())
         assert grads.log_alpha == pytest.approx(gradient, rel=1e-5)
         new, info = sac.update(params, draws())
         assert (new.params.log_alpha < params.params.log_alpha) == (gradient > 0)
-        assert new.params.log_alpha == pytest.approx(-1e-3 * np.sign(gradient), rel=1e-3)
+        assert new.params.log_alpha == pytest.approx(-0.02 * np.sign(gradient), rel=1e-3)
         assert info["alpha"] == 1.0
         assert info["loss_alpha"] == 0.0  # log of 1
 
@@ -189,6 +190,14 @@ def test_the_temperature_sees_the_density_that_the_policys_step_saw():
     assert info["loss_alpha"] == pytest.approx(float(before), rel=1e-6)
 
 
+def test_the_policy_pays_for_entropy_at_the_temperature_before_its_step():
+    state = learner(head(0.2, 0.0), line(0), line(0), alpha="auto", lr=0.5, alpha_init=0.5)
+    new, info = sac.update(state, draws(second=0.7))
+    assert abs(float(new.params.log_alpha - state.params.log_alpha)) > 0.4
+    judged = dataclasses.replace(state.params, critic=new.params.critic)
+    assert info["loss_pi"] == pytest.approx(float(sac.actor_loss(judged, draws(second=0.7))[0]))
+
+
 @pytest.mark.parametrize(("updates", "expected"), [(1, 0.005), (100, 0.394230), (1000, 0.993346)])
 def test_targets_keep_polyak_of_the_old(updates, expected):
     zero, one = line(0.0, 0.0), line(1.0, 1.0)
@@ -206,7 +215,7 @@ class Reward(nn.Module):
         unused = self.param("unused", lambda key: jnp.zeros(()))
         u = jnp.arctanh(act.clip(-0.999999, 0.999999))
         wanted = jnp.full_like(u, 0.4), jnp.full_like(u, -1.0)
-        return 0.5 * squashed.log_prob(*wanted, u) + 0.0 * unused
+        return 0.5 * squashed.log_prob(wanted, u) + 0.0 * unused
 
 
 def test_soft_bandit_the_policy_becomes_the_exponential_of_the_critic():
@@ -240,6 +249,11 @@ def test_bad_temperatures_are_refused():
             sac.Spec(ONE, alpha=alpha)
     with pytest.raises(ValueError, match="^target_entropy must be a number, got nan"):
         sac.Spec(ONE, target_entropy=float("nan"))
+    for name in ("target_entropy", "alpha_init"):
+        sac.Spec(ONE, alpha="auto", **{name: 0.5})
+        message = f"^{name} belongs to a learned temperature, but alpha is fixed at 0.2. Set alpha="
+        with pytest.raises(ValueError, match=message):
+            sac.Spec(ONE, **{name: 0.5})
 
 
 def test_defaults_are_spinning_ups():

@@ -19,7 +19,7 @@ from purerl.nets import squashed
 def test_log_density_by_number(mean, log_std, u, expected):
     column = lambda x: jnp.full((1,), x, jnp.float32)  # noqa: E731
     for fn in (squashed.log_prob, jax.jit(squashed.log_prob)):
-        got = fn(column(mean), column(log_std), column(u))
+        got = fn((column(mean), column(log_std)), column(u))
         assert got == pytest.approx(expected, rel=1e-5)
 
 
@@ -27,48 +27,55 @@ def test_log_density_by_number(mean, log_std, u, expected):
 def test_density_integrates_to_one_over_the_interval(mean, log_std):
     u = np.linspace(-12, 12, 200_001, dtype=np.float32)[:, None]
     at = jnp.full_like(u, mean), jnp.full_like(u, log_std)
-    density = np.exp(np.asarray(squashed.log_prob(*at, jnp.asarray(u)), np.float64))
+    density = np.exp(np.asarray(squashed.log_prob(at, jnp.asarray(u)), np.float64))
     a = np.tanh(u[:, 0].astype(np.float64))  # without the change of variables: 0.68 for the first
     assert np.trapezoid(density, a) == pytest.approx(1.0, abs=2e-3)
 
 
 def test_dimensions_add_up():
     mean, log_std, u = np.random.default_rng(0).normal(size=(3, 5, 2)).astype(np.float32)
-    whole = squashed.log_prob(mean, log_std, jnp.asarray(u))
+    whole = squashed.log_prob((mean, log_std), jnp.asarray(u))
     parts = sum(
-        squashed.log_prob(mean[:, [i]], log_std[:, [i]], jnp.asarray(u[:, [i]])) for i in range(2)
+        squashed.log_prob((mean[:, [i]], log_std[:, [i]]), jnp.asarray(u[:, [i]])) for i in range(2)
     )
     assert whole.shape == (5,)
     np.testing.assert_allclose(whole, parts, rtol=1e-5)
 
 
 def test_samples_have_the_density():
-    mean, log_std = jnp.float32([0.3]), jnp.float32([-0.7])
+    dist = jnp.float32([[0.3]]), jnp.float32([[-0.7]])
     noise = jax.random.normal(jax.random.key(0), (200_000, 1))
-    u = squashed.sample(mean[None], log_std[None], noise)
+    u = squashed.sample(dist, noise)
     a = np.asarray(squashed.squash(u))[:, 0]
     assert np.abs(a).max() < 1
     counts, edges = np.histogram(a, bins=20, range=(-1, 1), density=True)
     fine = np.linspace(-0.9999, 0.9999, 20_001)
     at = np.arctanh(fine).astype(np.float32)[:, None]
-    density = np.exp(squashed.log_prob(mean[None], log_std[None], jnp.asarray(at)))
+    density = np.exp(squashed.log_prob(dist, jnp.asarray(at)))
     for i, count in enumerate(counts):
         inside = (fine >= edges[i]) & (fine < edges[i + 1])
         assert count == pytest.approx(density[inside].mean(), abs=0.03)
 
 
 def test_entropy_estimate_is_minus_the_mean_log_density():
-    mean, log_std = jnp.float32([[0.3]]), jnp.float32([[-0.7]])
+    dist = jnp.float32([[0.3]]), jnp.float32([[-0.7]])
     noise = jax.random.normal(jax.random.key(0), (200_000, 1))
     u = np.linspace(-8, 8, 100_001, dtype=np.float32)[:, None]
-    logp = np.asarray(squashed.log_prob(mean, log_std, jnp.asarray(u)), np.float64)
+    logp = np.asarray(squashed.log_prob(dist, jnp.asarray(u)), np.float64)
     exact = -np.trapezoid(np.exp(logp) * logp, np.tanh(u[:, 0].astype(np.float64)))
-    assert squashed.entropy(mean, log_std, noise).mean() == pytest.approx(exact, abs=5e-3)
+    assert squashed.entropy(dist, noise).mean() == pytest.approx(exact, abs=5e-3)
 
 
-def test_mode_is_the_squashed_mean_and_gradients_are_finite_in_the_tails():
-    assert squashed.mode(jnp.float32([0.5]))[0] == pytest.approx(np.tanh(0.5))
+def test_samples_and_the_mode_are_unsquashed_as_densities_take_them():
+    dist = jnp.float32([0.5]), jnp.float32([-0.5])
+    assert squashed.mode(dist) == squashed.sample(dist, jnp.zeros(1)) == 0.5
+    assert squashed.squash(squashed.mode(dist))[0] == pytest.approx(np.tanh(0.5))
+    density = np.exp(0.5) / np.sqrt(2 * np.pi) / (1 - np.tanh(0.5) ** 2)
+    assert squashed.log_prob(dist, squashed.mode(dist)) == pytest.approx(np.log(density), rel=1e-5)
+
+
+def test_gradients_are_finite_in_the_tails():
     for u in (-50.0, -10.0, 0.0, 10.0, 50.0):
-        grad = jax.grad(lambda m, u=u: squashed.log_prob(m, jnp.zeros(1), m + u))(jnp.zeros(1))
+        grad = jax.grad(lambda m, u=u: squashed.log_prob((m, jnp.zeros(1)), m + u))(jnp.zeros(1))
         assert bool(jnp.isfinite(grad).all())
         assert grad[0] == pytest.approx(2 * np.tanh(u), abs=1e-5)  # of -log(1 - tanh^2 u)

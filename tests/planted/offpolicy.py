@@ -36,6 +36,8 @@ T_TD3, T_CONTRACT, T_REPLAY, T_LOOP, T_TYPES, T_RNG, T_MPI, T_NETS = (
     "tests/nets/test_mlp.py",
 )
 T_MEMORY = f"{T_CONTRACT}::test_optimisers_remember_every_step"
+OU, T_EXAMPLES = "examples/custom_ddpg_ou.py", "tests/test_examples.py -k ornstein"
+CHECKS = "purerl/checks.py"
 OFF, CARRY = "purerl/loops/offpolicy.py", "purerl/loops/carry.py"
 TALLY, T_TALLY = "purerl/loops/tally.py", "tests/loops/test_tally.py"
 
@@ -101,11 +103,11 @@ MUTANTS = [
     Mutant(TD3, "due, delayed, skipped, params, state.opt_state[\"actor\"]", "due, delayed, skipped, params, tx[\"actor\"].init(params.actor)", T_MEMORY),
     # init and acting.
     Mutant(TD3, "jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q)", "pi, q", T_CONTRACT),
-    Mutant(TD3, "jax.random.normal(key, pi.shape)", "jax.random.normal(jax.random.key(0), pi.shape)", T_CONTRACT),
-    Mutant(TD3, "params.spec.act_noise * jax.random", "jax.random", T_TD3),
+    Mutant(TD3, "jax.random.normal(key, pi.shape, ", "jax.random.normal(jax.random.key(0), pi.shape, ", T_CONTRACT),
+    Mutant(TD3, "spec.act_noise * jax.random", "jax.random", T_TD3),
     Mutant(TYPES, "self.clip(self.denormalise(act.clip(-1.0, 1.0)))", "self.denormalise(act)", T_CONTRACT),
     Mutant(TYPES, "self.clip(self.denormalise(act.clip(-1.0, 1.0)))", "act.clip(-1.0, 1.0)", T_TD3),
-    Mutant(TD3, "params.spec.env.from_unit(pi + noise)", "params.spec.env.from_unit(pi)", T_CONTRACT),
+    Mutant(TD3, "spec.env.from_unit(pi + noise)", "spec.env.from_unit(pi)", T_CONTRACT),
     # Networks.
     Mutant(NETS, "keys = jax.random.split(key, number)", "keys = jnp.stack([key] * number)", T_NETS),
     Mutant(NETS, "x.reshape(*leading, *x.shape[1:])", "x", T_CONTRACT),
@@ -154,7 +156,7 @@ MUTANTS = [
     Mutant(OFF, "real = slice(None) if step.valid is None else step.valid", "real = slice(None)", T_LOOP),
     Mutant(OFF, "surplus = Transition(*(rows[needed:filled].copy() for rows in stage))", "surplus = carry.surplus", T_LOOP),
     Mutant(CARRY, "self.ep_return[i] = self.ep_length[i] = 0", "pass", T_LOOP),
-    Mutant(OFF, "minval=-1.0, maxval=1.0", "minval=0.0, maxval=1.0", T_LOOP),
+    Mutant(OFF, "jnp.float32, -1.0, 1.0", "jnp.float32, 0.0, 1.0", T_LOOP),
     Mutant(OFF, "border = min(border, schedule.steps)", "pass", T_LOOP),
     Mutant(LOOP, "i < episodes % number", "i < 0", T_LOOP),
     Mutant(LOOP, "        envs.close()  # nobody else will\n", "", T_LOOP),
@@ -202,7 +204,7 @@ MUTANTS = [
     Mutant(DDPG, "target_actor=optax.incremental_update(params.actor, params.target_actor, part),", "", T_DDPG),
     Mutant(DDPG, "target_critic=optax.incremental_update(params.critic, params.target_critic, part),", "", T_DDPG),
     Mutant(DDPG, '"actor": optax.adam(spec.pi_lr)', '"actor": optax.adam(spec.q_lr)', T_DDPG),
-    Mutant(DDPG, "params.spec.act_noise * jax.random", "jax.random", T_DDPG),
+    Mutant(DDPG, "spec.act_noise * jax.random", "jax.random", T_DDPG),
     Mutant(DDPG, "jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q)", "pi, q", T_CONTRACT),
     Mutant(DDPG, 'opt_state = {"actor": opt_actor, "critic": opt_critic}', "opt_state = state.opt_state", T_MEMORY),
     Mutant(DDPG, '{"actor": opt_actor, "critic"', '{"actor": state.opt_state["actor"], "critic"', T_MEMORY),
@@ -216,8 +218,8 @@ MUTANTS = [
     Mutant(SQUASHED, "    gaussian = gaussian - 0.5 * math.log(2 * math.pi)\n", "", T_SQUASHED),
     Mutant(SQUASHED, "2.0 * (math.log(2.0) - unsquashed - jax.nn.softplus(-2.0 * unsquashed))", "jnp.log(1.0 - jnp.square(jnp.tanh(unsquashed)))", T_SQUASHED),
     Mutant(SQUASHED, "2.0 * (math.log(2.0) - unsquashed - jax.nn.softplus(-2.0 * unsquashed))", "jnp.log(1.0 - jnp.square(jnp.tanh(unsquashed)) + 1e-6)", T_SQUASHED),
-    Mutant(SQUASHED, "return -log_prob(mean, log_std, sample", "return log_prob(mean, log_std, sample", T_SQUASHED),
-    Mutant(SQUASHED, "return squash(mean)", "return mean", T_SQUASHED),
+    Mutant(SQUASHED, "return -log_prob(dist, sample", "return log_prob(dist, sample", T_SQUASHED),
+    Mutant(SQUASHED, "return dist[0]\n\n\ndef log_prob", "return squash(dist[0])\n\n\ndef log_prob", T_SQUASHED),
     # SAC.
     Mutant(SAC, "batch.next_obs, draw=0)", "batch.next_obs, draw=1)", T_SAC),
     Mutant(SAC, "batch.next_obs, draw=0)", "batch.obs, draw=0)", T_SAC),
@@ -250,8 +252,8 @@ MUTANTS = [
     Mutant(SAC, "return mean, log_std.clip(*LOG_STD)", "return mean, log_std", T_SAC),
     Mutant(SAC, "params.critic, params.target_critic, 1.0 - spec.polyak", "params.critic, params.target_critic, spec.polyak", T_SAC),
     Mutant(SAC, "grads_pi, info_pi = jax.grad(actor_loss, has_aux=True)(params, batch)", "grads_pi, info_pi = jax.grad(actor_loss, has_aux=True)(state.params, batch)", T_SAC),
-    Mutant(SAC, "params.spec.env.from_unit(squashed.squash(u))", "params.spec.env.from_unit(u)", T_SAC),
-    Mutant(SAC, "params.spec.env.from_unit(squashed.mode(mean))", "params.spec.env.from_unit(mean)", T_SAC),
+    Mutant(SAC, "squashed.sample(dist, jax.random.normal(key, dist[0].shape, jnp.float32))\n    return spec.env.from_unit(squashed.squash(u))", "squashed.sample(dist, jax.random.normal(key, dist[0].shape, jnp.float32))\n    return spec.env.from_unit(u)", T_SAC),
+    Mutant(SAC, "squashed.mode(_policy(params, obs))\n    return spec.env.from_unit(squashed.squash(u))", "squashed.mode(_policy(params, obs))\n    return spec.env.from_unit(u)", T_SAC),
     Mutant(SAC, "log_alpha=optax.apply_updates(params.log_alpha, step_alpha)", "log_alpha=params.log_alpha", T_SAC),
     Mutant(SAC, '{"actor": opt_actor, "critic"', '{"actor": opt_state["actor"], "critic"', T_MEMORY),
     Mutant(SAC, '"critic": opt_critic, "log_alpha"', '"critic": opt_state["critic"], "log_alpha"', T_MEMORY),
@@ -276,7 +278,19 @@ MUTANTS = [
     Mutant(DQN, "lambda: critic, lambda: params.target_critic", "lambda: params.critic, lambda: params.target_critic", T_DQN),
     Mutant(DQN, "jnp.minimum(updates / spec.eps_decay, 1.0)", "updates / spec.eps_decay", T_DQN),
     Mutant(DQN, "part * (spec.eps_end - spec.eps_start)", "part * (spec.eps_start - spec.eps_end)", T_DQN),
-    Mutant(DQN, "greedy.shape) < params.epsilon", "greedy.shape) > params.epsilon", T_DQN),
-    Mutant(DQN, "return _start(params.spec) + jnp.where", "return jnp.where", T_DQN),
+    Mutant(DQN, "greedy.shape, jnp.float32) < params.epsilon", "greedy.shape, jnp.float32) > params.epsilon", T_DQN),
+    Mutant(DQN, "return _start(spec) + jnp.where", "return jnp.where", T_DQN),
     Mutant(DQN, "key_choice, key_action = jax.random.split(key)", "key_choice, key_action = jax.random.split(jax.random.key(0))", T_CONTRACT),
+    # What an audit planted and the tests did not notice.
+    Mutant(SAC, "    grads_alpha, info_alpha = jax.grad(alpha_loss", "    params = dataclasses.replace(params, log_alpha=params.log_alpha - 0.1)\n    grads_alpha, info_alpha = jax.grad(alpha_loss", T_SAC),
+    Mutant(SAC, "    grads_pi, info_pi = jax.grad(actor_loss", "    params = dataclasses.replace(params, log_alpha=params.log_alpha - 0.1)\n    grads_pi, info_pi = jax.grad(actor_loss", T_SAC),
+    Mutant(SAC, "{name: optax.adam(spec.lr) for name in", "{name: optax.adam(spec.lr if name != 'log_alpha' else 1e-3) for name in", T_SAC),
+    Mutant(SAC, "            for name in (\"alpha_init\", \"target_entropy\"):", "            for name in ():", T_SAC),
+    Mutant(DQN, "replay_size=100_000", "replay_size=1_000", T_DQN),
+    Mutant(DQN, "    steps=50_000", "    steps=5_000", T_DQN),
+    Mutant(OU, "drift - THETA * drift + SIGMA", "SIGMA", T_EXAMPLES),
+    Mutant(OU, "0.0, jnp.zeros_like(drift)", "0.0, drift", T_EXAMPLES),
+    Mutant(CHECKS, "    if not hasattr(params, \"spec\"):", "    if False:", f"{T_CONTRACT}::test_a_state_for_its_parameters_is_refused_and_the_other_way_round"),
+    Mutant(CHECKS, "    if not isinstance(value, cls):", "    if False:", f"{T_CONTRACT}::test_settings_of_another_algorithm_are_refused"),
+    Mutant(NETS, "    except flax.errors.InvalidRngError as error:", "    except ZeroDivisionError as error:", f"{T_CONTRACT}::test_own_networks_must_be_pure_and_float"),
 ]  # fmt: skip
