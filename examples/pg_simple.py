@@ -30,7 +30,7 @@ def loss(params, obs, act, weight):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--env", default="CartPole-v1", help="Gymnasium id, Discrete actions")
+    parser.add_argument("--env", "--env_name", default="CartPole-v1", help="id, Discrete actions")
     parser.add_argument("--lr", type=float, default=1e-2)
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--steps", type=int, default=5_000, help="of an epoch, cut there")

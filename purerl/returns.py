@@ -207,6 +207,8 @@ def retrace(
 def forward_sum(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
     r"""Discounted sum of the rewards up to each step, starting anew with each episode.
 
+    And at the first row: of an episode that began before, only the steps in the rows count.
+
     .. math::
         S_t = r_t + \gamma \, (1 - e_{t-1}) \, S_{t-1}
     """
@@ -220,16 +222,18 @@ def standardise(x: jax.Array, weight: jax.Array) -> jax.Array:
     """Shift and scale to mean 0 and standard deviation 1 over the rows of all ranks.
 
     Numbers that differ by no more than float32's rounding are equal, and equal numbers become 0.
+    A number that is not finite makes NaN of all.
 
     Args:
         x: numbers.
         weight: of each, 0 for those that must not count; all zero make everything 0.
     """
+    x = jnp.where(weight > 0, x, 0.0)
     total = jnp.maximum(mpi.psum(weight.sum()), 1e-8)
     mean = mpi.psum((weight * x).sum()) / total
     std = jnp.sqrt(mpi.psum((weight * jnp.square(x - mean)).sum()) / total)
-    rounding = 1e-6 * mpi.pmax(jnp.abs(jnp.where(weight > 0, x, 0.0)).max())
-    return jnp.where(std > rounding, (x - mean) / (std + 1e-8), 0.0)
+    rounding = 1e-6 * mpi.pmax(jnp.abs(x).max())
+    return jnp.where(std <= rounding, 0.0, (x - mean) / (std + 1e-8))
 
 
 def mean_one(weight: jax.Array) -> jax.Array:
@@ -308,10 +312,13 @@ def _goes_on(terminated: Any, truncated: Any) -> jax.Array:
 
 def _check(**arrays: Any) -> None:
     """Refuse arrays of different shapes, which would broadcast without an error."""
-    shape = jnp.shape(arrays["rew"])
+    gamma = jnp.shape(arrays.pop("gamma", 0.0))
+    for name, array in arrays.items():
+        if not hasattr(array, "shape"):
+            raise ValueError(f"{name} must be an array [T] or [T, N], got {type(array)}.")
+    shape = arrays["rew"].shape
     if len(shape) not in (1, 2) or not shape[0]:
         raise ValueError(f"rew must have shape [T] or [T, N] with T of at least 1, got {shape}.")
-    gamma = jnp.shape(arrays.pop("gamma", 0.0))
     if gamma not in ((), shape):
         raise ValueError(f"gamma must be a number or have the shape of rew, {shape}, got {gamma}.")
     for name, array in arrays.items():

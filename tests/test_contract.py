@@ -229,6 +229,32 @@ def test_own_networks_must_be_hashable_modules(case):
             case.spec(**{name: lambda obs: obs})
 
 
+def test_settings_of_the_default_networks_reach_each_of_them(case, key):
+    def networks(**settings):
+        params = learner(case, **settings).params
+        return {name: jax.tree.leaves(getattr(params, name)) for name in case.networks}
+
+    plain, batch = learner(case), case.batch()
+    for name, leaves in networks(hidden=(5,)).items():
+        assert {x.shape[1] for x in leaves if x.ndim == 2} >= {5}, name
+    orthogonal = networks(initializer="orthogonal")
+    for name, leaves in networks().items():
+        for old, new in zip(leaves, orthogonal[name], strict=True):
+            assert old.ndim < 2 or bool((old != new).any()), name
+    style = "tanh" if plain.params.spec.activation == "relu" else "relu"
+    other = learner(case, activation=style).params
+    for part in case.parts:
+        loss = getattr(case.algo, part)
+        if part != "alpha_loss":  # it is 0 for a temperature that is fixed, or 1
+            assert loss(plain.params, batch)[0] != loss(other, batch)[0], part
+    fields = {field.name for field in dataclasses.fields(case.algo.Spec)}
+    if "log_std_init" in fields and isinstance(case.env.action, Box):
+        assert any((x == -1.25).all() for x in networks(log_std_init=-1.25)["actor"])
+    if "head_scale" in fields:
+        quiet = networks(head_scale=1e-6)["actor"]
+        assert any(x.ndim == 2 and jnp.abs(x).max() < 1e-5 for x in quiet)
+
+
 # --- init ---------------------------------------------------------------------------------------
 
 

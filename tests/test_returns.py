@@ -274,6 +274,49 @@ def test_vtrace_is_a_sum_of_weighted_errors(shape, gamma, lam, clip_rho, clip_c)
     near(adv, by_column(advantages, d), 1e-4)
 
 
+def test_vtrace_by_number():
+    """Errors of targets as rlax tests them: ratios of two softmax policies, two sequences."""
+    behaviour = np.array([
+        [[8.9, 0.7], [5.0, 1.0], [0.6, 0.1], [-0.9, -0.1]],
+        [[0.3, -5.0], [1.0, -8.0], [0.3, 1.7], [4.7, 3.3]],
+    ])  # fmt: skip
+    target = np.array([
+        [[0.4, 0.5], [9.2, 8.8], [0.7, 4.4], [7.9, 1.4]],
+        [[1.0, 0.9], [1.0, -1.0], [-4.3, 8.7], [0.8, 0.3]],
+    ])  # fmt: skip
+    act = np.array([[0, 1, 0, 0], [1, 0, 0, 1]])[..., None]
+
+    def logp(logits):
+        logits = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        return np.take_along_axis(logits, act, axis=-1)[..., 0]
+
+    rho = np.exp(logp(target) - logp(behaviour))
+    rew = np.array([[-1.3, -1.3, 2.3, 42.0], [1.3, 5.3, -3.3, -5.0]])
+    gamma = np.array([[0.0, 0.89, 0.85, 0.99], [0.88, 1.0, 0.83, 0.95]])
+    val = np.array([[2.1, 1.1, -3.1, 0.0, 8.4], [3.1, 0.1, -1.1, 7.4, -1.2]])
+    rew, val, next_val, rho, gamma = (
+        jnp.float32(x.T) for x in (rew, val[:, :-1], val[:, 1:], rho, gamma)
+    )
+    goes_on = jnp.zeros((4, 2))
+    found, _ = returns.vtrace(rew, val, next_val, goes_on, goes_on, rho, gamma)
+    errors = [[-1.615514, -3.497322, 1.867053, 50.316], [1.466243, 3.61164, -0.000083, -13.54]]
+    near((found - val).T, errors, 1e-4)
+
+
+def test_a_long_rollout_is_as_exact_as_a_loop_in_float64():
+    """4,000 steps of discount 0.999, cut three times."""
+    rng = np.random.default_rng(0)
+    rew, val, next_val = rng.normal(size=(3, 4_000)).astype(np.float32)
+    ends = np.isin(np.arange(4_000), [999, 1_500, 3_100])
+    got = returns.gae(rew, val, next_val, ends, 0 * ends, 0.999, 0.99)
+    wanted, last = np.zeros(4_000), 0.0
+    for t in range(3_999, -1, -1):
+        goes_on = 0.0 if ends[t] else 1.0
+        delta = float(rew[t]) + 0.999 * goes_on * float(next_val[t]) - float(val[t])
+        wanted[t] = last = delta + 0.999 * 0.99 * goes_on * last
+    np.testing.assert_allclose(got, wanted, atol=2e-5 * np.abs(wanted).max())
+
+
 def test_vtrace_on_policy_is_the_lambda_return():
     d = rows(3, 12, 2)
     f = [jnp.float32(d[k]) for k in ("rew", "val", "next_val")]
@@ -347,6 +390,13 @@ def test_standardise_counts_weighted_rows_only_and_survives_constants():
     near(returns.standardise(tiny, jnp.ones(3)), (-np.sqrt(1.5), 0, np.sqrt(1.5)), 0.15)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_number_that_is_not_finite_is_not_standardised_away(bad):
+    assert np.isnan(returns.standardise(f32(1, bad, 2), jnp.ones(3))).all()
+    got = returns.standardise(f32(1, bad, 2), f32(1, 0, 1))  # unless its row does not count
+    near(got[jnp.array([0, 2])], (-1, 1))
+
+
 def test_standardise_takes_the_population_deviation_of_all_ranks():
     x = jnp.float32(np.random.default_rng(0).normal(size=(2, 5)))
     split = jax.vmap(returns.standardise, axis_name=mpi.AXIS)(x, jnp.ones((2, 5)))
@@ -362,6 +412,7 @@ def test_standardise_takes_the_population_deviation_of_all_ranks():
 def test_weights_of_mean_one():
     near(returns.mean_one(f32(1, 0, 0, 1)), (2, 0, 0, 2))
     near(returns.mean_one(jnp.zeros(3)), (0, 0, 0))
+    near(returns.mean_one(jnp.zeros(4_000).at[7].set(1.0))[7], 4_000)
     split = jax.vmap(returns.mean_one, axis_name=mpi.AXIS)(jnp.array([[1.0, 1.0], [0.0, 1.0]]))
     near(split, [[4 / 3, 4 / 3], [0, 4 / 3]])
 
@@ -393,6 +444,8 @@ def test_scale_shifts_divides_clips_and_passes_no_gradient_to_statistics():
     x = jnp.array([[3.0, -1.0], [100.0, 2.0]])
     near(returns.scale(x, moments), [[1, -1], [10, 0]])
     near(returns.scale(x, moments, shift=False), [[1.5, -1 / 3], [10, 2 / 3]])
+    constant = returns.Moments(f32(1, 2), f32(0, 9), jnp.float32(10))
+    near(returns.scale(f32(1, 2), constant), [0, 0])
     far = jnp.array([[3.0, -1e6]])
     near(returns.scale(far, returns.no_moments((2,))), far)  # before the first row: as it came
     grads = jax.grad(lambda m: returns.scale(x, m).sum())(moments)

@@ -20,9 +20,9 @@ is no weight between their losses, and each gradient is clipped by its own norm.
 
 The options beyond Spinning Up are off by default: minibatches, entropy bonus, value and gradient
 clipping, advantages recomputed at each pass, learning rates that fall to zero, normalised
-observations, scaled rewards. The last two keep running statistics in `Params`: every rollout is
-read with those of the rollouts before it, and `update` takes it in as its last step; evaluation
-never changes them. With scaled rewards, values are in units of the scaled ones.
+observations, scaled rewards. The last two keep running statistics in `Params`: a rollout is read
+with those of the rollouts before it, and `update` takes it in as its last step. With scaled rewards
+values have their units, and the discounted sums that scale them start anew with each rollout.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ class Spec:
     vf_clip: float | None = None  # bound of a value's change in its loss; none: no bound
     max_grad_norm: float | None = None  # bound of each gradient's norm; none: no bound
     adam_eps: float = 1e-8  # of both optimisers
-    lr_decay_updates: int | None = None  # updates until both rates are zero; none: constant
+    lr_decay_updates: int | None = None  # rollouts until both rates are zero; none: constant
     recompute_advantages: bool = False  # with the current values, at the start of each pass
     normalise_obs: bool = False  # by running mean and deviation, clipped at 10
     scale_rewards: bool = False  # by the running deviation of discounted returns, clipped at 10

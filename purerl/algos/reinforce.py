@@ -187,7 +187,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
     Returns:
         The new state; the metrics of the loss before it, its change `delta_loss_pi`, and `kl`,
-        the divergence KL(old || new).
+        the divergence KL(old || new); none of them is counted if no row counts.
     """
     checks.state(state)
     old, spec = state.params, state.params.spec
@@ -205,4 +205,5 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     before, after = (_dist(p, batch.obs) for p in (old, params))
     info["kl"] = (batch.weight * policies.kl(spec.env, before, after)).mean()
     info["delta_loss_pi"] = actor_loss(params, batch)[0] - info["loss_pi"]
+    info |= {f"{name}_count": counted.astype(jnp.float32) for name in info}
     return State(params, {"actor": opt_actor}, state.step + 1), info

@@ -204,6 +204,8 @@ def test_the_policy_stops_before_the_first_step_too_far_and_the_values_go_on():
     reached = float(ppo.actor_loss(stopped.params, batch)[1]["kl"])
     assert reached > 1.5 * 0.002
     assert float(info["kl"]) == pytest.approx(reached, rel=1e-4)
+    entropy = float(ppo.actor_loss(learner().params, batch)[1]["entropy"])
+    assert float(info["entropy"]) == pytest.approx(entropy, rel=1e-5)  # before the update
     before, _ = ppo.update(learner(target_kl=None, train_pi_iters=steps - 1, **settings), batch)
     assert float(ppo.actor_loss(before.params, batch)[1]["kl"]) <= 1.5 * 0.002
 
@@ -271,6 +273,19 @@ def test_the_divergence_reported_is_the_one_that_stopped():
         assert float(info["kl"]) > 1.5 * 0.005
 
 
+def test_the_part_clipped_is_that_of_the_policy_last_tested():
+    """Two steps of 0.2 each take the ratios of the first and third action out of 1 +- 0.05."""
+    batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0])
+    settings = {"pi_lr": 0.2, "clip_ratio": 0.05, "train_v_iters": 5}
+    stopped, info = ppo.update(learner(target_kl=1e-3, train_pi_iters=9, **settings), batch)
+    assert float(info["stop_iter"]) == 1.0
+    outside = float(ppo.actor_loss(stopped.params, batch)[1]["clip_frac"])
+    assert outside > 0.5
+    assert float(info["clip_frac"]) == outside
+    _, info = ppo.update(learner(target_kl=None, train_pi_iters=1, **settings), batch)
+    assert float(info["clip_frac"]) == 0.0  # its only step began at ratios of 1
+
+
 def test_a_minibatch_of_all_rows_is_the_full_batch():
     batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=[5.0, 1.0, -9.0])
     batch = batch._replace(key=jax.random.key(0))
@@ -307,9 +322,12 @@ def test_learning_rates_fall_to_zero():
     sizes = []
     for _ in range(6):
         new, _ = ppo.update(state, batch)
-        sizes.append(float(pg.theta(new.params.critic) - pg.theta(state.params.critic)))
+        moved = (pg.theta(new.params.actor) - pg.theta(state.params.actor))[0]
+        sizes.append((moved, pg.theta(new.params.critic) - pg.theta(state.params.critic)))
         state = new
-    np.testing.assert_allclose(sizes, [0.1, 0.075, 0.05, 0.025, 0, 0], rtol=0.02, atol=1e-7)
+    policy, value = np.array(sizes).T
+    np.testing.assert_allclose(value, [0.1, 0.075, 0.05, 0.025, 0, 0], rtol=0.02, atol=1e-7)
+    np.testing.assert_allclose(policy, [0.1, 0.075, 0.05, 0.025, 0, 0], rtol=0.2, atol=1e-7)
     assert int(state.step) == 6
 
 
@@ -380,6 +398,10 @@ def test_rewards_are_scaled_by_the_deviation_of_earlier_discounted_sums():
     scaled = np.array([1.0, 2.0, 4.0, 8.0]) / sums.std()
     np.testing.assert_allclose(second.ret[2:], [scaled[2], scaled[3] + 1.0], rtol=1e-4)
     assert float(state.params.obs_stats.rows) == 0.0
+    other = pg.rollout([10.0, 20.0], [0, 0], [0, 0])
+    state, _ = ppo.update(state, ppo.prepare(state.params, other))
+    both = np.concatenate([sums, [10.0, 25.0]])  # those of all rollouts so far
+    np.testing.assert_allclose(state.params.ret_stats.var, both.var(), rtol=1e-5)
 
 
 def test_statistics_are_off_by_default_and_have_no_gradient():

@@ -88,7 +88,12 @@ def test_a_rollout_without_a_finished_episode_changes_nothing():
     new, info = reinforce.update(state, batch)
     pg.same_bits(new.params, state.params)
     pg.same_bits(new.opt_state, state.opt_state)
-    assert float(info["loss_pi"]) == 0.0
+    assert {name: float(x) for name, x in info.items()} == dict.fromkeys(
+        f"{name}{end}"
+        for name in ("loss_pi", "entropy", "kl", "delta_loss_pi")
+        for end in ("", "_count")
+    ) | dict.fromkeys(info, 0.0)
+    assert float(reinforce.update(state, pg.rows([0, 1], [-1.0, 1.0]))[1]["kl_count"]) == 1.0
 
 
 def test_equal_returns_of_long_episodes_are_no_signal():

@@ -148,8 +148,9 @@ def test_an_update_reports_before_and_after():
     assert (float(info["backtrack_iters"]), float(info["accepted"])) == (0.0, 1.0)
 
 
-def test_no_value_steps_and_zero_advantages_change_nothing():
-    state, batch = normal(train_v_iters=0)
+@pytest.mark.parametrize("method", ["trpo", "npg"])
+def test_no_value_steps_and_zero_advantages_change_nothing(method):
+    state, batch = normal(train_v_iters=0, method=method)
     new, info = trpo.update(state, batch._replace(adv=jnp.zeros(1)))
     pg.same_bits(new.params, state.params)
     assert all(np.isfinite(x) for x in info.values())
