@@ -154,7 +154,7 @@ def test_a_forked_job_ends_with_its_parent(number):
         process.stdout.readline()  # until the fault
         assert len(living(mark)) >= 4  # this one, mpiexec, two ranks
         process.send_signal(number)
-        code = process.wait(timeout=5)
+        code = process.wait(timeout=20)
         assert code == (-9 if number == signal.SIGKILL else 128 + number)
         process.stdout.close()
         for _ in range(50):
