@@ -122,7 +122,8 @@ def _tables(found: "Comparison") -> list[Table]:
 
 def _cells(row: "Row", crossing: bool) -> tuple[str, ...]:
     number = len(row.scores)
-    cells: tuple[str, ...] = (row.env, row.condition, str(number), *_estimate(row))
+    seeds = str(number) if row.seeds == number else f"{row.seeds} in {number} runs"
+    cells: tuple[str, ...] = (row.env, row.condition, seeds, *_estimate(row))
     if crossing and row.steps is not None:
         steps = f"{row.steps:,.0f}" if math.isfinite(row.steps) else "not reached"
         cells += (f"{steps} ({row.reached} of {number})",)

@@ -32,19 +32,35 @@ def distinct(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
             homes.setdefault(run.seed, set()).add(run.path.parent)
         if any(len(folders) > 1 for folders in homes.values()):
             apart |= {str(run.path) for run in group}
+    placed = [
+        run._replace(origin=str(run.path.parent) if str(run.path) in apart else "") for run in runs
+    ]
+    return _longest(placed, [(run.name, _frozen(run.settings), run.origin) for run in placed])
+
+
+def once(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Let no sample of a group count twice, whatever the names and folders of its runs.
+
+    Of a run that is not ours the settings are not known, and its name has to speak for them.
+    """
+    named = (run.name if "algo" not in run.settings else "" for run in runs)
+    keys = [(name, _frozen(run.settings)) for name, run in zip(named, runs, strict=True)]
+    return _longest(runs, keys)
+
+
+def _longest(runs: Sequence[Run], keys: Sequence[Any]) -> tuple[list[Run], list[str]]:
+    """Keep the longest of the runs with the same key and seed; and a line about each other."""
     kept: dict[Any, Run] = {}
     notes = []
-    for i, run in enumerate(runs):
-        run = run._replace(origin=str(run.path.parent) if str(run.path) in apart else "")
+    for i, (run, key) in enumerate(zip(runs, keys, strict=True)):
         unknown = i if run.seed is None else None
-        key = (run.name, _frozen(run.settings), run.origin, run.seed, unknown)
-        other = kept.get(key)
+        other = kept.get((key, run.seed, unknown))
         if other is None:
-            kept[key] = run
+            kept[key, run.seed, unknown] = run
             continue
         longer, shorter = (run, other) if _rows(run) > _rows(other) else (other, run)
-        kept[key] = longer
-        notes.append(f"left out: {shorter.path} has the seed of {longer.path}.")
+        kept[key, run.seed, unknown] = longer
+        notes.append(f"left out: {shorter.path} has the settings and seed of {longer.path}.")
     return list(kept.values()), notes
 
 

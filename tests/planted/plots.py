@@ -60,7 +60,10 @@ MUTANTS = [
     Mutant(COMPARISON, "end = y[-last:][np.isfinite(y[-last:])]", "end = y[np.isfinite(y)][-last:]", T_COMPARE),
     Mutant(COMPARISON, "every = np.concatenate([by[label, env] for label in labels])", "every = by[labels[0], env]", T_COMPARE),
     Mutant(COMPARISON, "    if interval[0] <= 0.5 <= interval[1]:", "    if interval[0] < 0.5 < interval[1]:", T_COMPARE),
-    Mutant(COMPARISON, "seeds = min(map(len, groups))", "seeds = sum(map(len, groups))", T_COMPARE),
+    Mutant(COMPARISON, "seeds = min(row.seeds for row in both)", "seeds = sum(row.seeds for row in both)", T_COMPARE),
+    Mutant(COMPARISON, "each, again = conditions.once(one.runs)", "each, again = one.runs, []", T_COMPARE),
+    Mutant(COMPARISON, "len({seed for seed in seeds if seed is not None}) + seeds.count(None)", "len(seeds)", T_COMPARE),
+    Mutant(CONDITIONS, '(run.name if "algo" not in run.settings else "" for run in runs)', '("" for run in runs)', T_COMPARE),
     Mutant(COMPARISON, "float(np.median(steps))", "float(np.median(steps[np.isfinite(steps)]))", T_COMPARE),
     Mutant(COMPARE, 'f"\\\\{c}" if c in', 'c if c in', T_COMPARE),
 ]  # fmt: skip
