@@ -102,7 +102,8 @@ def _tables(found: "Comparison") -> list[Table]:
         rows[0] = (*rows[0][:-1], f"steps to {found.threshold:g}", "seconds")
     rows += [_cells(row, found.threshold is not None) for row in found.rows]
     score = f"mean of the last {found.last} rows of {', '.join(found.columns)}"
-    tables: list[Table] = [(f"Score of a run: {score}.", rows)]
+    wall = "Seconds are wall clock, and hold the compiling that the first run of a process does"
+    tables: list[Table] = [(f"Score of a run: {score}. {wall}.", rows)]
     if found.overall:
         over = (
             f"Over {found.overall[0].env}; in each, 0 is the lowest and 1 the highest run of all."

@@ -10,7 +10,7 @@ from purerl.runs import bands, conditions, curves, estimates
 from purerl.runs.conditions import Condition
 from purerl.runs.curves import Run
 from purerl.runs.places import ConfigError
-from purerl.runs.plain import plain
+from purerl.runs.plain import apart, plain
 
 SEEDS = 5  # fewer allow no claim
 BETTER = 0.75  # least probability of improvement to be called better
@@ -95,8 +95,8 @@ def grouped(runs: Sequence[Run], fields: Sequence[str]) -> list[Condition]:
             raise ConfigError(f"no run has a setting {plain(field)!r} to group by, only {shown}.")
     for run, settings in zip(runs, short, strict=True):
         words = (run.name if field == "name" else settings.get(field, "none") for field in by)
-        found.setdefault(plain(" ".join(words)), []).append(run)
-    return [Condition(label, group) for label, group in found.items()]
+        found.setdefault(" ".join(words), []).append(run)
+    return [Condition(*one) for one in zip(apart(list(found)), found.values(), strict=True)]
 
 
 def compared(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from purerl.runs.curves import Run
 from purerl.runs.places import ConfigError
-from purerl.runs.plain import plain
+from purerl.runs.plain import apart, plain
 
 
 class Condition(NamedTuple):
@@ -83,24 +83,17 @@ def conditions(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Conditio
     for run in runs:
         settings = {k: v for k, v in run.settings.items() if k not in ignore}
         groups.setdefault((run.name, _frozen(settings), run.origin), []).append(run)
-    found: list[Condition] = []
-    used: set[str] = set()
-    for (name, settings, origin), group in groups.items():
+    labels = []
+    for name, settings, origin in groups:
         rivals = [dict(s) for n, s, _ in groups if n == name]
         ways = [
             f"{key.rpartition('.')[2]}={value}"
             for key, value in settings
             if any(other.get(key) != value for other in rivals)
         ][:3]
-        label = f"{name} ({', '.join(ways + [origin] * bool(origin))})" if ways or origin else name
-        label = first = plain(label)
-        number = 1
-        while label in used:
-            number += 1
-            label = f"{first}-{number}"
-        used.add(label)
-        found.append(Condition(label, group))
-    return found
+        more = ", ".join(ways + [origin] * bool(origin))
+        labels.append(f"{name} ({more})" if more else name)
+    return [Condition(*one) for one in zip(apart(labels), groups.values(), strict=True)]
 
 
 def labelled(found: list[Condition], legend: Sequence[str], paths: int) -> list[Condition]:
@@ -127,12 +120,13 @@ def counted(found: list[Condition], legend: bool = False) -> list[Condition]:
         legend: let the labels that they have stand before that.
     """
     folders = [run.path.resolve() for one in found for run in one.runs]
-    made = []
+    labels, runs = [], []
     for one in found:
         for run in one.runs:
-            word = plain(_shortest(run.path.resolve(), folders))
-            made.append(Condition(f"{one.label}: {word}" if legend else word, [run]))
-    return made
+            word = _shortest(run.path.resolve(), folders)
+            labels.append(f"{one.label}: {word}" if legend else word)
+            runs.append([run])
+    return [Condition(*one) for one in zip(apart(labels), runs, strict=True)]
 
 
 def _shortest(path: Path, others: Sequence[Path]) -> str:

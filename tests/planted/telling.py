@@ -50,6 +50,7 @@ MUTANTS = [
     Mutant(ENDING, "if not isinstance(error, NonFiniteError):", "if False:", T_DOCTOR),
     Mutant(KEEPER, "if self.failures == PATIENCE or last:", "if False:", T_ENDING),
     Mutant(KEEPER, '{"score": finite(score)}', '{"score": score}', T_ENDING),
+    Mutant(TRAIN, "round(sum(compiled), 3)", "0.0", T_REPORT),
     Mutant(TRAIN, "score=finite(score))", "score=score)", T_ENDING),
     Mutant(LOG, "json.dumps(finite(row), default=str)", "json.dumps(row, default=str)", T_ENDING),
     Mutant(SCREEN, "        except Unshown as error:\n", "        except BrokenPipeError as error:\n", T_ENDING),

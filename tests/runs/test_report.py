@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from purerl.runs import log, report, sinks, storage, table, train
+from purerl.runs import log, places, report, sinks, storage, table, train
 from purerl.runs.config import ConfigError, from_json
 from purerl.runs.screen import Screen, clock
 from tests.runs.test_train import table as rows_of
@@ -147,6 +147,7 @@ def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path):
     assert said.index("compiling: ") < said.index("compiled in ") < said.index("     step")
     run = next(tmp_path.rglob("stdout.log"))
     assert "compiled in" in run.read_text()
+    assert places.status(run.parent)["compile_seconds"] > 0
 
 
 def test_tensorboard_gets_event_files(tmp_path):
