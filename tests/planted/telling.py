@@ -43,6 +43,8 @@ MUTANTS = [
     Mutant(TABLE, "if tuple(cells) == self.shown and", "if self.shown and", T_REPORT),
     Mutant(TABLE, 'prefix = "Average" if metric in AVERAGED else ""', 'prefix = ""', T_REPORT),
     Mutant(TABLE, "not isinstance(value, list) and _is_shown(name)", "not isinstance(value, list)", T_REPORT),
+    Mutant(LOG, "c if c.isprintable() else repr(c)[1:-1] for c in text", "c for c in text", "tests/runs/test_log.py"),
+    Mutant(LOG, "    if found.dtype.hasobject:\n", "    if False:\n", "tests/runs/test_log.py"),
     Mutant(LOG, "        with whole(objects):\n", "        if True:\n", T_REPORT),
     Mutant(LOG, "                os.truncate(path, length)\n", "                pass\n", T_REPORT),
     Mutant(LOG, "        self.columns = columns\n", "", "tests/runs/test_log.py"),
