@@ -73,6 +73,8 @@ MUTANTS = [
     Mutant(COMMANDS, "for one in made[number:])", "for one in made[number - 1 :])", T_ENDING),
     Mutant(VECTOR, "{self.episode[i] + 1}", "{self.episode[i]}", T_ENDING),
     Mutant(LOOKING, "            code = 6\n", "            pass\n", "tests/runs/test_commands.py"),
+    Mutant(DOCTOR, "{find_launcher() or 'missing'}", "{__import__('shutil').which('mpiexec') or 'missing'}", T_DOCTOR),
+    Mutant(DOCTOR, "                ctypes.CDLL(name)\n", "", T_DOCTOR),
     Mutant(DOCTOR, "    elif whole:\n", "    elif not whole:\n", T_DOCTOR),
     Mutant(KEEPER, "            self.failures = 0\n", "", T_TRAIN),
     Mutant(REPLAY, "            learner = new\n", "            pass\n", T_DOCTOR),
