@@ -25,7 +25,7 @@ ALLOWED = {
     "envs": BASE,
     "algos": BASE | {"returns", "nets", "buffers"},
     "loops": BASE | {"returns", "buffers", "algos", "envs"},
-    "runs": BASE | {"_world", "algos", "buffers", "loops", "envs", "_setup"},
+    "runs": BASE | {"_world", "_launch", "algos", "buffers", "loops", "envs", "_setup"},
     "cli": BASE | {"algos", "loops", "runs", "_setup"},
     "commands": BASE | {"algos", "cli", "loops", "runs", "_setup"},
     "sweep": BASE | {"algos", "cli", "commands", "runs"},

@@ -20,7 +20,8 @@ POINTS = 1000  # on a common x that the seeds do not share by themselves
 class Curve(NamedTuple):
     """What is drawn of a condition: the estimate, and one standard deviation to each side.
 
-    Where fewer than two seeds have a value there is no deviation, and `low` and `high` are NaN.
+    Where fewer than two seeds have a value there is no deviation, and `low` and `high` are NaN. So
+    is `y` where the line is broken.
     """
 
     label: str
@@ -31,9 +32,9 @@ class Curve(NamedTuple):
     y: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    seeds: int
+    seeds: int  # that have a value somewhere on the line
     counts: np.ndarray  # seeds that have a value at each x
-    ends: tuple[float, ...] = ()  # x of the last value of each seed
+    ends: tuple[float, ...]  # x of the last value of each seed, also of those not on the line
 
 
 def points(run: Run, xname: str, yname: str) -> tuple[np.ndarray, np.ndarray]:
@@ -95,9 +96,9 @@ def panel(
         if runs:
             names = [(column(run, xword) or "", column(run, yword) or "") for run in runs]
             parts = [points(run, *name) for run, name in zip(runs, names, strict=True)]
-            x, y, std, counts = band(parts, width, estimator)
+            x, y, std, counts, drawn = band(parts, width, estimator)
             xname, yname = (", ".join(dict.fromkeys(kind)) for kind in zip(*names, strict=True))
-            sides = (y - std, y + std, len(parts), counts)
+            sides = (y - std, y + std, drawn, counts)
             ends = tuple(float(own[np.isfinite(values)][-1]) for own, values in parts)
             made.append(Curve(one.label, yword, xname, yname, x, y, *sides, ends))
     return made
@@ -105,20 +106,19 @@ def panel(
 
 def band(
     parts: Sequence[tuple[np.ndarray, np.ndarray]], width: int = 1, estimator: str = "mean"
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return a common x, and there estimate, standard deviation and number of the seeds.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return a common x, and there estimate, deviation and number of the seeds; how many are drawn.
 
     There is an estimate where at least half of the seeds have a value, or as many as anywhere:
-    otherwise a curve would go on with the one seed that was slowest, or was not killed.
+    otherwise a curve would go on with the one seed that was slowest, or was not killed. Where the
+    seeds on both sides are others the line is broken, by an x of its own without a value.
     """
     x = common([part for part, _ in parts])
     rows = np.full((len(parts), len(x)), np.nan)
     for row, (own, y) in zip(rows, parts, strict=True):
         y = smooth(y, width)
         there = np.isfinite(y)
-        if len(own) == len(x) and (own == x).all():
-            row[:] = y
-        elif there.any():
+        if there.any():
             row[:] = np.interp(x, own[there], y[there], left=np.nan, right=np.nan)
     counts = np.isfinite(rows).sum(axis=0)
     y, std = (np.full(len(x), np.nan) for _ in range(2))
@@ -126,5 +126,11 @@ def band(
     y[some] = ESTIMATORS[estimator](rows[:, some], axis=0)
     several = some & (counts > 1)
     std[several] = np.nanstd(rows[:, several], axis=0)
-    drawn = slice(some.argmax(), len(some) - some[::-1].argmax())
-    return x[drawn], y[drawn], std[drawn], counts[drawn]
+    drawn = int(np.isfinite(rows[:, some]).any(axis=1).sum())
+    shown = slice(some.argmax(), len(some) - some[::-1].argmax())
+    x, y, std, counts, rows = x[shown], y[shown], std[shown], counts[shown], rows[:, shown]
+    alone = ~np.isfinite(rows[:, :-1] + rows[:, 1:]).any(axis=0)
+    gaps = np.flatnonzero(alone & np.isfinite(y[:-1] + y[1:])) + 1
+    x = np.insert(x, gaps, (x[gaps - 1] + x[gaps]) / 2)
+    y, std = (np.insert(one, gaps, np.nan) for one in (y, std))
+    return x, y, std, np.insert(counts, gaps, 0), drawn

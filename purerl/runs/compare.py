@@ -102,7 +102,8 @@ def _tables(found: "Comparison") -> list[Table]:
         rows[0] = (*rows[0][:-1], f"steps to {found.threshold:g}", "seconds")
     rows += [_cells(row, found.threshold is not None) for row in found.rows]
     score = f"mean of the last {found.last} rows of {', '.join(found.columns)}"
-    tables: list[Table] = [(f"Score of a run: {score}.", rows)]
+    wall = "Seconds are wall clock, and hold the compiling that the first run of a process does"
+    tables: list[Table] = [(f"Score of a run: {score}. {wall}.", rows)]
     if found.overall:
         over = (
             f"Over {found.overall[0].env}; in each, 0 is the lowest and 1 the highest run of all."
@@ -122,7 +123,8 @@ def _tables(found: "Comparison") -> list[Table]:
 
 def _cells(row: "Row", crossing: bool) -> tuple[str, ...]:
     number = len(row.scores)
-    cells: tuple[str, ...] = (row.env, row.condition, str(number), *_estimate(row))
+    seeds = str(number) if row.seeds == number else f"{row.seeds} in {number} runs"
+    cells: tuple[str, ...] = (row.env, row.condition, seeds, *_estimate(row))
     if crossing and row.steps is not None:
         steps = f"{row.steps:,.0f}" if math.isfinite(row.steps) else "not reached"
         cells += (f"{steps} ({row.reached} of {number})",)

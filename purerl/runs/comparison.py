@@ -10,7 +10,7 @@ from purerl.runs import bands, conditions, curves, estimates
 from purerl.runs.conditions import Condition
 from purerl.runs.curves import Run
 from purerl.runs.places import ConfigError
-from purerl.runs.plain import plain
+from purerl.runs.plain import apart, plain
 
 SEEDS = 5  # fewer allow no claim
 BETTER = 0.75  # least probability of improvement to be called better
@@ -22,6 +22,7 @@ class Row(NamedTuple):
     condition: str
     env: str
     scores: tuple[float, ...]  # of its runs
+    seeds: int  # different ones among them; over environments in the one with the fewest
     estimate: float
     interval: tuple[float, float] | None  # None for one run
     reached: int | None = None  # runs that reached the threshold
@@ -94,8 +95,8 @@ def grouped(runs: Sequence[Run], fields: Sequence[str]) -> list[Condition]:
             raise ConfigError(f"no run has a setting {plain(field)!r} to group by, only {shown}.")
     for run, settings in zip(runs, short, strict=True):
         words = (run.name if field == "name" else settings.get(field, "none") for field in by)
-        found.setdefault(plain(" ".join(words)), []).append(run)
-    return [Condition(label, group) for label, group in found.items()]
+        found.setdefault(" ".join(words), []).append(run)
+    return [Condition(*one) for one in zip(apart(list(found)), found.values(), strict=True)]
 
 
 def compared(
@@ -119,7 +120,9 @@ def compared(
     kept, notes = conditions.distinct(runs)
     cells: dict[str, dict[str, list[tuple[Run, Score]]]] = {}
     for one in grouped(kept, fields):
-        for run in one.runs:
+        each, again = conditions.once(one.runs)
+        notes += again
+        for run in each:
             value = score(run, yword, last, threshold)
             if not np.isfinite(value.value):
                 notes.append(
@@ -134,7 +137,7 @@ def compared(
         notes.append(f"scores are not of the same column: {', '.join(map(plain, names))}.")
     notes += [*_mixed(cells), *_short(cells)]
     rows = [
-        _row(label, env, [s for _, s in found], metric, threshold)
+        _row(label, env, found, metric, threshold)
         for label, envs in cells.items()
         for env, found in envs.items()
     ]
@@ -146,14 +149,18 @@ def compared(
     return Comparison(names, metric, last, threshold, rows, overall, pairs, notes)
 
 
-def _row(label: str, env: str, found: list[Score], metric: str, threshold: float | None) -> Row:
-    values = np.array([one.value for one in found])
-    seconds = np.array([one.seconds for one in found])
-    steps = np.array([one.reached for one in found])
+def _row(
+    label: str, env: str, found: list[tuple[Run, Score]], metric: str, threshold: float | None
+) -> Row:
+    values = np.array([one.value for _, one in found])
+    seconds = np.array([one.seconds for _, one in found])
+    steps = np.array([one.reached for _, one in found])
+    seeds = [run.seed for run, _ in found]
     return Row(
         label,
         env,
         tuple(values.tolist()),
+        len({seed for seed in seeds if seed is not None}) + seeds.count(None),
         *_estimated(metric, [values]),
         reached=None if threshold is None else int(np.isfinite(steps).sum()),
         steps=None if threshold is None else float(np.median(steps)),
@@ -174,10 +181,11 @@ def _overall(rows: Sequence[Row], metric: str) -> tuple[list[Row], list[str]]:
     labels = list(dict.fromkeys(row.condition for row in rows))
     envs = list(dict.fromkeys(row.env for row in rows))
     by = {(row.condition, row.env): np.array(row.scores) for row in rows}
+    seeds = {(row.condition, row.env): row.seeds for row in rows}
     shared = [env for env in envs if all((label, env) in by for label in labels)]
     if len(shared) < 2:
-        few = f"no score over environments: all conditions share {', '.join(shared) or 'none'}."
-        return [], [few] if len(envs) > 1 else []
+        none = f"no score over environments: all conditions share {', '.join(shared) or 'none'}."
+        return [], [none] if len(envs) > 1 else []
     scaled = {}
     for env in shared:
         every = np.concatenate([by[label, env] for label in labels])
@@ -189,23 +197,25 @@ def _overall(rows: Sequence[Row], metric: str) -> tuple[list[Row], list[str]]:
     for label in labels:
         groups = [scaled[label, env] for env in shared]
         scores = tuple(np.concatenate(groups).tolist())
-        found.append(Row(label, ", ".join(shared), scores, *_estimated(metric, groups)))
+        few = min(seeds[label, env] for env in shared)
+        found.append(Row(label, ", ".join(shared), scores, few, *_estimated(metric, groups)))
     return found, []
 
 
 def _pairs(rows: Sequence[Row]) -> tuple[list[Pair], list[str]]:
     """Compare each condition with each other where both were run."""
-    by: dict[str, dict[str, np.ndarray]] = {}
+    by: dict[str, dict[str, Row]] = {}
     for row in rows:
-        by.setdefault(row.condition, {})[row.env] = np.array(row.scores)
+        by.setdefault(row.condition, {})[row.env] = row
     pairs, notes = [], []
     for first, second in itertools.combinations(by, 2):
         envs = [env for env in by[first] if env in by[second]]
         if not envs:
             notes.append(f"{first} and {second} share no environment.")
             continue
-        groups = [by[label][env] for env in envs for label in (first, second)]
-        seeds = min(map(len, groups))
+        both = [by[label][env] for env in envs for label in (first, second)]
+        groups = [np.array(row.scores) for row in both]
+        seeds = min(row.seeds for row in both)
         value = float(estimates.improvement(groups))
         ends = estimates.interval(estimates.improvement, groups)
         words = verdict(first, second, seeds, value, ends)
@@ -269,7 +279,7 @@ def _short(cells: Cells) -> list[str]:
 def _few(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
     """Say what the numbers do not allow."""
     notes = []
-    if any(len(row.scores) < SEEDS for row in rows):
+    if any(row.seeds < SEEDS for row in rows):
         notes.append(f"with fewer than {SEEDS} seeds intervals are too narrow to be believed.")
     if len(pairs) > 1:
         notes.append(f"{len(pairs)} pairs: each interval stands for itself, none is corrected.")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from purerl.runs.curves import Run
 from purerl.runs.places import ConfigError
-from purerl.runs.plain import plain
+from purerl.runs.plain import apart, plain
 
 
 class Condition(NamedTuple):
@@ -32,19 +32,35 @@ def distinct(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
             homes.setdefault(run.seed, set()).add(run.path.parent)
         if any(len(folders) > 1 for folders in homes.values()):
             apart |= {str(run.path) for run in group}
+    placed = [
+        run._replace(origin=str(run.path.parent) if str(run.path) in apart else "") for run in runs
+    ]
+    return _longest(placed, [(run.name, _frozen(run.settings), run.origin) for run in placed])
+
+
+def once(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Let no sample of a group count twice, whatever the names and folders of its runs.
+
+    Of a run that is not ours the settings are not known, and its name has to speak for them.
+    """
+    named = (run.name if "algo" not in run.settings else "" for run in runs)
+    keys = [(name, _frozen(run.settings)) for name, run in zip(named, runs, strict=True)]
+    return _longest(runs, keys)
+
+
+def _longest(runs: Sequence[Run], keys: Sequence[Any]) -> tuple[list[Run], list[str]]:
+    """Keep the longest of the runs with the same key and seed; and a line about each other."""
     kept: dict[Any, Run] = {}
     notes = []
-    for i, run in enumerate(runs):
-        run = run._replace(origin=str(run.path.parent) if str(run.path) in apart else "")
+    for i, (run, key) in enumerate(zip(runs, keys, strict=True)):
         unknown = i if run.seed is None else None
-        key = (run.name, _frozen(run.settings), run.origin, run.seed, unknown)
-        other = kept.get(key)
+        other = kept.get((key, run.seed, unknown))
         if other is None:
-            kept[key] = run
+            kept[key, run.seed, unknown] = run
             continue
         longer, shorter = (run, other) if _rows(run) > _rows(other) else (other, run)
-        kept[key] = longer
-        notes.append(f"left out: {shorter.path} has the seed of {longer.path}.")
+        kept[key, run.seed, unknown] = longer
+        notes.append(f"left out: {shorter.path} has the settings and seed of {longer.path}.")
     return list(kept.values()), notes
 
 
@@ -67,24 +83,17 @@ def conditions(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Conditio
     for run in runs:
         settings = {k: v for k, v in run.settings.items() if k not in ignore}
         groups.setdefault((run.name, _frozen(settings), run.origin), []).append(run)
-    found: list[Condition] = []
-    used: set[str] = set()
-    for (name, settings, origin), group in groups.items():
+    labels = []
+    for name, settings, origin in groups:
         rivals = [dict(s) for n, s, _ in groups if n == name]
         ways = [
             f"{key.rpartition('.')[2]}={value}"
             for key, value in settings
             if any(other.get(key) != value for other in rivals)
         ][:3]
-        label = f"{name} ({', '.join(ways + [origin] * bool(origin))})" if ways or origin else name
-        label = first = plain(label)
-        number = 1
-        while label in used:
-            number += 1
-            label = f"{first}-{number}"
-        used.add(label)
-        found.append(Condition(label, group))
-    return found
+        more = ", ".join(ways + [origin] * bool(origin))
+        labels.append(f"{name} ({more})" if more else name)
+    return [Condition(*one) for one in zip(apart(labels), groups.values(), strict=True)]
 
 
 def labelled(found: list[Condition], legend: Sequence[str], paths: int) -> list[Condition]:
@@ -111,12 +120,13 @@ def counted(found: list[Condition], legend: bool = False) -> list[Condition]:
         legend: let the labels that they have stand before that.
     """
     folders = [run.path.resolve() for one in found for run in one.runs]
-    made = []
+    labels, runs = [], []
     for one in found:
         for run in one.runs:
-            word = plain(_shortest(run.path.resolve(), folders))
-            made.append(Condition(f"{one.label}: {word}" if legend else word, [run]))
-    return made
+            word = _shortest(run.path.resolve(), folders)
+            labels.append(f"{one.label}: {word}" if legend else word)
+            runs.append([run])
+    return [Condition(*one) for one in zip(apart(labels), runs, strict=True)]
 
 
 def _shortest(path: Path, others: Sequence[Path]) -> str:

@@ -1,10 +1,12 @@
 """`purerl doctor`: what this machine has; `purerl doctor RUN`: whether a run is sound."""
 
 import argparse
+import contextlib
+import ctypes
+import ctypes.util
 import importlib.util
 import os
 import platform
-import shutil
 from pathlib import Path
 
 from purerl.runs import environments, places, storage
@@ -41,23 +43,40 @@ def machine() -> dict[str, str]:
     import jax
 
     from purerl import mpi
-    from purerl.runs import folder
+    from purerl._launch import find_launcher
+    from purerl.runs import folder, video
 
     found = folder.versions()
     found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {_memory()}"
     found["devices"] = ", ".join(str(device) for device in jax.devices())
-    found["threads"] = os.environ.get("NPROC", "all (purerl.setup() takes one)")
-    launcher = shutil.which("mpiexec") or shutil.which("mpirun")
-    found["mpi"] = f"{mpi.num_procs()} rank, launcher {launcher or 'missing'}"
+    found["threads"] = (
+        f"1 of XLA in the commands and after purerl.setup(); elsewhere "
+        f"{os.environ.get('NPROC', 'as many as cores')}"
+    )
+    found["mpi"] = f"{mpi.num_procs()} rank, launcher {find_launcher() or 'missing'}"
     modules = EXTRAS | environments.MODULES
     missing = [x for x, module in modules.items() if importlib.util.find_spec(module) is None]
     found["extras"] = f"missing: {', '.join(missing)}" if missing else "all there"
-    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    found["display"] = screen or f"none; MUJOCO_GL={os.environ.get('MUJOCO_GL', 'unset')}"
+    screen = video.display()
+    silent = "" if video.has_display() else ", where nobody answers"
+    found["display"] = f"{screen}{silent}" if screen else "none"
+    found["headless"] = _headless()
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
     sizes = [x.stat().st_size for x in root.glob("*")] if root.is_dir() else []
     found["cache"] = f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB"
     return found
+
+
+def _headless() -> str:
+    """Say with what MuJoCo could draw without a display; that they load is all that is tried."""
+    there = []
+    for library in ("EGL", "OSMesa"):
+        with contextlib.suppress(OSError):
+            if name := ctypes.util.find_library(library):
+                ctypes.CDLL(name)
+                there.append(f"{name} loads")
+    chosen = os.environ.get("MUJOCO_GL", "unset")
+    return f"{', '.join(there) or 'neither libEGL nor libOSMesa'}; MUJOCO_GL={chosen}"
 
 
 def _memory() -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import math
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from purerl.runs import storage
 from purerl.runs.bands import Curve
 from purerl.runs.curves import RETURNS
 from purerl.runs.places import ConfigError
-from purerl.runs.plain import aligned, plain
+from purerl.runs.plain import aligned, apart, plain
 
 # Okabe and Ito's colours, which colour-blind people can tell apart, without yellow: too pale.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -32,6 +33,7 @@ NAMES = {
 UNITS = ((7200.0, 3600.0, "hours"), (300.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 LEGEND_INSIDE = 5  # curves at most, with labels of at most so many characters
 LEGEND_WIDTH = 34
+LEGEND_WRAP = 48  # characters in a line
 LEGEND_ROWS = 20
 LEGEND_MOST = 60  # a picture has a size; more curves than looks cannot be told apart anyway
 SETTINGS: dict[Any, Any] = {
@@ -54,7 +56,9 @@ def is_there() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def picture(curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: str) -> None:
+def picture(
+    curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: str, numbers: bool = True
+) -> None:
     """Draw curves, one panel for each y; the file is replaced when the picture is complete.
 
     Args:
@@ -62,6 +66,7 @@ def picture(curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: 
         panels: what was asked for as y; each curve names the one it belongs to.
         out: .png, .pdf or .svg.
         caption: what estimate and band are.
+        numbers: name the number of seeds of each curve.
     """
     kind = out.suffix.lower().lstrip(".")
     if kind not in ("png", "pdf", "svg"):
@@ -79,8 +84,8 @@ def picture(curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: 
         matplotlib.rcdefaults()  # a user's settings may ask for LaTeX, or white on white
         matplotlib.rcParams.update(SETTINGS)
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing", category=UserWarning)
-        texts, columns = _texts(curves)
-        beside = columns * (1.0 + 0.075 * max(map(len, texts)))  # inches, for a legend there
+        texts, columns = _texts(curves, numbers)
+        beside = columns * (1.0 + 0.075 * _widest(texts))  # inches, for a legend there
         size = (6.4 * across + beside, 0.6 + 3.6 * down)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(down, across, squeeze=False).ravel()
@@ -111,8 +116,8 @@ def _panel(ax: Any, curves: Sequence[Curve], looks: dict[str, int]) -> None:
     for curve in curves:
         colour, style = _look(looks[curve.label])
         x = curve.x / scale
-        alone = "o" if np.isfinite(curve.y).sum() < 2 else None
-        ax.plot(x, curve.y, style, color=colour, linewidth=1.6, marker=alone, markersize=4)
+        alone = {"marker": "o", "markersize": 4, "markevery": _alone(curve.y)}
+        ax.plot(x, curve.y, style, color=colour, linewidth=1.6, **alone)
         if curve.seeds > 1:
             ax.fill_between(x, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
     for axis in (ax.xaxis, ax.yaxis):
@@ -121,6 +126,12 @@ def _panel(ax: Any, curves: Sequence[Curve], looks: dict[str, int]) -> None:
     name = curves[0].xname
     ax.set_xlabel(f"time ({unit})" if unit else _name(name))
     ax.set_ylabel(_yname(curves))
+
+
+def _alone(y: np.ndarray) -> list[int]:
+    """Return the indices of values that no line leads to."""
+    there = np.concatenate([[False], np.isfinite(y), [False]])
+    return np.flatnonzero(there[1:-1] & ~there[:-2] & ~there[2:]).tolist()
 
 
 def _look(i: int) -> tuple[str, Any]:
@@ -138,13 +149,27 @@ def _name(column: str) -> str:
     return NAMES.get(column, plain(column, 40))
 
 
-def _texts(curves: Sequence[Curve]) -> tuple[list[str], int]:
+def _texts(curves: Sequence[Curve], numbers: bool) -> tuple[list[str], int]:
     """Return the words of the legend, and its columns beside the panels: 0 if it fits inside."""
-    seeds = {c.label: max(d.seeds for d in curves if d.label == c.label) for c in curves}
-    texts = [f"{plain(x, 48)} ({n} seed{'s' * (n != 1)})" for x, n in seeds.items()]
+    most = {c.label: c for c in sorted(curves, key=lambda c: c.seeds)}
+    texts = []
+    for label, text in _labels(curves).items():
+        number = f" ({seeds(most[label])} seed{'s' * (len(most[label].ends) > 1)})" * numbers
+        texts.append("\n".join(textwrap.wrap(text, LEGEND_WRAP)) + number)
     texts = texts[:LEGEND_MOST]
-    inside = len(texts) <= LEGEND_INSIDE and max(map(len, texts)) <= LEGEND_WIDTH
-    return texts, 0 if inside else math.ceil(len(texts) / LEGEND_ROWS)
+    rows = sum(text.count("\n") + 1 for text in texts)
+    inside = rows <= LEGEND_INSIDE and _widest(texts) <= LEGEND_WIDTH
+    return texts, 0 if inside else math.ceil(rows / LEGEND_ROWS)
+
+
+def _labels(curves: Sequence[Curve]) -> dict[str, str]:
+    """Return how each label is shown."""
+    labels = list(dict.fromkeys(c.label for c in curves))
+    return dict(zip(labels, apart(labels, LEGEND_WRAP), strict=True))
+
+
+def _widest(texts: Sequence[str]) -> int:
+    return max(len(line) for text in texts for line in text.split("\n"))
 
 
 def _legend(figure: Any, ax: Any, texts: Sequence[str], columns: int) -> None:
@@ -175,20 +200,28 @@ def thousands(value: float) -> str:
     return f"{value:.8g}"
 
 
+def seeds(curve: Curve) -> str:
+    """Return how many seeds a curve is of; `2 of 3` where one has no value anywhere on it."""
+    number = len(curve.ends)
+    return str(number) if curve.seeds == number else f"{curve.seeds} of {number}"
+
+
 def table(curves: Sequence[Curve]) -> str:
     """Return where each curve ends."""
-    rows = [("curve", "seeds", "x", "at the end", "y", "at the end", "± std")]
+    rows, labels = (
+        [("curve", "seeds", "x", "at the end", "y", "at the end", "± std")],
+        _labels(curves),
+    )
     for c in curves:
         last = _last(c)
         std = "" if c.counts[last] < 2 else f"{c.high[last] - c.y[last]:.4g}"
         x = f"{c.x[last]:,.0f}" if c.x[last] % 1 == 0 else f"{c.x[last]:,.6g}"
-        label = plain(c.label, 48)
-        rows.append((label, str(c.seeds), c.xname, x, c.yname, f"{c.y[last]:.6g}", std))
+        rows.append((labels[c.label], seeds(c), c.xname, x, c.yname, f"{c.y[last]:.6g}", std))
     return aligned(rows)
 
 
 def sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int = 48) -> str:
-    """Return a line per curve, from the lowest to the highest value of its column.
+    """Return a line per curve, from the lowest to the highest value of its column, broken as it is.
 
     Args:
         curves: as `plot` returns them.
@@ -201,7 +234,7 @@ def sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int 
     except (UnicodeEncodeError, LookupError):
         marks = LETTERS
     rows = [("curve", "seeds", "", "from", "to", "at the end")]
-    lines = []
+    lines, labels = [], _labels(curves)
     for panel in dict.fromkeys(c.panel for c in curves):
         group = [c for c in curves if c.panel == panel]
         every = np.concatenate([c.y[np.isfinite(c.y)] for c in group] or [np.zeros(1)])
@@ -210,9 +243,9 @@ def sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int 
         lines.append(f"{_yname(group)}: {low:.6g} to {high:.6g}")
         for c in group:
             mark = "".join(_mark(y, low, high, marks) for y in _resampled(c, xs, width))
-            label, last = plain(c.label, 48), _last(c)
+            label, last = labels[c.label], _last(c)
             ends = (thousands(c.x[0]), thousands(c.x[-1]), f"{c.y[last]:.6g}")
-            rows.append((label, str(c.seeds), mark, *ends))
+            rows.append((label, seeds(c), mark, *ends))
     return aligned(rows) + "\n" + "\n".join(lines)
 
 
@@ -224,10 +257,7 @@ def _last(curve: Curve) -> int:
 
 def _resampled(curve: Curve, xs: tuple[float, float], width: int) -> np.ndarray:
     grid = np.linspace(*xs, width)
-    there = np.isfinite(curve.y)
-    if not there.any():
-        return np.full(width, np.nan)
-    return np.interp(grid, curve.x[there], curve.y[there], left=np.nan, right=np.nan)
+    return np.interp(grid, curve.x, curve.y, left=np.nan, right=np.nan)
 
 
 def _mark(y: float, low: float, high: float, marks: str) -> str:

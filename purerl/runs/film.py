@@ -79,7 +79,7 @@ class Gif:
             raise ConfigError("a GIF needs Pillow: pip install 'purerl[video]'") from error
         self._image, self._rate, self._width = Image, rate, width or WIDTH
         self._every = math.ceil(rate / FASTEST)
-        self._given = 0
+        self._given, self.lost = 0, 0  # frames that came, and those that came too late
         self._frames: list[Any] = []
         self._palette: Any = None
 
@@ -87,6 +87,8 @@ class Gif:
         """Add a frame `[height, width, 3]`, where the film is not too fast or too long for it."""
         due = self._given % self._every == 0
         self._given += 1
+        if due and len(self._frames) >= LONGEST:
+            self.lost += 1
         if not due or len(self._frames) >= LONGEST:
             return
         image = self._image.fromarray(np.ascontiguousarray(frame))
@@ -141,6 +143,7 @@ class Mp4:
         except ImportError as error:
             raise ConfigError("an MP4 needs imageio-ffmpeg: pip install 'purerl[video]'") from error
         self._ffmpeg, self._rate, self._width = imageio_ffmpeg.get_ffmpeg_exe(), rate, width
+        self.lost = 0  # none ever
         self._folder = Path(tempfile.mkdtemp(prefix="purerl-"))
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from purerl import mpi
@@ -63,8 +64,8 @@ class Logger:
                 header = file.readline(2**20).decode("utf-8", "replace")
             self.columns = header.rstrip("\n").split("\t")
 
-    def log(self, message: str) -> None:
-        """Print a line, on rank 0."""
+    def log(self, message: str, color: str = "") -> None:
+        """Print a line, on rank 0; a colour is taken, as Spinning Up's does, and not shown."""
         if mpi.is_root() and not self.quiet:
             sys.stdout.write(message + "\n")
             sys.stdout.flush()
@@ -73,8 +74,10 @@ class Logger:
         """Set an entry of the row in progress; a key may come for the first time in any row."""
         if key in self.row:
             raise ValueError(f"{key} is in this row already; dump_tabular() begins the next one.")
-        if any(c in key for c in "\t\r\n") or not key:
-            raise ValueError(f"key must be a word without tabs and line ends, got {key!r}.")
+        if not key or not key.isprintable():
+            raise ValueError(
+                f"key must be a word without tabs, line ends and control characters, got {key!r}."
+            )
         self.row[key] = value.item() if hasattr(value, "item") else value
 
     def dump_tabular(self) -> dict[str, Any]:
@@ -116,11 +119,16 @@ class Logger:
             storage.replace(self.folder / "config.json", text.encode())
 
     def save_state(self, state: Any, itr: int | None = None) -> Path | None:
-        """Write the arrays of a tree to `state.npz`, or `state<itr>.npz`; no code, no pickle."""
+        """Write the arrays of a tree to `state.npz`, or `state<itr>.npz`; no code, no pickle.
+
+        Raises:
+            TypeError: if a leaf is neither an array nor a number or a word; it is named.
+        """
         if self.folder is None or not mpi.is_root():
             return None
         pairs = jax.tree_util.tree_leaves_with_path(state)
-        arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in pairs}
+        named = ((jax.tree_util.keystr(path), leaf) for path, leaf in pairs)
+        arrays = {name: _storable(name, leaf) for name, leaf in named}
         path = self.folder / f"state{'' if itr is None else itr}.npz"
         storage.replace(path, storage.named(arrays))
         return path
@@ -234,9 +242,24 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _storable(name: str, leaf: Any) -> np.ndarray:
+    """Return a leaf of a state as an array, or say what can be one."""
+    keys = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    found = np.empty(0, object) if keys else np.asarray(leaf)
+    if found.dtype.hasobject:
+        way = "hand over jax.random.key_data of it" if keys else "take it out of the state"
+        raise TypeError(
+            f"state{name} is a {type(leaf).__name__}: arrays, numbers and words can be saved, in "
+            f"dictionaries, lists and dataclasses that JAX knows; {way}."
+        )
+    return found
+
+
 def _word(value: Any) -> str:
-    return "" if value is None else str(value)
+    """Return a value as a cell of a table: tabs and line ends as `\\t` and `\\n`."""
+    text = "" if value is None else str(value)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _shown(value: Any) -> str:
-    return f"{value:8.3g}" if isinstance(value, int | float) else str(value)
+    return f"{value:8.3g}" if isinstance(value, int | float) else _word(value)

@@ -80,6 +80,15 @@ def status(run: Path) -> dict[str, Any]:
     return content if content.pop("sha256", None) == digest(content) else {}
 
 
+def asked(run: Path) -> dict[str, Any]:
+    """Return what a run is of: `config.json`, or what a grid keeps of the function that it called.
+
+    Such a function may write a `config.json` of its own, as Spinning Up's loggers do.
+    """
+    task = status(run).get("task")
+    return task if isinstance(task, dict) else read_json(run / "config.json")
+
+
 def write_status(run: Path, content: dict[str, Any]) -> None:
     """Write `manifest.json`, with a checksum of what it says."""
     text = json.dumps(content | {"sha256": digest(content)}, indent=2) + "\n"
@@ -117,8 +126,8 @@ def standings(data_dir: Path) -> Iterator[Standing]:
     """Find runs below a folder, and say how each stands."""
     for path in sorted(data_dir.rglob("config.json")):
         try:
-            config, run = read_json(path), path.parent
-            state = status(run)
+            run = path.parent
+            config, state = asked(run), status(run)
             found = state.get("status", "unknown")
             if found == "running" and not _is_owned(run):
                 found = "killed"

@@ -2,10 +2,14 @@
 
 import contextlib
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
+
+# Between the parts of a label: `name (key=value, other_key=value)`, `grid_ant_gam0-9_s0`.
+_PARTS = re.compile(r"( \(|, (?=\w+=)|: |/|_(?![A-Za-z_]*=))")
 
 
 class Unshown(OSError):
@@ -21,6 +25,43 @@ def plain(text: str, limit: int = 80) -> str:
     """
     shown = "".join(c if c.isprintable() else "?" for c in text)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def apart(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[str]:
+    """Return texts as they may be shown, all different, cut after `most` characters.
+
+    Where one is longer than is wanted, all are without the parts that all of them share.
+
+    Example:
+        >>> apart(["bench_ant_gamma0.9_s0", "bench_ant_gamma0.99_s0"], 20)
+        ['…_gamma0.9_…', '…_gamma0.99_…']
+    """
+    shown = [plain(text, 10_000) for text in texts]
+    if len(set(shown)) > 1 and max(map(len, shown)) > wanted:
+        parts = [_PARTS.split(text) for text in shown]
+        shared = set.intersection(*(set(words[::2]) for words in parts))
+        shown = [_without(words, shared) for words in parts]
+    made: dict[str, None] = {}
+    for text in shown:
+        label = first = plain(text, most)
+        number = 1
+        while label in made:
+            number += 1
+            label = f"{first}-{number}"
+        made[label] = None
+    return list(made)
+
+
+def _without(parts: list[str], shared: set[str]) -> str:
+    """Return words and what is between them, with dots for the words that are shared."""
+    made = ""
+    for i in range(0, len(parts), 2):
+        word, between = parts[i], parts[i - 1] if i else ""
+        if word not in shared:
+            made += between + word
+        elif not made.endswith("…"):
+            made += between + "…"
+    return "".join(parts) if made == "…" else made
 
 
 def printed(text: str) -> None:

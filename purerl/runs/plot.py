@@ -78,13 +78,13 @@ def plot(
     for panel in panels:
         usable, more = tables.having(runs, (x, panel))
         group = bands.panel(found, usable, x, panel, smooth, estimator)
-        notes += [*more, *_differ(group), *_short(group)]
+        notes += [*more, *_differ(group), *_absent(group), *_short(group)]
         curves += group
     notes += _mixed([run for one in found for run in one.runs])
     for note in dict.fromkeys(notes):
         say(note)
     if out is not None:
-        drawing.picture(curves, panels, Path(out), _caption(curves, estimator, smooth))
+        drawing.picture(curves, panels, Path(out), _caption(curves, estimator, smooth), not count)
     return curves
 
 
@@ -94,6 +94,18 @@ def _differ(curves: "Sequence[Curve]") -> list[str]:
         return []
     said = "; ".join(f"{c.label}: {c.yname}" for c in curves)
     return [f"{curves[0].panel} is not the same column everywhere: {said}."]
+
+
+def _absent(curves: "Sequence[Curve]") -> list[str]:
+    """Say so where seeds of a curve are nowhere on it, since most are not there where they are."""
+    why = "; the first run of a process begins with compiling"
+    return [
+        f"{c.label}: {len(c.ends) - c.seeds} of {len(c.ends)} seeds are nowhere on the curve: most "
+        f"of the others have no values where they have theirs ({c.xname}"
+        f"{why if c.xname == 'Time' else ''})."
+        for c in curves
+        if c.seeds < len(c.ends)
+    ]
 
 
 def _short(curves: "Sequence[Curve]") -> list[str]:
@@ -106,7 +118,7 @@ def _short(curves: "Sequence[Curve]") -> list[str]:
         early = [end for end in c.ends if end < EARLY * last]
         if early:
             notes.append(
-                f"{c.label}: {len(early)} of {c.seeds} seeds end before {thousands(last)} "
+                f"{c.label}: {len(early)} of {len(c.ends)} seeds end before {thousands(last)} "
                 f"({c.xname}), the first at {thousands(min(early))}."
             )
     return notes

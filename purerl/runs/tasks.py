@@ -113,7 +113,7 @@ def find(complete: dict[str, Any], data_dir: Path, name: str) -> places.Standing
     found = []
     for parent in data_dir.glob(f"*{glob.escape(name)}"):
         for one in places.standings(parent):
-            if _without_spaces(places.read_json(one.path / "config.json")) == complete:
+            if _without_spaces(places.asked(one.path)) == complete:
                 found.append(one)
 
     def rank(one: places.Standing) -> tuple[int, int, int]:
@@ -167,7 +167,8 @@ def function(
         "settings": plain(settings),
         "schedule": {"steps": int(settings.get("steps", 0) or 0)},
     }
-    look = functools.partial(find, json.loads(json.dumps(about)), data_dir, name)
+    about = json.loads(json.dumps(about))
+    look = functools.partial(find, about, data_dir, name)
 
     def start(log: Path) -> Process:
         there = look()
@@ -177,7 +178,7 @@ def function(
         given = _arguments(thunk, settings, seed, {"output_dir": str(run), "exp_name": name})
         storage.replace(run / "config.json", (json.dumps(about, indent=4) + "\n").encode())
         context = multiprocessing.get_context("spawn")
-        process = context.Process(target=_call, args=(thunk, given, run, log))
+        process = context.Process(target=_call, args=(thunk, given, run, log, about))
         with jobs.limited(threads):
             try:
                 process.start()
@@ -235,15 +236,17 @@ def _new(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
     raise storage.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
 
 
-def _call(thunk: Callable[..., Any], given: dict[str, Any], run: Path, log: Path) -> None:
-    """Call a function, in the process that was started for it."""
+def _call(
+    thunk: Callable[..., Any], given: dict[str, Any], run: Path, log: Path, about: dict[str, Any]
+) -> None:
+    """Call a function, in the process that was started for it; the manifest keeps what it is of."""
     os.setsid()  # Ctrl-C comes from the sweep, once
     jobs.die_with_parent()
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (1, 2):
         os.dup2(file, stream)
     with storage.owned(run):
-        state: dict[str, Any] = {"status": "running", "started": time.strftime("%Y-%m-%d %H:%M:%S")}
+        state = {"status": "running", "started": time.strftime("%Y-%m-%d %H:%M:%S"), "task": about}
         places.write_status(run, state)
         try:
             value = thunk(**given)

@@ -216,8 +216,8 @@ def _go_on(
             if stop:
                 break
     done = carry.steps == total
-    status = "done" if done else "stopped"
-    folder.set_status(run, status=status, step=carry.steps, score=finite(score))
+    about = {"status": "done" if done else "stopped", "compile_seconds": round(sum(compiled), 3)}
+    folder.set_status(run, step=carry.steps, **about, score=finite(score))
     say(run, screen, last_words(run, carry.steps, total, score))
     return Outcome(run, 0 if done else STOPPED, carry.steps, score, carry)
 

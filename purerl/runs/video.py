@@ -1,7 +1,7 @@
 """`purerl watch`: a policy at play, in a window or in a GIF or MP4 file.
 
-The episodes are those that `purerl eval` plays with the same seed. Without a display MuJoCo draws
-through EGL, or OSMesa, and SDL into memory.
+The episodes are those that `purerl eval` plays with the same seed. Without a display, or where
+nobody answers at it, MuJoCo draws through EGL, or OSMesa, and SDL into memory.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import functools
 import inspect
 import os
 import re
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from purerl.runs import asking, evaluate, places, storage
 from purerl.runs.evaluate import Evaluation
-from purerl.runs.plain import printed, size
+from purerl.runs.plain import printed, size, warned
 
 if TYPE_CHECKING:
     from purerl.runs.run import Run
@@ -26,6 +27,7 @@ NO_CONTEXT = (
     "No off-screen OpenGL context could be made. On Debian or Ubuntu: apt-get install libegl1 "
     "libgl1-mesa-dri; or libosmesa6, with MUJOCO_GL=osmesa."
 )
+WAIT = 2.0  # seconds for a display to answer
 EXTRAS = {"pygame": "classic", "mujoco": "mujoco", "box2d": "box2d"}  # what is missing -> ours
 
 
@@ -84,6 +86,11 @@ def _filmed(
     if path is None:
         path = evaluate.free(run.folder / "video", f"{run.step:012d}", kind)
     storage.replace(path, content)
+    if reel.lost:
+        warned(
+            f"{path} ends after {film.LONGEST:,} frames, as a GIF must: {reel.lost:,} more are not "
+            f"in it. An MP4 has them all: --save film.mp4, or run.video('film.mp4')."
+        )
     return path, found
 
 
@@ -148,10 +155,40 @@ def headless() -> None:
                 break
 
 
+def display() -> str:
+    """Return the display that is named for windows, or nothing."""
+    return os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY") or ""
+
+
 def has_display() -> bool:
-    """Say whether a window can be opened."""
-    named = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return bool(named) or sys.platform in ("darwin", "win32")
+    """Say whether a window can be opened: a display is named, and somebody answers there."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    wayland = os.environ.get("WAYLAND_DISPLAY")
+    if wayland and _answers(os.path.join(os.environ.get("XDG_RUNTIME_DIR", ""), wayland)):
+        return True
+    found = re.fullmatch(r"(?:\w+/)?(.*):(\d{1,5})(?:\.\d+)?", os.environ.get("DISPLAY", ""))
+    if found is None:
+        return False
+    host, number = found[1], int(found[2])
+    if host not in ("", "unix"):
+        return _answers((host, 6000 + number))
+    path = f"/tmp/.X11-unix/X{number}"
+    return _answers(f"\0{path}") or _answers(path)
+
+
+def _answers(address: str | tuple[str, int]) -> bool:
+    """Say whether somebody listens at a socket: a path, or a host and its port."""
+    try:
+        if isinstance(address, tuple):
+            socket.create_connection(address, timeout=WAIT).close()
+        else:
+            with socket.socket(socket.AF_UNIX) as one:
+                one.settimeout(WAIT)
+                one.connect(address)
+    except (OSError, OverflowError):  # nobody there, no such host, no such port
+        return False
+    return True
 
 
 def command(words: list[str]) -> int:
@@ -183,6 +220,8 @@ def _watch(args: argparse.Namespace) -> None:
     elif args.save is None and has_display():
         found = evaluate.played(run, _drawing(run, "human")[0], *how)
     else:
+        if args.save is None and display():
+            warned(f"nobody answers at the display {display()}: a GIF instead of a window")
         path, found = _filmed(run, args.save, args.fps, args.width, *how)
     lines = [
         f"episode {i}: return {value:.1f}, length {length}"

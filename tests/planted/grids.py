@@ -52,6 +52,7 @@ MUTANTS = [
     Mutant(GRID, 'or key.startswith(f"{old}:")', "", T_GRID),
     Mutant(GRID, "parent = where if word == folder.name else folder", "parent = folder", f"{T_GRID} -k told"),
     Mutant(TASKS, " == complete:", ":", T_GRID),
+    Mutant("purerl/runs/places.py", "return task if isinstance(task, dict) else", "return", T_GRID),
     Mutant(TASKS, '"done": 3, "running": 2', '"done": 1, "running": 2', T_GRID),
     Mutant(TASKS, "        elif math.isfinite(value):", "        elif True:", T_GRID),
     Mutant(TASKS, "    with storage.owned(run):\n        state", "    if True:\n        state", T_GRID),

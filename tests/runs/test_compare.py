@@ -238,6 +238,39 @@ def test_what_is_not_alike_is_said(tmp_path):
         quiet(tmp_path, group="env")
 
 
+def test_a_run_counts_once_whatever_it_is_called(tmp_path):
+    for name in ("same", "again", "more", "yet", "last"):
+        ours(tmp_path / name / f"{name}_s0", [17, 17], name, 0, clip=0.2)
+    ours(tmp_path / "again" / "again_s0-2", [17, 17, 17], "again", 0, clip=0.2)  # the longest
+    seeds(tmp_path, "other", [18, 19, 20, 21, 22], clip=0.1)
+    found = quiet(tmp_path, group="clip")
+    rows = {row.condition: (row.scores, row.seeds) for row in found.rows}
+    assert rows == {"0.1": ((18, 19, 20, 21, 22), 5), "0.2": ((17,), 1)}
+    assert found.pairs[0].verdict == "no claim: fewer than 5 seeds"
+    kept = tmp_path / "again" / "again_s0-2"
+    assert sum(note.endswith(f"settings and seed of {kept}.") for note in found.notes) == 5
+
+
+def test_seeds_are_counted_and_not_runs(tmp_path, capsys):
+    for number in range(5):
+        ours(tmp_path / "a" / f"{number}_s0", [number], "a", 0, clip=number)
+        ours(tmp_path / "b" / f"{number}_s0", [number], "b", number, algo="sac")
+        foreign(tmp_path / "c" / str(number), f"{HEADER}1\t5\t100\n", exp_name=str(number), seed=0)
+        foreign(tmp_path / "d" / str(number), f"{HEADER}1\t5\t100\n", exp_name="d")
+    found = quiet(tmp_path / "a", tmp_path / "b", group="algo", last=1)
+    assert [(len(row.scores), row.seeds) for row in found.rows] == [(5, 1), (5, 5)]
+    assert found.pairs[0].verdict == "no claim: fewer than 5 seeds"
+    assert main([str(tmp_path / "a"), str(tmp_path / "b"), "--group", "algo"]) == 0
+    assert "CartPole-v1  ppo        1 in 5 runs  2 " in capsys.readouterr().out
+    found = quiet(tmp_path, group="algo")
+    assert [(row.condition, row.env, len(row.scores), row.seeds) for row in found.rows[2:]] == [
+        ("none", "unknown", 10, 6)  # of five names one seed, of one name five without
+    ]
+
+
+HEADER = "Epoch\tAverageEpRet\tTotalEnvInteracts\n"
+
+
 def test_runs_of_others_are_compared_as_well(tmp_path):
     text = "Epoch\tAverageEpRet\tTotalEnvInteracts\n1\t5\t100\n"
     for seed in range(2):
@@ -258,6 +291,7 @@ def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsy
     out = tmp_path / "t.md"
     assert main([str(tmp_path), "--threshold", "12", "--out", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("and hold the compiling that the first run of a process does.")
     assert lines[1].split()[-4:] == ["steps", "to", "12", "seconds"]
     assert lines[2].split()[:4] == ["CartPole-v1", "a|b", "5", "3"]
     assert "not reached (0 of 5)" in lines[2]

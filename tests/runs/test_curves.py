@@ -222,7 +222,7 @@ def test_a_seed_counts_once(tmp_path):
     got, notes = labels(tmp_path / "new")
     assert got == {"a": ["a_s0-2", "a_s1"]}
     new = tmp_path / "new"
-    assert notes == [f"left out: {new}/a_s0 has the seed of {new}/a_s0-2."]
+    assert notes == [f"left out: {new}/a_s0 has the settings and seed of {new}/a_s0-2."]
     ours(tmp_path / "later" / "a_s2", [1.0], seed=2)
     assert labels(tmp_path)[0] == {"a": ["a_s0-2", "a_s1", "a_s2"]}
     ours(tmp_path / "old" / "a_s1", [3.0], seed=1)  # the same settings, perhaps other code
@@ -258,7 +258,9 @@ def test_a_curve_for_every_run_has_the_name_of_its_folder(tmp_path):
     runs, _ = curves.find([str(tmp_path)])
     each, notes = conditions.gathered(runs, [], 1, True)
     assert [(c.label, len(c.runs)) for c in each] == [("a_s0", 1), ("a_s0-2", 1), ("b_s7", 1)]
-    assert notes == [f"drawn too: {tmp_path}/x/a_s0 has the seed of {tmp_path}/x/a_s0-2."]
+    assert notes == [
+        f"drawn too: {tmp_path}/x/a_s0 has the settings and seed of {tmp_path}/x/a_s0-2."
+    ]
     each, _ = conditions.gathered(runs, ["A", "B"], 1, True)
     assert [c.label for c in each] == ["A: a_s0", "A: a_s0-2", "B: b_s7"]
     ours(tmp_path / "y" / "a_s0", [3.0], seed=0)

@@ -1,7 +1,9 @@
 """`purerl doctor`: the update that was the first to go wrong, found by replaying."""
 
+import ctypes.util
 import dataclasses
 import functools
+import sys
 
 import gymnasium
 import jax
@@ -153,6 +155,33 @@ def test_the_machine_is_described():
     found = doctor.machine()
     assert {"python", "jax", "devices", "threads", "mpi", "extras", "cache"} <= set(found)
     assert found["devices"].count("cpu") == len(jax.devices())
+    assert found["threads"].startswith("1 of XLA in the commands and after purerl.setup()")
+
+
+def test_the_launcher_beside_this_python_is_found_without_the_path(tmp_path, monkeypatch):
+    launcher = tmp_path / "bin" / "mpiexec"
+    launcher.parent.mkdir()
+    launcher.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    assert doctor.machine()["mpi"] == f"1 rank, launcher {launcher}"
+    launcher.unlink()
+    assert doctor.machine()["mpi"] == "1 rank, launcher missing"
+
+
+def test_what_draws_without_a_display_is_loaded(monkeypatch):
+    monkeypatch.setattr(ctypes.util, "find_library", {"EGL": "libEGL.so.1"}.get)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: name)
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    assert doctor._headless() == "libEGL.so.1 loads; MUJOCO_GL=glfw"
+    monkeypatch.undo()
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}-is-not-there.so")
+    assert doctor._headless() == "neither libEGL nor libOSMesa; MUJOCO_GL=unset"
+    for name, said in (("", "none"), (":77", ":77, where nobody answers")):
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        monkeypatch.setenv("DISPLAY", name)
+        assert doctor.machine()["display"] == said
 
 
 def test_other_errors_do_not_send_to_the_doctor(tmp_path):

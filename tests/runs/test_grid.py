@@ -203,6 +203,19 @@ def test_a_function_is_told_its_folder_and_what_spinning_up_would_give_it(tmp_pa
         call_experiment("bad", thunks.fate, data_dir=str(tmp_path), kind="raise")
 
 
+def test_a_function_that_saves_its_configuration_is_done_and_found_again(tmp_path):
+    row = call_experiment("mine", thunks.logged, seed=2, data_dir=str(tmp_path), lr=0.5)
+    assert (row.status, row.exit, row.score) == ("done", 0, 0.5)
+    run = tmp_path / "mine" / "mine_s2"
+    saved = json.loads((run / "config.json").read_text())
+    assert saved == {"lr": 0.5, "seed": 2, "env": None, "exp_name": "mine"}
+    again = call_experiment("mine", thunks.logged, seed=2, data_dir=str(tmp_path), lr=0.5)
+    assert (again.reason, again.score, again.run) == ("was done before", 0.5, str(run))
+    (standing,) = places.standings(tmp_path)
+    assert (standing.algo, standing.env, standing.seed) == ("tests.runs.thunks.logged", "-", 2)
+    assert list(tmp_path.rglob("config.json")) == [run / "config.json"]
+
+
 def test_what_another_process_could_not_import_is_refused_at_once(tmp_path):
     def inner(seed):
         return seed

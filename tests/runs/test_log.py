@@ -3,6 +3,7 @@
 import json
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -88,6 +89,45 @@ def test_configurations_and_states_are_plain_files(tmp_path):
     assert path == tmp_path / "state7.npz"
     found = np.load(path)
     assert found["['w']"].tolist() == [0, 1, 2]
+
+
+def test_what_cannot_be_saved_is_named(tmp_path):
+    logger = Logger(tmp_path, quiet=True)
+    for state, message in (
+        ({"w": jnp.ones(2), "env": object()}, r"state\['env'\] is a object: arrays, numbers and"),
+        ([max], r"state\[0\] is a builtin_function_or_method: .* take it out of the state"),
+        ({"a": np.array([None, 1])}, r"state\['a'\] is a ndarray"),
+        (jax.random.key(0), r"hand over jax.random.key_data of it"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            logger.save_state(state)
+    assert not list(tmp_path.iterdir())
+    path = logger.save_state({"word": "x", "number": 3, "flag": True})
+    assert np.load(path)["['word']"] == "x"
+
+
+def test_a_line_may_have_spinning_ups_colour(tmp_path, capsys):
+    logger = Logger(tmp_path)
+    logger.log("a", color="green")
+    logger.log("b", "red")
+    assert capsys.readouterr().out == "a\nb\n"
+
+
+def test_words_stay_in_their_cells(tmp_path, capsys):
+    logger = EpochLogger(tmp_path)
+    said = "a\tb\nc\u2028d"
+    for epoch in (1, 2):
+        logger.log_tabular("Epoch", epoch)
+        logger.log_tabular("Said", said)
+        if epoch == 2:
+            logger.log_tabular("New", 5)  # the rows before are written again
+        logger.dump_tabular()
+    cell = "a\\tb\\nc\\u2028d"
+    assert table(tmp_path) == [["Epoch", "Said", "New"], ["1", cell, ""], ["2", cell, "5"]]
+    assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])["Said"] == said
+    assert f"| {cell:>15} |" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="without tabs"):
+        logger.log_tabular("a\u2028b", 1)
 
 
 RANKS = """

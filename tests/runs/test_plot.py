@@ -11,6 +11,7 @@ import pytest
 
 from purerl.runs import bands, drawing
 from purerl.runs.places import ConfigError
+from purerl.runs.plain import apart
 from purerl.runs.plot import main, plot
 from tests.mpi.launch import python
 from tests.runs.tables import foreign, ours, seeds
@@ -58,7 +59,8 @@ def test_what_is_missing_has_no_weight():
 
 def band(*parts, **options):
     pairs = [tuple(np.array(z, float) for z in part) for part in parts]
-    return [numbers(z) for z in bands.band(pairs, **options)]
+    *found, _ = bands.band(pairs, **options)
+    return [numbers(z) for z in found]
 
 
 def test_the_band_is_one_standard_deviation_of_the_seeds():
@@ -80,14 +82,51 @@ def test_seeds_with_other_x_are_interpolated_where_they_are():
     assert y == [0, 52.5, 80, 107.5, 20]  # alone at the ends: half of the seeds
     assert counts == [1, 2, 2, 2, 1]
     # three seeds that are never there together: better than nothing
-    assert band(([1], [1]), ([2], [2]), ([3], [3]))[:2] == [[1, 2, 3], [1, 2, 3]]
+    found = band(([1], [1]), ([2], [2]), ([3], [3]))
+    assert found == [
+        [1, 1.5, 2, 2.5, 3], [1, None, 2, None, 3], [None] * 5, [1, 0, 1, 0, 1],
+    ]  # fmt: skip
     long = np.arange(3000.0)
     assert len(bands.band([(long, long), (long, long)])[0]) == 3000
-    (x, y, std, _) = bands.band([(long, long), (long + 0.5, long + 0.5)])
+    (x, y, std, *_) = bands.band([(long, long), (long + 0.5, long + 0.5)])
     assert len(x) == bands.POINTS
     np.testing.assert_allclose(y, x, atol=1e-9)
     np.testing.assert_allclose(std[1:-1], 0, atol=1e-9)
     assert numbers(std[[0, -1]]) == [None, None]  # of one seed
+
+
+def test_no_line_leads_from_seeds_to_others_that_begin_where_they_end():
+    early, late = ([0, 1], [5, 6]), ([3, 4], [9, 8])
+    x, y, std, counts, drawn = bands.band([tuple(map(np.array, one)) for one in (early, late)])
+    assert (numbers(x), numbers(y)) == ([0, 1, 2, 3, 4], [5, 6, None, 9, 8])
+    assert (numbers(std), counts.tolist(), drawn) == ([None] * 5, [1, 1, 0, 1, 1], 2)
+    touching = ([0, 1], [5, 6]), ([1, 2], [6, 7])
+    assert band(*touching)[:2] == [[0, 1, 2], [5, 6, 7]]
+    # What one seed has not measured in between is bridged, whether the others have the same x ...
+    missing = ([0, 1, 2], [5, NAN, 7])
+    assert band(missing)[1] == [5, 6, 7]
+    assert band(missing, ([0, 1, 2], [5, 8, 7]))[1] == [5, 7, 7]
+    assert drawing._alone(np.array([1.0, NAN, 2.0, 3.0, NAN, 4.0])) == [0, 5]
+
+
+def test_a_seed_that_is_nowhere_on_the_curve_is_counted_out_and_named(tmp_path, capsys):
+    for seed, first in enumerate((3.1, 0.1, 0.1)):  # the first one compiled
+        rows = (f"{i}\t{i}\t{100 * i}\t{first + 0.2 * i}\n" for i in range(1, 5))
+        text = "Epoch\tAverageEpRet\tTotalEnvInteracts\tTime\n" + "".join(rows)
+        foreign(tmp_path / "a" / f"a_s{seed}", text, exp_name="a", seed=seed)
+    (curve,) = plot(tmp_path, x="time", out=tmp_path / "x.svg")
+    assert (curve.seeds, len(curve.ends), float(curve.x[-1])) == (2, 3, 0.9)
+    assert "a (2 of 3 seeds)" in drawn(tmp_path / "x.svg")
+    said = capsys.readouterr().err
+    assert "a: 1 of 3 seeds are nowhere on the curve: most of the others have no values" in said
+    assert "(Time; the first run of a process begins with compiling).\n" in said
+    assert drawing.table([curve]).splitlines()[1].split()[:4] == ["a", "2", "of", "3"]
+    (curve,) = plot([tmp_path / "a" / "a_s0", tmp_path / "a" / "a_s1"], x="time")
+    assert curve.seeds == 2
+    words = drawing.sparklines([curve]).splitlines()[1].split()
+    assert words[:4] == ["a", "2", "▁▂▃▄▅▆▇█", "▁▂▃▄▅▆▇█"]  # nothing between the two
+    (curve,) = plot(tmp_path, x="steps")
+    assert curve.seeds == 3
 
 
 def test_rows_are_sorted_and_the_last_of_an_x_counts(tmp_path):
@@ -141,11 +180,46 @@ def test_labels_of_files_are_drawn_as_plain_text(tmp_path):
     out = tmp_path / "x.svg"
     plot(tmp_path, out=out)
     text = drawn(out)
-    shown = ["$x^$", "_leading", f"{'long-' * 9}lo…", "bell??[31m", "\\frac{1}{2} %s <b>&", "字"]
+    assert "long-" * 9 in text  # the first of two lines
+    shown = ["$x^$", "_leading", f"{'long-' * 6}long…", "bell??[31m", "\\frac{1}{2} %s <b>&", "字"]
     for label in shown:
         assert f"{label} (1 seed)" in text
     assert "environment steps" in text
     assert "return of training episodes" in text
+
+
+def test_long_labels_show_in_what_they_differ_and_single_runs_no_number(tmp_path):
+    grid = f"bench_halfcheetah-v5_steps-per-epoch{'5' * 40}"
+    for gamma in (0.9, 0.99):
+        for seed in range(2):
+            name = f"{grid}_gam{gamma}_ac-hid64-64"
+            ours(tmp_path / name / f"{name}_s{seed}", [gamma, seed], name, seed, gamma=gamma)
+    curves = plot(tmp_path, out=tmp_path / "x.svg")
+    assert [c.label for c in curves] == ["…_gam0.9_…", "…_gam0.99_…"]
+    curves = plot(tmp_path, out=tmp_path / "y.svg", count=True)
+    assert len({c.label for c in curves}) == 4
+    shown = [f"…_gam{gamma}_…_s{seed}" for gamma in (0.9, 0.99) for seed in range(2)]
+    assert [c.label for c in curves] == shown
+    assert [t for t in drawn(tmp_path / "y.svg") if "gam" in t or "seed" in t] == shown
+    assert [line.split()[0] for line in drawing.table(curves).splitlines()[1:]] == shown
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted", "expected"),
+    [
+        (["a_b_c", "a_b_d"], 4, ["…_c", "…_d"]),
+        (["a_b_c", "a_b_d"], 5, ["a_b_c", "a_b_d"]),
+        (["n (lr=1, hidden=[8, 8], b_c=2)", "n (lr=1, hidden=[8, 9], b_c=2)"], 9,
+         ["…, hidden=[8, 8], …", "…, hidden=[8, 9], …"]),
+        (["n (b_c=1)", "n (b_c=2)"], 5, ["… (b_c=1)", "… (b_c=2)"]),
+        (["ppo_x", "ppo_x_s1"], 5, ["ppo_x", "…_s1"]),
+        (["same-long", "same-long"], 4, ["same-long", "same-long-2"]),
+        (["y" * 90, "y" * 91], 48, ["y" * 79 + "…", "y" * 79 + "…-2"]),
+        ([], 5, []),
+    ],
+)  # fmt: skip
+def test_parts_that_all_labels_share_are_left_out_of_long_ones(texts, wanted, expected):
+    assert apart(texts, wanted) == expected
 
 
 def test_pictures_have_a_panel_for_each_y_and_a_colour_or_style_for_each_condition(tmp_path):

@@ -1,5 +1,6 @@
 """What a run tells while it goes on: the screen, the logs on a bad disk, sinks."""
 
+import contextlib
 import errno
 import io
 import json
@@ -8,7 +9,7 @@ import types
 
 import pytest
 
-from purerl.runs import log, report, sinks, storage, table, train
+from purerl.runs import log, places, report, sinks, storage, table, train
 from purerl.runs.config import ConfigError, from_json
 from purerl.runs.screen import Screen, clock
 from tests.runs.test_train import table as rows_of
@@ -125,7 +126,7 @@ def test_rows_that_a_full_disk_refuses_are_written_later_and_whole(tmp_path, mon
     assert episodes == ["1", "1", "2", "3", "3"]
 
 
-def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path):
+def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path, monkeypatch):
     class Mine:
         def __init__(self):
             self.rows, self.closed = [], 0
@@ -137,6 +138,7 @@ def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path):
             self.closed += 1
 
     mine, out = Mine(), io.StringIO()
+    monkeypatch.setattr(train, "compiling", lambda: contextlib.nullcontext([1.25, 0.5]))
     train.train(tiny(), data_dir=str(tmp_path), sinks=(mine,), screen=Screen(out))
     assert [step for step, _ in mine.rows] == [100, 200]
     assert all(isinstance(x, float) for _, row in mine.rows for x in row.values())
@@ -147,6 +149,7 @@ def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path):
     assert said.index("compiling: ") < said.index("compiled in ") < said.index("     step")
     run = next(tmp_path.rglob("stdout.log"))
     assert "compiled in" in run.read_text()
+    assert places.status(run.parent)["compile_seconds"] == 1.75
 
 
 def test_tensorboard_gets_event_files(tmp_path):

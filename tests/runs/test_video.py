@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import types
@@ -225,6 +226,7 @@ def test_without_a_display_it_is_drawn_off_the_screen(monkeypatch, libraries, be
     if before is not None:
         monkeypatch.setenv("MUJOCO_GL", before)
     monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(video, "_answers", lambda address: True)
     video.headless()
     assert (video.os.environ.get("MUJOCO_GL"), "SDL_VIDEODRIVER" in video.os.environ) == (
         before, False,
@@ -234,6 +236,54 @@ def test_without_a_display_it_is_drawn_off_the_screen(monkeypatch, libraries, be
     video.headless()
     assert video.os.environ.get("MUJOCO_GL") == after
     assert video.os.environ["SDL_VIDEODRIVER"] == "dummy"
+
+
+def test_a_display_is_there_if_somebody_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(video.sys, "platform", "linux")
+    path = tmp_path / "wayland-9"
+    for name in (path.name, str(path)):
+        monkeypatch.setenv("WAYLAND_DISPLAY", name)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        assert not video.has_display()
+    with socket.socket(socket.AF_UNIX) as there:
+        there.bind(str(path))
+        there.listen()
+        for name in (path.name, str(path)):
+            monkeypatch.setenv("WAYLAND_DISPLAY", name)
+            assert video.has_display()
+    assert not video.has_display()  # the file is left behind
+    monkeypatch.delenv("WAYLAND_DISPLAY")
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        number = there.getsockname()[1] - 6000
+        if number >= 0:
+            monkeypatch.setenv("DISPLAY", f"127.0.0.1:{number}.0")
+            assert video.has_display()
+    for name in (":77", ":77.0", "unix:77", "127.0.0.1:77", ":99999", "word", ""):
+        monkeypatch.setenv("DISPLAY", name)
+        assert not video.has_display()
+    asked = []
+    monkeypatch.setattr(video, "_answers", lambda address: asked.append(address))
+    monkeypatch.setenv("DISPLAY", ":3.1")
+    assert not video.has_display()
+    assert asked == ["\0/tmp/.X11-unix/X3", "/tmp/.X11-unix/X3"]
+
+
+def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, monkeypatch, capsys):
+    run = dataclasses.replace(begun("ppo"), folder=tmp_path)
+    monkeypatch.setattr(video.asking, "opened", lambda args, path: run)
+    monkeypatch.setattr(film, "LONGEST", 4)
+    monkeypatch.setenv("DISPLAY", ":77")
+    assert video.command([str(tmp_path), "-l", "6", "--fps", "20"]) == 0
+    said = capsys.readouterr()
+    path = tmp_path / "video" / "000000000000-1.gif"
+    assert f"written: {path}" in said.out
+    assert said.err.splitlines()[0] == (
+        "nobody answers at the display :77: a GIF instead of a window"
+    )
+    assert f"{path} ends after 4 frames, as a GIF must: 3 more are not in it." in said.err
+    monkeypatch.delenv("DISPLAY")
+    assert video.command([str(tmp_path), "-l", "3"]) == 0
+    assert not capsys.readouterr().err
 
 
 def test_an_mp4_has_every_frame_and_its_rate(tmp_path):

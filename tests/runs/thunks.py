@@ -23,6 +23,19 @@ def fate(kind, seed, scale=1.0):
     return {"nan": float("nan"), "word": None}.get(kind, scale * (seed + 1))
 
 
+def logged(seed, lr, logger_kwargs):
+    """Log as Spinning Up's algorithms do, with a configuration of its own."""
+    from purerl.runs.log import EpochLogger
+
+    logger = EpochLogger(**logger_kwargs)
+    logger.save_config({"lr": lr, "seed": seed, "env": None})
+    logger.store(EpRet=lr)
+    logger.log_tabular("Epoch", 1)
+    logger.log_tabular("EpRet", with_min_and_max=True)
+    logger.dump_tabular()
+    return lr
+
+
 def counted(path, seed):
     """Leave a line behind; wait until somebody says go on."""
     with open(path, "a") as file:
