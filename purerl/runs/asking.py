@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from purerl.runs import places, regular
+from purerl.runs import places, regular, stopping
 from purerl.runs.plain import warned
 
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
@@ -100,10 +100,11 @@ def which(word: str) -> str | int:
 
 def opened(args: argparse.Namespace, run: Path) -> Any:
     """Load the run that was asked for; what was passed over is said."""
-    from purerl import mpi
-    from purerl._setup import setup
-    from purerl.runs import config as configs
-    from purerl.runs import run as runs
+    with stopping.at_once():
+        from purerl import mpi
+        from purerl._setup import setup
+        from purerl.runs import config as configs
+        from purerl.runs import run as runs
 
     if mpi.num_procs() > 1:
         raise configs.ConfigError("one process does it alone: start it without mpiexec.")
