@@ -204,7 +204,7 @@ def _go_on(
     with _closing(carry, report), requests() as asked, compiling() as compiled:
         while carry.steps < total:
             before = carry.steps
-            carry, record = _advanced(carry, env_fn)
+            carry, record = _advanced(carry, env_fn, keeper.at_fault(carry, report, score))
             if record:
                 score = _score(record, score)
             if report:
@@ -222,11 +222,14 @@ def _go_on(
     return Outcome(run, 0 if done else STOPPED, carry.steps, score, carry)
 
 
-def _advanced(carry: loop.Carry, env_fn: Callable[[], Any]) -> tuple[loop.Carry, Any]:
+def _advanced(
+    carry: loop.Carry, env_fn: Callable[[], Any], kept: contextlib.AbstractContextManager[None]
+) -> tuple[loop.Carry, Any]:
     """Advance, and evaluate where an epoch ended; a fault is told the step before."""
     before = carry.steps
     try:
-        carry, record = loop.advance(carry)
+        with kept:
+            carry, record = loop.advance(carry)
         if record and carry.schedule.num_test_episodes:
             record |= loop.evaluated(carry, env_fn)
     except EnvFault as error:
