@@ -93,7 +93,8 @@ def _run(ranks: int) -> int:
 
         def stop(number: int, _: Any) -> None:
             stopped.append(number)
-            process.terminate()
+            if number != signal.SIGHUP or len(stopped) == 1:  # a closed session sends several
+                process.terminate()
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected

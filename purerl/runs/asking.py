@@ -124,8 +124,9 @@ def _check_own(env: str, run: Path) -> None:
     own = str(places.read_json(run / "config.json").get("env"))
     is_id = ":" in own or own in gymnasium.registry
     if is_id and env.rpartition(":")[2] != own.rpartition(":")[2]:
+        how = f"with --env {own}" if ":" in own else "without --env"
         raise places.ConfigError(
-            f"{run} is a run in {own}, and cannot go on in {env}: leave --env out, or give its own."
+            f"{run} is a run in {own}, and cannot go on in {env}. Type the same line {how}."
         )
 
 

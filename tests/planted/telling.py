@@ -45,7 +45,6 @@ MUTANTS = [
     Mutant(STOPPING, "        if _raised:\n            _raised.clear()\n            raise", "        if False:\n            raise", T_STOPPING),
     Mutant(STOPPING, "if number != signal.SIGHUP else ()", "if True else ()", T_STOPPING),
     Mutant(STOPPING, "if signal.getsignal(number) is not signal.SIG_IGN:", "if True:", T_STOPPING),
-    Mutant(STOPPING, "ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)", "ASKING = (signal.SIGTERM, signal.SIGINT)", T_STOPPING),
     Mutant(MAIN, "        os._exit(code)  #", "        pass  #", T_STOPPING),
     Mutant(REPORT, "        self.logs.write()\n        return self.logs.notes()", "        return self.logs.notes()", T_REPORT),
     Mutant(TABLE, "            with whole(self.run / \"episodes.csv\"):\n", "            if True:\n", T_REPORT),

@@ -159,7 +159,9 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
     for line in process.stdout:
         if "steps/s" in line:
             break
-    os.killpg(process.pid, signal.SIGHUP)  # as a session that is closed
+    for _ in range(2):  # as a session that is closed
+        os.killpg(process.pid, signal.SIGHUP)
+        time.sleep(0.05)
     out, err = process.communicate(timeout=60)
     assert process.returncode == train.STOPPED, err
     assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
