@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from purerl import __version__, algos
-from purerl.runs import plain
+from purerl.runs import plain, stopping
 
 OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, in JAX
 
@@ -56,14 +56,27 @@ INTERRUPTED, NO_READER, STORAGE = 130, 141, 5  # the first two as a shell says t
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    return guarded(_command, sys.argv[1:] if argv is None else argv)
+    return guarded(_command, argv)
 
 
-def guarded(command: Callable[[list[str]], int], words: list[str]) -> int:
-    """Run a command that may be interrupted, or whose output nobody may take."""
+def guarded(command: Callable[[list[str]], int], argv: list[str] | None) -> int:
+    """Run a command that may be interrupted, or whose output nobody may take.
+
+    Args:
+        command: from words to an exit code.
+        argv: the words; None for those of this process, which then does nothing else.
+    """
+    code = _guarded(command, sys.argv[1:] if argv is None else argv, argv is None)
+    if argv is None and code == INTERRUPTED:
+        os._exit(code)  # JAX cannot tidy up after a compilation that was interrupted
+    return code
+
+
+def _guarded(command: Callable[[list[str]], int], words: list[str], alone: bool) -> int:
     _open_missing()
     try:
-        code = command(words)
+        with stopping.heard(alone):
+            code = command(words)
         if not code:
             plain.write(sys.stdout, "")  # what is still held back
         return code
@@ -110,7 +123,9 @@ def _command(words: list[str]) -> int:
         with contextlib.suppress(plain.Unshown):  # the run notices, and goes on
             plain.printed(f"purerl {__version__}: {' '.join(words)}")  # seconds before imports
     module, _, function = COMMANDS[name].partition(":")
-    return int(getattr(importlib.import_module(module), function)(rest))
+    with stopping.at_once():
+        loaded = importlib.import_module(module)
+    return int(getattr(loaded, function)(rest))
 
 
 def _is_quiet(words: list[str]) -> bool:

@@ -86,17 +86,19 @@ def _run(ranks: int) -> int:
         process = subprocess.Popen(
             [*words, sys.executable, *sys.orig_argv[1:]],
             env=env,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_prepare,
         )
 
         stopped = []
 
         def stop(number: int, _: Any) -> None:
             stopped.append(number)
-            process.terminate()
+            if number != signal.SIGHUP or len(stopped) == 1:  # a closed session sends several
+                process.terminate()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
+                signal.signal(number, stop)
         ended = _wait(process, Path(folder))
         if stopped and len(list(Path(folder).glob("done-*"))) < ranks:
             return 128 + stopped[0]
@@ -118,9 +120,11 @@ def is_open_mpi(launcher: str) -> bool:
     return "Open MPI" in done.stdout or "OpenRTE" in done.stdout
 
 
-def _die_with_parent() -> None:
-    """Ask Linux to end the launcher, and with it the ranks, if this process is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+def _prepare() -> None:
+    """Leave a session that is closed to this process, and end the launcher if it is killed."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _wait(process: Any, folder: Path) -> list[set[int]]:

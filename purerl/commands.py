@@ -80,7 +80,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
         content = keys.configuration(name, *typed(name, args))
         if not content.get("env"):
             raise ConfigError("--env is needed, as --env CartPole-v1.")
-        env_fn = configs.make(args.env) if args.env else None
+        env_fn = asking.typed(args.env)
         seeds = args.seed or [content.get("seed", 0)]
         made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
         made[0].schedule.resolve(args.num_cpu or 1)
@@ -268,13 +268,14 @@ def resume(words: list[str]) -> int:
         parser.error(asking.no_run(args.run))
     try:
         devices = int(configs.read(args.run / "config.json")["schedule"].get("devices", 1))
-        mpi.fork(args.num_cpu)
     except (KeyError, TypeError, AttributeError, ValueError, StorageError) as error:
         parser.error(f"{args.run} is no run: {error}")
-    except mpi.MPIUnavailable as error:
+    try:
+        env_fn = asking.typed(args.env, args.run)
+        mpi.fork(args.num_cpu)
+    except (ValueError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
     purerl.setup(devices=devices)
-    env_fn = configs.make(args.env) if args.env else None
     given = {"steps": args.steps, "at": args.checkpoint}
     return _ended(functools.partial(_code, runs.resume, args.run, env_fn, **given))
 

@@ -56,7 +56,7 @@ Axes = dict[str, tuple[str | None, list[Any]]]
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    return program.guarded(_command, sys.argv[1:] if argv is None else argv)
+    return program.guarded(_command, argv)
 
 
 def _command(words: list[str]) -> int:

@@ -26,6 +26,9 @@ class Step(NamedTuple):
     obs: np.ndarray  # [N, ...], to act on next
 
 
+Marks = list[tuple[int, list[Any], int]]  # number of an episode, its actions, how many
+
+
 class OwnEnvs:
     """N single environments, reset here with a derived seed for every episode.
 
@@ -91,6 +94,15 @@ class OwnEnvs:
         space = self.envs[0].action_space
         taken = [np.array(x, space.dtype).reshape(len(x), *space.shape) for x in self.actions]
         return list(self.episode), taken
+
+    def marks(self) -> Marks:
+        """Return where the episodes in progress are, for `rewind`."""
+        return [(n, x, len(x)) for n, x in zip(self.episode, self.actions, strict=True)]
+
+    def rewind(self, marks: Marks) -> None:
+        """Let `progress` say what it said at the marks; the environments stay where they are."""
+        self.episode = [number for number, _, _ in marks]
+        self.actions = [taken[:length] for _, taken, length in marks]
 
     def go_on(
         self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
@@ -211,6 +223,13 @@ class VectorEnvs:
     def progress(self) -> tuple[list[int], list[np.ndarray]]:
         """Return nothing: these environments do not say how to come back."""
         return [], []
+
+    def marks(self) -> Marks:
+        """Return nothing."""
+        return []
+
+    def rewind(self, marks: Marks) -> None:
+        """Do nothing."""
 
     def go_on(
         self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray

@@ -2,11 +2,12 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from purerl.runs import places, regular
+from purerl.runs import places, regular, stopping
 from purerl.runs.plain import warned
 
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
@@ -98,18 +99,49 @@ def which(word: str) -> str | int:
     return int(word.strip("_").replace("_", "") or "0")
 
 
+def typed(env: str | None, run: Path | None = None) -> Callable[[], Any] | None:
+    """Return what makes the environment that was typed; its module may be in the current folder.
+
+    Args:
+        env: of Gymnasium, or module:Id; None if nothing was typed.
+        run: that goes on in it, so that it must be its own.
+    """
+    if env is None:
+        return None
+    from purerl.runs import config as configs
+
+    if run is not None:
+        _check_own(env, run)
+    if ":" in env and not {"", here := str(Path.cwd())} & {*sys.path}:
+        sys.path.insert(0, here)  # as `python -m` does
+    return configs.make(env)
+
+
+def _check_own(env: str, run: Path) -> None:
+    """Refuse another id than that of a run, unless that is a word that no environment has."""
+    import gymnasium
+
+    own = str(places.read_json(run / "config.json").get("env"))
+    is_id = ":" in own or own in gymnasium.registry
+    if is_id and env.rpartition(":")[2] != own.rpartition(":")[2]:
+        how = f"with --env {own}" if ":" in own else "without --env"
+        raise places.ConfigError(
+            f"{run} is a run in {own}, and cannot go on in {env}. Type the same line {how}."
+        )
+
+
 def opened(args: argparse.Namespace, run: Path) -> Any:
     """Load the run that was asked for; what was passed over is said."""
-    from purerl import mpi
-    from purerl._setup import setup
-    from purerl.runs import config as configs
-    from purerl.runs import run as runs
+    with stopping.at_once():
+        from purerl import mpi
+        from purerl._setup import setup
+        from purerl.runs import config as configs
+        from purerl.runs import run as runs
 
     if mpi.num_procs() > 1:
         raise configs.ConfigError("one process does it alone: start it without mpiexec.")
     setup()
-    env_fn = configs.make(args.env) if args.env else None
-    return runs.load(run, args.checkpoint, env_fn=env_fn, say=warned)
+    return runs.load(run, args.checkpoint, env_fn=typed(args.env), say=warned)
 
 
 def ended(name: str, command: Callable[[], None]) -> int:

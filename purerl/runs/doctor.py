@@ -9,7 +9,7 @@ import os
 import platform
 from pathlib import Path
 
-from purerl.runs import environments, places, storage
+from purerl.runs import asking, environments, places, storage
 from purerl.runs.plain import aligned, printed, warned
 
 EXTRAS = {"mpi": "mpi4py", "plot": "matplotlib", "tensorboard": "tensorboardX", "wandb": "wandb"}
@@ -124,8 +124,8 @@ def _replayed(args: argparse.Namespace) -> int:
     from purerl.runs.checkpoint import Refused
 
     purerl.setup()
-    env_fn = configs.make(args.env) if args.env else None
     try:
+        env_fn = asking.typed(args.env, args.run)
         finding = replay.diagnose(args.run, env_fn, at=args.checkpoint, say=printed)
     except (configs.ConfigError, Refused, Mismatch, storage.StorageError) as error:
         warned(f"purerl doctor: {error}")

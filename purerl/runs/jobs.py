@@ -16,7 +16,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from purerl import _world
 from purerl.runs import places, rows, storage
 from purerl.runs.plain import Unshown, told, write
 from purerl.runs.rows import Row, Sweep
+from purerl.runs.stopping import requests
 
 STOPPED = 75  # exit code of what was asked to stop and can go on
 GRACE = 20.0  # seconds from a polite request to the end
@@ -90,7 +90,7 @@ def run(
     storage.folder(folder / "logs")
     board = _Board(tuple(tasks), folder, about if alone else None, timeout, say)
     waiting = collections.deque(tasks)
-    with storage.owned(folder) if alone else contextlib.nullcontext(), _requests() as asked:
+    with storage.owned(folder) if alone else contextlib.nullcontext(), requests() as asked:
         try:
             while board.running or (waiting and not asked):
                 while waiting and len(board.running) < jobs and not asked:
@@ -306,25 +306,3 @@ def _line(text: str) -> None:
         width = shutil.get_terminal_size().columns - 1
         with contextlib.suppress(Unshown):
             write(sys.stdout, "\r\x1b[K" + text[:width])
-
-
-@contextlib.contextmanager
-def _requests() -> Iterator[list[int]]:
-    """Remember the first SIGTERM or Ctrl-C; the second leaves at once."""
-    asked: list[int] = []
-    kept: dict[int, Any] = {}
-
-    def ask(number: int, _: Any) -> None:
-        asked.append(number)
-        for one, handler in kept.items():
-            signal.signal(one, handler)
-
-    if threading.current_thread() is threading.main_thread():  # else somebody else's
-        for number in (signal.SIGTERM, signal.SIGINT):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
-                kept[number] = signal.signal(number, ask)
-    try:
-        yield asked
-    finally:
-        for one, handler in kept.items():
-            signal.signal(one, handler)

@@ -1,12 +1,14 @@
 """Checkpoints of a run when they are due, and what to do when one fails."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from purerl import mpi
 from purerl.loops.carry import Carry
+from purerl.loops.faults import EnvFault
 from purerl.runs import checkpoint, folder, storage
 from purerl.runs import config as configs
 from purerl.runs.config import Config, ConfigError
@@ -55,6 +57,22 @@ class Keeper:
                 raise
             if report:
                 report.say(f"checkpoint at {carry.steps:,} failed: {error}")
+
+    @contextlib.contextmanager
+    def at_fault(self, carry: Carry, report: Report | None, score: float) -> Iterator[None]:
+        """Save a carry as it is now if an environment fails in the advance that the block makes.
+
+        Ranks save together, and the others wait for the one that failed: several save nothing.
+        """
+        marks = carry.envs.marks()
+        try:
+            yield
+        except EnvFault:
+            if carry.ranks == 1 and carry.steps and carry.steps not in checkpoint.steps(self.run):
+                carry.envs.rewind(marks)
+                with contextlib.suppress(storage.StorageError):  # it is said; the fault is raised
+                    self.save(carry, report, score, scored=False, last=False)
+            raise
 
     def _note(self, steps: int, score: float, scored: bool) -> None:
         folder.set_status(self.run, step=steps)

@@ -1,8 +1,9 @@
 """What rank 0 tells of a run while it goes on: files, the screen, sinks."""
 
 import contextlib
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax
 
 from purerl import mpi
 from purerl.loops.carry import Carry, Record
+from purerl.loops.faults import in_a_line
 from purerl.runs import config as configs
 from purerl.runs import storage, table
 from purerl.runs.config import Config
@@ -65,8 +67,17 @@ class Report:
         except storage.StorageError as error:
             self.say(f"the logs wait for the disk: {error}")
         numbers = {k: float(v) for k, v in row.items() if math.isfinite(v)}
-        for sink in self.sinks:
-            sink.write(record["steps"], numbers)
+        for sink in [*self.sinks]:
+            self._into(sink, functools.partial(sink.write, record["steps"], numbers))
+
+    def _into(self, sink: Sink, call: Callable[[], None]) -> None:
+        """Hand something to a sink; one that fails is named, and left out from then on."""
+        try:
+            call()
+        except Exception as error:
+            self.sinks = [one for one in self.sinks if one is not sink]
+            what = f"{type(error).__name__}: {in_a_line(error)}"
+            self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")
 
     def say(self, line: str) -> None:
         """Write a line to the screen and to `stdout.log`."""
@@ -80,8 +91,8 @@ class Report:
     def close(self) -> None:
         """End the bar and the sinks."""
         self.screen.end()
-        for sink in self.sinks:
-            sink.close()
+        for sink in [*self.sinks]:
+            self._into(sink, sink.close)
 
 
 def say(run: Path, screen: Screen, line: str) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import math
-import signal
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from purerl.runs.report import Report, compiling, say
 from purerl.runs.screen import Screen
 from purerl.runs.sinks import Sink
 from purerl.runs.sinks import check as check_sinks
+from purerl.runs.stopping import requests
 
 STOPPED = 75  # exit code of a run that was asked to stop and can go on
 
@@ -201,15 +201,15 @@ def _go_on(
     keeper = Keeper(run, config, loaded)
     total, known = carry.schedule.steps, notes.get("score")
     score = math.nan if known is None else known
-    with _closing(carry, report), _requests() as asked, compiling() as compiled:
+    with _closing(carry, report), requests() as asked, compiling() as compiled:
         while carry.steps < total:
             before = carry.steps
-            carry, record = _advanced(carry, env_fn)
+            carry, record = _advanced(carry, env_fn, keeper.at_fault(carry, report, score))
             if record:
                 score = _score(record, score)
             if report:
                 report.tell(carry, record, compiled)
-            stop = bool(mpi.pmax(asked[0]) if carry.ranks > 1 else asked[0])
+            stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
             last = stop or carry.steps == total
             if last or keeper.due(before, carry.steps):
                 keeper.save(carry, report, score, bool(record), last)
@@ -222,11 +222,14 @@ def _go_on(
     return Outcome(run, 0 if done else STOPPED, carry.steps, score, carry)
 
 
-def _advanced(carry: loop.Carry, env_fn: Callable[[], Any]) -> tuple[loop.Carry, Any]:
+def _advanced(
+    carry: loop.Carry, env_fn: Callable[[], Any], kept: contextlib.AbstractContextManager[None]
+) -> tuple[loop.Carry, Any]:
     """Advance, and evaluate where an epoch ended; a fault is told the step before."""
     before = carry.steps
     try:
-        carry, record = loop.advance(carry)
+        with kept:
+            carry, record = loop.advance(carry)
         if record and carry.schedule.num_test_episodes:
             record |= loop.evaluated(carry, env_fn)
     except EnvFault as error:
@@ -253,31 +256,6 @@ def _closing(carry: loop.Carry, report: Report | None) -> Iterator[None]:
 def _score(record: loop.Record, before: float) -> float:
     returns = record.get("test_returns") or record["ep_returns"]
     return statistics.fmean(returns) if returns else before
-
-
-@contextlib.contextmanager
-def _requests() -> Iterator[list[int]]:
-    """Turn the first SIGTERM or Ctrl-C into a number; the second leaves at once."""
-    asked = [0]
-
-    def ask(number: int, _: Any) -> None:
-        asked[0] = number
-        for one in kept:
-            signal.signal(one, kept[one])
-
-    kept: dict[int, Any] = {}
-    try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            if signal.getsignal(number) is signal.SIG_IGN:  # as under nohup: respected
-                continue
-            kept[number] = signal.signal(number, ask)
-    except ValueError:  # not the main thread: signals are somebody else's
-        kept.clear()
-    try:
-        yield asked
-    finally:
-        for one, handler in kept.items():
-            signal.signal(one, handler)
 
 
 @contextlib.contextmanager

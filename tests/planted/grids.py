@@ -62,7 +62,7 @@ MUTANTS = [
     Mutant(JOBS, "len(board.running) < jobs and not asked", "not asked", T_GRID),
     Mutant(JOBS, "(waiting and not asked)", "waiting", T_GRID),
     Mutant(JOBS, "job.asked, job.late = now, True", "job.asked = now", T_GRID),
-    Mutant(JOBS, 'with storage.owned(folder) if alone else contextlib.nullcontext(), _requests()', "with _requests()", T_GRID),
+    Mutant(JOBS, 'with storage.owned(folder) if alone else contextlib.nullcontext(), requests()', "with requests()", T_GRID),
     Mutant(JOBS, "0 if good else STOPPED if asked else 1", "0 if good else 1", T_GRID),
     Mutant(JOBS, 'if code == 0 and there is not None and there.status == "done":', "if code == 0:", T_FATES),
     Mutant(ROWS, 'again or row.status == "waiting"', "again", T_FATES),

@@ -11,6 +11,7 @@ MANIFESTS = "purerl/runs/manifests.py"
 LOG = "purerl/runs/log.py"
 TABLE = "purerl/runs/table.py"
 TRAIN = "purerl/runs/train.py"
+STOPPING = "purerl/runs/stopping.py"
 CONFIG = "purerl/runs/config.py"
 PLACES = "purerl/runs/places.py"
 T_SNAPSHOT = "tests/loops/test_snapshot.py"
@@ -61,7 +62,12 @@ MUTANTS = [
     Mutant(LOG, 'super().log_tabular(f"Max{key}", high)', 'super().log_tabular(f"Max{key}", low)', T_LOG),
     Mutant(TABLE, '        _cut(run / "episodes.csv", 1 + self.episodes)\n', "", T_TRAIN),
     Mutant(TABLE, '        _cut(run / "progress.txt", 1 + self.rows)\n', "", T_TRAIN),
-    Mutant(TRAIN, "        asked[0] = number\n", "", T_TRAIN),
+    Mutant("purerl/runs/asking.py", "        _check_own(env, run)\n", "        pass\n", "tests/runs/test_typed.py"),
+    Mutant("purerl/runs/asking.py", "    is_id = ", "    is_id = True or ", "tests/runs/test_typed.py"),
+    Mutant("purerl/runs/asking.py", "        sys.path.insert(0, here)", "        pass", "tests/runs/test_typed.py"),
+    Mutant("purerl/runs/keeper.py", "                carry.envs.rewind(marks)\n", "", "tests/runs/test_ending.py"),
+    Mutant(VECTOR, "[taken[:length] for", "[taken for", "tests/runs/test_ending.py"),
+    Mutant(STOPPING, "        asked.append(number)\n", "", "tests/runs/test_stopping.py"),
     Mutant("purerl/runs/keeper.py", 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
     Mutant("purerl/runs/keeper.py", "steps // freq > before // freq", "False", T_TRAIN),
     Mutant(CONFIG, '    if ":" in env:', "    if False:", T_COMMANDS),

@@ -21,6 +21,8 @@ LOOKING = "purerl/runs/looking.py"
 COMMANDS = "purerl/commands.py"
 MAIN = "purerl/__main__.py"
 VECTOR = "purerl/loops/vector.py"
+STOPPING = "purerl/runs/stopping.py"
+T_STOPPING = "tests/runs/test_stopping.py"
 T_REPORT = "tests/runs/test_report.py"
 T_DOCTOR = "tests/runs/test_doctor.py"
 T_LOOKING = "tests/runs/test_looking.py"
@@ -36,7 +38,14 @@ MUTANTS = [
     Mutant(SINKS, 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', T_REPORT),
     Mutant(SINKS, "importlib.util.find_spec(package) is None", "False", T_REPORT),
     Mutant(REPORT, "if carry.updates and not self.is_compiled:", "if False:", T_REPORT),
-    Mutant(REPORT, "        for sink in self.sinks:\n            sink.close()\n", "", T_REPORT),
+    Mutant(REPORT, "            self._into(sink, sink.close)\n", "            pass\n", T_REPORT),
+    Mutant(REPORT, "if one is not sink]", "if True]", T_REPORT),
+    Mutant(STOPPING, "        timer.start()\n", "        pass\n", T_STOPPING),
+    Mutant(STOPPING, "        if _raised:  # something", "        if False:  # something", T_STOPPING),
+    Mutant(STOPPING, "        if _raised:\n            _raised.clear()\n            raise", "        if False:\n            raise", T_STOPPING),
+    Mutant(STOPPING, "if number != signal.SIGHUP else ()", "if True else ()", T_STOPPING),
+    Mutant(STOPPING, "if signal.getsignal(number) is not signal.SIG_IGN:", "if True:", T_STOPPING),
+    Mutant(MAIN, "        os._exit(code)  #", "        pass  #", T_STOPPING),
     Mutant(REPORT, "        self.logs.write()\n        return self.logs.notes()", "        return self.logs.notes()", T_REPORT),
     Mutant(TABLE, "            with whole(self.run / \"episodes.csv\"):\n", "            if True:\n", T_REPORT),
     Mutant(TABLE, "            del self.waiting[0]\n", "            self.waiting.clear()\n", T_REPORT),

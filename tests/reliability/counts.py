@@ -8,6 +8,7 @@ import pytest
 KILLS = 160
 EARLY_KILLS = 40  # while the process starts, imports and compiles
 TERMINATIONS = 100
+INTERRUPTS = 40  # Ctrl-C while it starts and compiles, once and twice
 
 EVERY = 10**9
 COUNTS = {  # a subset, all

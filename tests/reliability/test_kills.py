@@ -16,7 +16,7 @@ import pytest
 
 from purerl.runs import checkpoint, folder, train
 from tests.mpi.launch import ROOT, clean
-from tests.reliability.counts import EARLY_KILLS, KILLS, TERMINATIONS, sizes
+from tests.reliability.counts import EARLY_KILLS, INTERRUPTS, KILLS, TERMINATIONS, sizes
 from tests.runs.test_train import final, the_run
 
 ALGOS = ("sac", "dqn", "ppo")
@@ -147,6 +147,42 @@ def test_kills_while_it_starts_and_compiles(tmp_path, wanted, figures):
 @pytest.mark.reliability
 def test_requests_to_stop_at_random_moments(tmp_path, wanted, figures):
     figures(**campaigns(tmp_path, wanted, TERMINATIONS, signal.SIGTERM, seed=2))
+
+
+def interrupted(data, lines, seconds, times):
+    """Press Ctrl-C some seconds after a run said so many lines; return its code and all it said."""
+    words = [sys.executable, "-m", "purerl", "train", "sac", "--env", "Pendulum-v1"]
+    words += ["--steps", "1000000", "--data-dir", str(data)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
+    said = "".join(process.stdout.readline() for _ in range(lines))
+    for pause in (seconds, *[0.2] * (times - 1)):
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT)
+    try:
+        out, _ = process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, _ = process.communicate()
+        pytest.fail(f"after {lines} lines and {seconds:.2f} s it went on: {said}{out}")
+    return process.returncode, said + out
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_while_it_starts_and_compiles_is_never_lost(tmp_path, figures, times):
+    codes = {}
+    for number in range(INTERRUPTS):
+        data = tmp_path / str(number)
+        lines = 1 + number % 2  # before the first Python itself starts, at the second it has JAX
+        code, out = interrupted(data, lines, 3.0 * number / INTERRUPTS, times)
+        assert code in (-signal.SIGINT, 130, train.STOPPED), (code, out)
+        assert "Traceback" not in out, out
+        assert "ignored" not in out, out
+        saved = [checkpoint.steps(path.parent) for path in data.glob("*/*/config.json")]
+        assert code != train.STOPPED or any(saved), out
+        codes[code] = codes.get(code, 0) + 1
+    figures(interrupts=INTERRUPTS, times=times, codes=codes)
 
 
 @sizes("calls")

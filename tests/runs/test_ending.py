@@ -8,14 +8,17 @@ import subprocess
 import sys
 import types
 
+import gymnasium
 import pytest
 
 import purerl.__main__ as cli
+from purerl.loops.vector import EnvFault
 from purerl.runs import checkpoint, folder, keeper, machine, places, storage, train
-from purerl.runs.config import ConfigError
+from purerl.runs.config import ConfigError, from_json
 from purerl.runs.screen import Screen
 from tests.mpi.launch import ROOT, clean, python
 from tests.runs.test_report import tiny
+from tests.runs.test_train import final
 
 PURERL = ("-m", "purerl")
 
@@ -291,3 +294,49 @@ def test_seeds_that_were_not_begun_are_named(tmp_path):
         "purerl: not begun: seed 7 8. Type the same line with --seed 7 8",
     ]
     assert places.status(run)["status"] == "failed"
+
+
+class Breaks(gymnasium.Wrapper):
+    """Raises at a step of all that are taken, if it is to."""
+
+    at, steps = 0, 0
+
+    def __init__(self):
+        super().__init__(gymnasium.make("CartPole-v1"))
+
+    def step(self, action):
+        Breaks.steps += 1
+        if Breaks.steps == Breaks.at:
+            raise ArithmeticError("boom")
+        return self.env.step(action)
+
+
+@pytest.mark.parametrize("algo", ["dqn", "vpg"])
+def test_an_environment_that_fails_loses_nothing_before_its_burst(tmp_path, monkeypatch, algo):
+    def made(name, steps=400):
+        content = {"algo": algo, "env": name, "spec": {"hidden": [4]}, "seed": 2}
+        schedule = {"steps": steps, "steps_per_epoch": 100, "num_envs": 2}
+        if algo == "dqn":
+            small = {"start_steps": 20, "update_after": 20, "update_every": 20, "batch_size": 8}
+            schedule |= small | {"updates_per_burst": 1, "num_test_episodes": 0}
+        options = {"save_freq": None}
+        content |= {"schedule": schedule, "options": options, "name": name}
+        return from_json(content, Breaks)
+
+    monkeypatch.setattr(Breaks, "steps", 0)
+    whole = quietly(made("x"), tmp_path / "whole", env_fn=Breaks).run
+    monkeypatch.setattr(Breaks, "steps", 0)
+    monkeypatch.setattr(Breaks, "at", 333)
+    with pytest.raises(EnvFault, match="boom") as caught:
+        quietly(made("x"), tmp_path / "cut", env_fn=Breaks)
+    run = only(tmp_path / "cut")
+    step = 320 if algo == "dqn" else 300
+    assert checkpoint.steps(run) == [step]
+    assert f"the checkpoint of step {step} is kept" in str(caught.value.__notes__)
+    train.resume(run, env_fn=Breaks, screen=Screen(quiet=True))
+    assert final(run) == final(whole)
+    monkeypatch.setattr(Breaks, "steps", 0)
+    monkeypatch.setattr(Breaks, "at", 13)
+    with pytest.raises(EnvFault):
+        quietly(made("y"), tmp_path / "first", env_fn=Breaks)
+    assert not checkpoint.steps(only(tmp_path / "first"))

@@ -152,6 +152,51 @@ def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path, monkeypatch
     assert places.status(run.parent)["compile_seconds"] == 1.75
 
 
+@pytest.mark.parametrize("fails", ["write", "close"])
+def test_a_sink_that_fails_is_said_once_and_the_run_goes_on_without_it(tmp_path, fails):
+    class Good:
+        def __init__(self):
+            self.called = []
+
+        def write(self, step, row):
+            self.called.append("write")
+
+        def close(self):
+            self.called.append("close")
+
+    class Remote(Good):
+        def write(self, step, row):
+            super().write(step, row)
+            if fails == "write":
+                raise OSError(28, "No space left on device")
+
+        def close(self):
+            super().close()
+            raise ConnectionError("no\nnetwork")
+
+    good, bad, out = Good(), Remote(), io.StringIO()
+    outcome = train.train(tiny(), data_dir=str(tmp_path), sinks=(bad, good), screen=Screen(out))
+    assert outcome.code == 0
+    assert good.called == ["write", "write", "close"]
+    assert bad.called == (["write"] if fails == "write" else good.called)
+    why = {"write": "OSError: [Errno 28] No space", "close": "ConnectionError: no network"}[fails]
+    assert f"Remote failed, and the run goes on without it: {why}" in out.getvalue()
+    assert out.getvalue().count("goes on without it") == 1
+    assert "goes on without it" in (outcome.run / "stdout.log").read_text()
+
+
+def test_an_interrupt_passes_through_a_sink(tmp_path):
+    class Mine:
+        def write(self, step, row):
+            raise KeyboardInterrupt
+
+        def close(self):
+            pass
+
+    with pytest.raises(KeyboardInterrupt):
+        train.train(tiny(), data_dir=str(tmp_path), sinks=(Mine(),), screen=Screen(quiet=True))
+
+
 def test_tensorboard_gets_event_files(tmp_path):
     train.train(tiny(tensorboard=True), data_dir=str(tmp_path), screen=Screen(quiet=True))
     (events,) = tmp_path.rglob("events.out.tfevents.*")

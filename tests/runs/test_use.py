@@ -401,9 +401,10 @@ class Faulty(gymnasium.Wrapper):
         return (self.what(obs) if self.steps == 90 else obs), *rest
 
 
-def test_a_run_that_was_asked_to_stop_says_so(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_was_asked_to_stop_says_so(tmp_path, number):
     def asked(obs):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
         return obs
 
     run = quick(lambda: Faulty(asked), env_name="x", data_dir=str(tmp_path), steps=600)

@@ -1,0 +1,107 @@
+"""Signals that ask a program to stop: Ctrl-C from its start on, all of them while it works.
+
+What Ctrl-C raises is lost where Python was in a callback of the garbage collector, of which JAX has
+some, or where somebody swallows all exceptions. So a program notes that it was asked, and looks.
+"""
+
+import _thread
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_raised: list[int] = []  # interrupts of a program that may be lost
+
+
+@contextlib.contextmanager
+def heard(alone: bool) -> Iterator[None]:
+    """Lose no Ctrl-C in a block that runs a command; an ignored one, or a handler, stays.
+
+    Args:
+        alone: nothing follows in this process: from the end of the block on it ends it at once.
+    """
+    default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not default or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = sys.unraisablehook
+
+    def unraisable(lost: Any) -> None:
+        if lost.exc_type is not KeyboardInterrupt:
+            before(lost)
+            return
+        timer = threading.Timer(0.05, _again)  # outside of the callback
+        timer.daemon = True
+        timer.start()
+
+    _raised.clear()
+    sys.unraisablehook = unraisable
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    except Exception as error:
+        if _raised:  # something made another error of it
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if alone else signal.default_int_handler)
+        sys.unraisablehook = before
+        _raised.clear()
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Let Ctrl-C end the program in a block of imports: numpy's print what is raised in them."""
+    ours = signal.getsignal(signal.SIGINT) is _interrupt
+    if ours:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, _: Any) -> None:
+    _raised.append(number)
+    raise KeyboardInterrupt
+
+
+def _again() -> None:
+    if _raised:
+        _thread.interrupt_main()
+
+
+@contextlib.contextmanager
+def requests() -> Iterator[list[int]]:
+    """Note the first SIGTERM, SIGHUP or Ctrl-C in a list; the second leaves at once.
+
+    A SIGHUP is never the second: a session that is closed sends several.
+
+    Raises:
+        KeyboardInterrupt: if there was a Ctrl-C before that was lost.
+    """
+    asked: list[int] = []
+    kept: dict[int, Any] = {}
+
+    def ask(number: int, _: Any) -> None:
+        asked.append(number)
+        for one in (signal.SIGTERM, signal.SIGINT) if number != signal.SIGHUP else ():
+            if one in kept:
+                signal.signal(one, kept[one])
+
+    try:
+        if threading.current_thread() is threading.main_thread():  # else somebody else's
+            for number in ASKING:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
+                    kept[number] = signal.signal(number, ask)
+        if _raised:
+            _raised.clear()
+            raise KeyboardInterrupt
+        yield asked
+    finally:
+        for one, handler in kept.items():
+            signal.signal(one, handler)
