@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from purerl import algos
 from purerl.runs.places import ConfigError
+from purerl.runs.rows import plain
 
 SYNONYMS = {  # of Spinning Up, and of others
     "env_name": "env",
@@ -120,6 +121,16 @@ def nearest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     near = [n for n in known if n.endswith(f"_{word}") or word.endswith(f"_{n}")]
     near = near or difflib.get_close_matches(word, known, 1)
     return f" Did you mean {' or '.join(map(form, near))}?" if near else ""
+
+
+def equal(key: str, different: Iterable[Any]) -> str:
+    """Return what is said where values of a setting are equal, and are counted once.
+
+    Example:
+        >>> equal("seed", [0, 1])
+        'seed: values that are equal count once, 0, 1'
+    """
+    return f"{key}: values that are equal count once, {', '.join(str(plain(v)) for v in different)}"
 
 
 def activation(word: Any) -> Any:
