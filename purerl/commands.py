@@ -22,6 +22,7 @@ from purerl.runs import config as configs
 from purerl.runs import train as runs
 from purerl.runs.config import Config, ConfigError, Options
 from purerl.runs.keeper import on_root
+from purerl.runs.parser import Parser
 from purerl.runs.plain import printed, warned
 from purerl.runs.storage import StorageError
 from purerl.types import Discrete, EnvSpec
@@ -261,7 +262,7 @@ def resume(words: list[str]) -> int:
     """Go on with a run."""
     mpi.init()
     text = "Go on with a run that was stopped, killed or is done."
-    parser = asking.plain_parser("resume", text, RESUME)
+    parser = Parser("resume", text, RESUME)
     add = parser.add_argument
     # fmt: off
     add("run", type=Path, help="its folder")

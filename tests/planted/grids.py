@@ -31,7 +31,7 @@ MUTANTS = [
     Mutant(CONFIG, "            *_said(storage.check_name, name),\n", "", T_OPTIONS),
     Mutant(CONFIG, "    environments.check_id(env)\n", "", T_OPTIONS),
     Mutant(CONFIG, "    for one in caught:\n", "    for one in ():\n", T_OPTIONS),
-    Mutant(TASKS, "    environments.check_id(found.env)\n", "", T_RUN),
+    Mutant(TASKS, "    environments.check_there(found.env)\n", "", T_RUN),
     Mutant(CLI, "if not known_by_now.search(line)]", "]", T_OPTIONS),
     Mutant(CLI, "        given[action.dest] = flag\n", "", T_OPTIONS),
     Mutant(COMMANDS, "for words in args.set or [] for word in words", "for word in (args.set or [[]])[-1]", T_OPTIONS),
