@@ -40,6 +40,12 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
 @pytest.mark.parametrize(
     ("algo", "key", "message"),
     [
+        ("ppo", "clip", "Did you mean 'clip_ratio' or 'vf_clip'?"),
+        ("ppo", "learning-rate", "no setting 'learning-rate'. Did you mean 'pi_lr' or 'vf_lr'?"),
+        ("dqn", "learning_rate", "Did you mean 'lr'?"),
+        ("ppo", "Gamma", "Did you mean 'gamma'?"),
+        ("ppo", "algo", "ppo has no setting 'algo'."),
+        ("trpo", "Algo", "Did you mean 'algo'?"),
         ("ppo", "gama", "no setting 'gama'. Did you mean 'gamma'?"),
         ("ppo", "lr", "Did you mean 'pi_lr' or 'vf_lr'?"),
         ("ppo", "spec:steps", "steps is a field of schedule, not of spec"),
