@@ -13,6 +13,7 @@ import gymnasium
 import purerl
 from purerl import cli, mpi
 from purerl.loops import gym as loop
+from purerl.runs.report import noticing
 
 METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
 
@@ -56,8 +57,10 @@ def train(
     def env_fn() -> gymnasium.Env[Any, Any]:
         return gymnasium.make(args.env)
 
+    notes: list[str] = []
     try:
-        carry = loop.start(algo, spec, env_fn, schedule, args.seed)
+        with noticing(notes.append):
+            carry = loop.start(algo, spec, env_fn, schedule, args.seed)
     except ValueError as error:  # settings that do not fit together
         if mpi.num_procs() > 1:
             raise  # it may be of this rank alone
@@ -66,7 +69,8 @@ def train(
     line = f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps"
     if carry.ranks > 1:
         line += f" on {carry.ranks} ranks, processes {mpi.allgather(os.getpid())}"
-    say(line)
+    for one in (line, *notes):
+        say(one)
     began, score = time.monotonic(), float("nan")
     for record in loop.finish(carry, env_fn):
         rate = record["steps"] / (time.monotonic() - began)

@@ -119,18 +119,19 @@ def _command(words: list[str]) -> int:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         plain.warned(f"purerl: unknown command {name!r}.{hint} `purerl` shows all.")
         return 2
-    if name in ("train", "resume") and not _is_quiet(rest):
-        with contextlib.suppress(plain.Unshown):  # the run notices, and goes on
-            plain.printed(f"purerl {__version__}: {' '.join(words)}")  # seconds before imports
+    if name in ("train", "resume") and not {"-h", "--help", "--help-all"} & set(rest):
+        begin(words)
     module, _, function = COMMANDS[name].partition(":")
     with stopping.at_once():
         loaded = importlib.import_module(module)
     return int(getattr(loaded, function)(rest))
 
 
-def _is_quiet(words: list[str]) -> bool:
-    """Say whether help is asked for, or this process is one of many ranks."""
-    return _is_rank() or any(w in ("-h", "--help", "--help-all") for w in words)
+def begin(words: list[str]) -> None:
+    """Say what begins, seconds before imports; one of many ranks says nothing."""
+    if not _is_rank():
+        with contextlib.suppress(plain.Unshown):  # the run notices, and goes on
+            plain.printed(f"purerl {__version__}: {' '.join(words)}")
 
 
 def _is_rank() -> bool:

@@ -17,10 +17,12 @@ from typing import Any
 
 import purerl
 from purerl import algos, cli, mpi
-from purerl.runs import asking, dry, keys
+from purerl.runs import asking, dry, folder, keys
 from purerl.runs import config as configs
 from purerl.runs import train as runs
-from purerl.runs.config import ConfigError, Options
+from purerl.runs.config import Config, ConfigError, Options
+from purerl.runs.keeper import on_root
+from purerl.runs.parser import Parser
 from purerl.runs.plain import printed, warned
 from purerl.runs.storage import StorageError
 from purerl.types import Discrete, EnvSpec
@@ -82,7 +84,8 @@ def train(words: list[str], prog: str = "purerl train") -> int:
             raise ConfigError("--env is needed, as --env CartPole-v1.")
         env_fn = asking.typed(args.env)
         seeds = args.seed or [content.get("seed", 0)]
-        made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
+        different = list(dict.fromkeys(seeds))
+        made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in different]
         made[0].schedule.resolve(args.num_cpu or 1)
         if args.dry_run and mpi.num_procs() > 1:
             raise ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
@@ -90,10 +93,14 @@ def train(words: list[str], prog: str = "purerl train") -> int:
             mpi.fork(args.num_cpu)
     except (ConfigError, ValueError, StorageError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
+    if len(different) < len(seeds) and mpi.is_root():
+        printed(keys.equal("seed", different))
     purerl.setup(devices=made[0].schedule.devices)
     if args.dry_run:
         return _ended(functools.partial(dry.report, made, env_fn, args.num_cpu or 1))
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
+    if code := _ended(functools.partial(_refused, made, **where)):
+        return code
     for number, config in enumerate(made, 1):
         code = _ended(functools.partial(_code, runs.train, config, env_fn, **where))
         if code:
@@ -210,7 +217,10 @@ def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     for word in ("env", "epochs", "name", "layers"):
         if given[word] is None:  # of a field it is a value
             del given[word]
-    given |= _pairs(name, [word for words in args.set or [] for word in words])
+    pairs = _pairs(name, [word for words in args.set or [] for word in words])
+    if twice := sorted(given.keys() & pairs.keys()):
+        raise ConfigError("\n".join(f"--set {key}: it is given as a flag too." for key in twice))
+    given |= pairs
     over = {keys.resolve(name, key).name for key in given}
     preset = {k: v for k, v in preset.items() if keys.resolve(name, k).name not in over}
     return preset | given, {k: v for k, v in base.items() if k in known}
@@ -252,7 +262,7 @@ def resume(words: list[str]) -> int:
     """Go on with a run."""
     mpi.init()
     text = "Go on with a run that was stopped, killed or is done."
-    parser = asking.plain_parser("resume", text, RESUME)
+    parser = Parser("resume", text, RESUME)
     add = parser.add_argument
     # fmt: off
     add("run", type=Path, help="its folder")
@@ -278,6 +288,12 @@ def resume(words: list[str]) -> int:
     purerl.setup(devices=devices)
     given = {"steps": args.steps, "at": args.checkpoint}
     return _ended(functools.partial(_code, runs.resume, args.run, env_fn, **given))
+
+
+def _refused(made: list[Config], **where: Any) -> int:
+    """Refuse runs of which any is there and not finished, before the first one trains; return 0."""
+    on_root(lambda: folder.check(made, **where), shared=False)
+    return 0
 
 
 def _code(run: Callable[..., runs.Outcome], *args: Any, **kwargs: Any) -> int:

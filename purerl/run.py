@@ -32,6 +32,7 @@ ALGO is one of {", ".join(algos.NAMES)}; _pytorch and _tf1 after it change nothi
   --l        number of layers, each as wide       --num_cpu    MPI ranks of each run, or auto
   --act      ac_kwargs:activation                 --dt         date and time in the folders
   --seed     0 10 20                              --jobs       runs at a time (as cores allow)
+  --timeout  seconds that each run may take       --dry_run    show what would be run
 
   python -m purerl.run ppo --env CartPole-v1 --exp_name x --hid 32 64 --l 2 --seed 0 10 20
   python -m purerl.run sac --env Pendulum-v1 --hid[h] 64,64 [256,256] --lr 1e-3 3e-4 --jobs 2
@@ -46,7 +47,9 @@ WORDS = {  # Spinning Up's substitutions: names of runs have the long ones
     "cpu": "num_cpu",
     "dt": "datestamp",
 }
-SINGLE = ("exp_name", "data_dir", "datestamp", "num_cpu", "jobs", "timeout")
+SINGLE = ("exp_name", "data_dir", "datestamp", "num_cpu", "jobs", "timeout", "dry_run")
+OF_A_GRID = {"jobs", "timeout"}  # what a single run in the foreground does not know
+SWITCHES = {"datestamp": "--datestamp", "dry_run": "--dry-run"}
 SAVE_FREQ = (
     "save_freq counts epochs in Spinning Up and environment steps here: give options:save_freq"
 )
@@ -78,6 +81,7 @@ def _command(words: list[str]) -> int:
     if {"help", "-h", "--help", "--help-all", "--help_all"} & set(rest):
         every = {"--help-all", "--help_all"} & set(rest)
         return program.main(["train", algo, "--help-all" if every else "--help"])
+    program.begin(words)
     try:
         axes, single = read(algo, rest)
         return _run(algo, axes, single)
@@ -135,7 +139,7 @@ def _single(key: str, words: list[str]) -> Any:
 
     if len(words) > 1:
         raise ConfigError(f"it has one value for all runs, got {len(words)}")
-    if key == "datestamp":
+    if key in SWITCHES:
         return cli.read(keys.Setting("run", key, bool), words[0] if words else "true")
     if not words:
         raise ConfigError("expected a value")
@@ -162,15 +166,14 @@ def _layers(algo: str, axes: Axes) -> Axes:
 
 
 def _run(algo: str, axes: Axes, single: dict[str, Any]) -> int:
-    """Train where there is one run, else run the grid."""
+    """Train where there is one run, without what a grid alone has; else run the grid."""
     from purerl import commands, sweep
 
     seeds = axes.pop("seed", (None, [0]))[1]
     grid = sweep.made(algo, single.get("exp_name", ""), axes, seeds, {})
-    if len(grid.flat()) == 1 and not any(grid.in_names):
+    if len(grid.flat()) == 1 and not any(grid.in_names) and not OF_A_GRID & single.keys():
         return commands.train([algo, *_words(grid, single)], "python -m purerl.run")
-    names = (*SINGLE, "dry_run")
-    args = argparse.Namespace(**{name: single.get(name) for name in names})
+    args = argparse.Namespace(**{name: single.get(name) for name in SINGLE})
     return sweep.launch(algo, grid, args)
 
 
@@ -182,8 +185,7 @@ def _words(grid: Any, single: dict[str, Any]) -> list[str]:
     for name, flag in (("exp_name", "--name"), ("data_dir", "--data-dir"), ("num_cpu", "--cpu")):
         if name in single:
             words += [flag, str(single[name])]
-    if single.get("datestamp"):
-        words += ["--datestamp"]
+    words += [flag for name, flag in SWITCHES.items() if single.get(name)]
     pairs = [f"{key}={_word(value)}" for key, value in settings.items()]
     return [*words, "--set", *pairs] if pairs else words
 

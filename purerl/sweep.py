@@ -13,7 +13,7 @@ from typing import Any
 
 from purerl import algos
 from purerl.runs import keys, storage, tasks
-from purerl.runs.grid import ExperimentGrid, run_variants, shown
+from purerl.runs.grid import ExperimentGrid, check_limits, run_variants, shown
 from purerl.runs.places import ConfigError
 from purerl.runs.plain import printed, write
 from purerl.runs.rows import plain
@@ -150,8 +150,7 @@ def made(
     for key, (shorthand, values) in {**axes, "seed": (None, seeds)}.items():
         different = list({repr(v): v for v in values}.values())
         if len(different) < len(values):
-            kept = ", ".join(str(plain(v)) for v in different)
-            printed(f"{key}: values that are equal count once, {kept}")
+            printed(keys.equal(key, different))
         grid.add(key, different, shorthand, in_name=shorthand is not None)
     return grid
 
@@ -160,6 +159,7 @@ def launch(
     algo: str, grid: ExperimentGrid, args: argparse.Namespace, base: Mapping[str, Any] | None = None
 ) -> int:
     """Show a grid, run it unless that is all that is wanted, and show what became of it."""
+    check_limits(args.num_cpu or 1, args.jobs, args.timeout)
     named = grid.named()
     refused: dict[str, str] = {}
     for name, seed, settings in named:

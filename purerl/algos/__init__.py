@@ -10,7 +10,7 @@ NAMES = ("ddpg", "dqn", "ppo", "reinforce", "sac", "td3", "trpo", "vpg")
 def check(name: str) -> None:
     """Refuse what is no algorithm, with the nearest name."""
     if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, 1)
+        near = difflib.get_close_matches(name.lower(), NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ValueError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
 

@@ -14,6 +14,7 @@ import importlib.metadata
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Callable, Generator
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,7 @@ from purerl.types import OffPolicySchedule, OnPolicySchedule
 
 __all__ = [
     "Carry",
+    "EpisodesCut",
     "NonFiniteError",
     "Record",
     "advance",
@@ -40,6 +42,10 @@ __all__ = [
 ]
 
 Schedule = OffPolicySchedule | OnPolicySchedule
+
+
+class EpisodesCut(UserWarning):
+    """Episodes may be longer than a rollout, at whose end they are cut."""
 
 
 def start(
@@ -83,9 +89,9 @@ def start(
         words = np.array([seed, rank], np.uint32)
         buffer = None
         if isinstance(schedule, OnPolicySchedule):
-            _check_cut(schedule, envs)
-            learner = onpolicy.init(algo, spec, words)
             length = schedule.steps_per_epoch // ranks // schedule.num_envs
+            _check_cut(schedule, envs, length)
+            learner = onpolicy.init(algo, spec, words)
             shape = (length, schedule.num_envs, schedule.devices)
             metrics = onpolicy.metric_names(algo, learner, *shape)
         else:
@@ -291,10 +297,24 @@ def _check_world(algo: ModuleType, spec: Any, schedule: Schedule, seed: int) -> 
         mpi.assert_in_sync(about, "what they were started with")
 
 
-def _check_cut(schedule: OnPolicySchedule, envs: vector.Envs) -> None:
-    if not schedule.continue_episodes and not envs.exact_resume:
+def _check_cut(schedule: OnPolicySchedule, envs: vector.Envs, length: int) -> None:
+    """Refuse environments that cannot start anew, warn of episodes longer than a rollout."""
+    if schedule.continue_episodes:
+        return
+    if not isinstance(envs, vector.OwnEnvs):
         raise ValueError(
             "continue_episodes=False needs environments that the loop resets, not a vector "
             "environment: return single ones from env_fn and set num_envs, or set "
             "continue_episodes=True."
+        )
+    own = getattr(getattr(envs.envs[0], "spec", None), "max_episode_steps", None)
+    limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
+    if limit > length:
+        warnings.warn(
+            f"with continue_episodes=False episodes of more than {length:,} steps are cut at the "
+            f"end of a rollout and start anew, and here they may have {limit:,}: REINFORCE, which "
+            f"learns only from episodes that end, learns nothing if all are that long; raise "
+            f"steps_per_epoch or lower num_envs.",
+            EpisodesCut,
+            stacklevel=3,
         )

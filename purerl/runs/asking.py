@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from purerl.runs import places, regular, stopping
+from purerl.runs.parser import Parser
 from purerl.runs.plain import warned
 
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
@@ -28,20 +29,9 @@ EXAMPLES = {
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 
 
-def plain_parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
-    """Return a parser that shows examples as they are."""
-    return argparse.ArgumentParser(
-        prog=f"purerl {name}",
-        description=description,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-
-
-def parser(name: str, description: str, several: bool = False) -> argparse.ArgumentParser:
+def parser(name: str, description: str, several: bool = False) -> Parser:
     """Return a parser with the run, or several, and what chooses its policy."""
-    made = plain_parser(name, description, EXAMPLES[name])
+    made = Parser(name, description, EXAMPLES[name])
     made.add_argument("run", type=Path, nargs="+" if several else None, help="its folder")
     made.add_argument(
         *("--checkpoint", "--itr", "-i"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from purerl import checks
+from purerl.runs.parser import Parser
 from purerl.runs.plain import aligned, printed, warned
 
 if TYPE_CHECKING:
@@ -165,11 +166,8 @@ def _plain(value: Any) -> Any:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="purerl compare",
-        description="Compare conditions: runs that differ in their seed alone.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = Parser(
+        "compare", "Compare conditions: runs that differ in their seed alone.", EXAMPLES
     )
     add = parser.add_argument
     # fmt: off

@@ -274,7 +274,9 @@ def _fields(what: str, cls: type, given: Any) -> dict[str, Any]:
         if isinstance(value, dict):
             raise ConfigError(
                 f"{what}.{name} is a network of one's own, {value.get('repr')!r}, which no file "
-                f"can bring back: give the Spec in Python."
+                f"can bring back. Give it in Python: purerl.runs.train.resume(Path(run), "
+                f"spec=Spec(...)) goes on with a run, purerl.load(run, spec=Spec(...)) uses its "
+                f"policy, purerl.train(..., {name}=...) begins one."
             )
         is_tuple = typing.get_origin(hints[name]) is tuple
         fields[name] = tuple(value) if is_tuple and isinstance(value, list) else value

@@ -10,6 +10,7 @@ import platform
 from pathlib import Path
 
 from purerl.runs import asking, environments, places, storage
+from purerl.runs.parser import Parser
 from purerl.runs.plain import aligned, printed, warned
 
 EXTRAS = {"mpi": "mpi4py", "plot": "matplotlib", "tensorboard": "tensorboardX", "wandb": "wandb"}
@@ -18,10 +19,10 @@ SHOWN = 8  # names of what is not finite
 
 def doctor(words: list[str]) -> int:
     """Print a report on the machine or on a run."""
-    parser = argparse.ArgumentParser(
-        prog="purerl doctor",
-        description="What this machine has; with a run, whether it is sound, and if learning "
-        "diverged, which update, metric and parameter did first.",
+    parser = Parser(
+        "doctor",
+        "What this machine has; with a run, whether it is sound, and if learning diverged,\n"
+        "which update, metric and parameter did first.",
     )
     parser.add_argument("run", nargs="?", type=Path, help="folder of a run")
     parser.add_argument("--replay", action="store_true", help="replay it even if it did not fail")

@@ -14,13 +14,12 @@ import gymnasium
 import jax
 import numpy as np
 
-from purerl import algos
 from purerl.buffers.replay import free_memory
 from purerl.loops import gym as loop
 from purerl.runs import config as configs
 from purerl.runs.config import Config
 from purerl.runs.plain import printed, size
-from purerl.runs.train import check_room
+from purerl.runs.train import check_room, started
 from purerl.types import OffPolicySchedule
 
 ROWS = 20_000  # of replay memory while measuring
@@ -37,7 +36,7 @@ def report(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks: int)
     printed(f"actions       {config.spec.env.action}")
     schedule = _short(config.schedule)
     began = time.monotonic()
-    carry = loop.start(algos.load(config.algo), config.spec, env_fn, schedule, config.seed)
+    carry = started(dataclasses.replace(config, schedule=schedule), env_fn, printed)
     try:
         for line in _networks(carry.learner.params):
             printed(line)

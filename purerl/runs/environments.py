@@ -66,12 +66,47 @@ def check_id(env: str) -> None:
         )
 
 
+def check_there(env: str) -> None:
+    """Refuse an id that is not registered, or needs what is missing; nothing is made.
+
+    What an id imports, as `module:Id`, is not looked at: only the run itself does.
+    """
+    check_id(env)
+    if ":" in env:
+        return
+    from gymnasium import error
+    from gymnasium.envs import registration
+
+    try:
+        space, name, version = registration.parse_env_id(env)
+        if version is not None or registration.find_highest_version(space, name) is None:
+            registration.spec(env)
+    except error.Error as wrong:
+        raise ConfigError(f"environment {env}: {remedy(env, wrong)}") from wrong
+    if text := _missing(env):
+        raise ConfigError(f"environment {env}: {text}")
+
+
 def remedy(env: str, error: Exception) -> str:
     """Return why an environment cannot be made: what to install, or else what it raised."""
+    if text := _missing(env):
+        return text
+    said = str(error)
+    near = [one.id for one in STOCK if _name(one.id) == _name(env) and one.id != env]
+    return f"{said} Did you mean {near[0]}?" if near and near[0] not in said else said
+
+
+def _missing(env: str) -> str:
+    """Return what to install for an environment; nothing where it is there, or not known."""
     for one in STOCK:
         if one.id == env and not one.is_there:
             return f"it needs {one.extra}: pip install 'purerl[{one.extra}]'"
-    return str(error)
+    return ""
+
+
+def _name(env: str) -> str:
+    """Return an id without its version, in lower case."""
+    return re.sub(r"-v\d+$", "", env).lower()
 
 
 def rows(algo: str | None = None) -> list[tuple[str, ...]]:

@@ -7,9 +7,11 @@ runs/pendulum-v1-sac/pendulum-v1-sac_s0/
     checkpoints/  replay/
 """
 
+import itertools
 import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +37,9 @@ def create(
     A run of the same name and seed that is not finished is not passed over silently: one that was
     stopped or killed is refused, of one that failed `say` is told.
     """
-    defaults = user_defaults()
-    stamp = defaults["datestamp"] if datestamp is None else datestamp
-    day, moment = (time.strftime(f) if stamp else "" for f in ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-"))
-    parent = Path(data_dir or defaults["data_dir"]).expanduser() / f"{day}{config.name}"
+    parent, paths = _places(config, data_dir, datestamp)
     storage.folder(parent)
-    for number in range(1, 10_000):
-        again = "" if number == 1 else f"-{number}"
-        path = parent / f"{moment}{config.name}_s{config.seed}{again}"
+    for path in paths:
         try:
             path.mkdir()
         except FileExistsError:
@@ -54,6 +51,34 @@ def create(
         storage.replace(path / "config.json", text.encode())
         return path
     raise storage.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
+
+
+def check(
+    made: Sequence[Config], data_dir: str | None = None, datestamp: bool | None = None
+) -> None:
+    """Refuse runs that are there and not finished, all at once, before any of them is made."""
+    wrong = []
+    for config in made:
+        _, paths = _places(config, data_dir, datestamp)
+        for path in itertools.takewhile(os.path.exists, paths):
+            try:
+                _name_unfinished(path, lambda line: None)
+            except ConfigError as error:
+                wrong.append(str(error))
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+
+
+def _places(
+    config: Config, data_dir: str | None, datestamp: bool | None
+) -> tuple[Path, Iterator[Path]]:
+    """Return the folder that a run's is in, and those that it may have, in their order."""
+    defaults = user_defaults()
+    stamp = defaults["datestamp"] if datestamp is None else datestamp
+    day, moment = (time.strftime(f) if stamp else "" for f in ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-"))
+    parent = Path(data_dir or defaults["data_dir"]).expanduser() / f"{day}{config.name}"
+    name = f"{moment}{config.name}_s{config.seed}"
+    return parent, (parent / f"{name}{f'-{n}' if n > 1 else ''}" for n in range(1, 10_000))
 
 
 def _name_unfinished(path: Path, say: Callable[[str], None]) -> None:

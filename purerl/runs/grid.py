@@ -175,11 +175,8 @@ def run_variants(
     `base` is the configuration that the settings are changes of, `values` the grid for
     `sweep.json`; `alone` as `jobs.run` takes it.
     """
-    checks.integer("num_cpu", num_cpu, 1)
+    check_limits(num_cpu, jobs_at_once, timeout)
     at_once = max(1, jobs.cores() // num_cpu) if jobs_at_once is None else jobs_at_once
-    checks.integer("jobs", at_once, 1)
-    if timeout is not None:
-        checks.positive("timeout", timeout)
     where = Path(data_dir or places.user_defaults()["data_dir"]).expanduser()
     folder = where / (name or "grid")
 
@@ -198,6 +195,15 @@ def run_variants(
     made = [task(*one) for one in named]
     about = {"name": name, "what": plain(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
     return jobs.run(made, folder, about, at_once, timeout, say, alone)
+
+
+def check_limits(num_cpu: int, jobs_at_once: int | None, timeout: float | None) -> None:
+    """Refuse what is no number of ranks, of runs at a time, or of seconds."""
+    checks.integer("num_cpu", num_cpu, 1)
+    if jobs_at_once is not None:
+        checks.integer("jobs", jobs_at_once, 1)
+    if timeout is not None:
+        checks.positive("timeout", timeout)
 
 
 def call_experiment(

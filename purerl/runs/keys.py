@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from purerl import algos
 from purerl.runs.places import ConfigError
+from purerl.runs.rows import plain
 
 SYNONYMS = {  # of Spinning Up, and of others
     "env_name": "env",
@@ -48,6 +49,7 @@ RUN: dict[str, Any] = {  # words about the run, and their types
     "epochs": int,  # steps = epochs * steps_per_epoch
     "layers": int,  # hidden = layers times the width given
 }
+NEAR = 3  # names in a hint
 PARTS = ("spec", "schedule", "options")
 
 
@@ -100,12 +102,16 @@ def resolve(algo: str, key: str) -> Setting:
         if setting is not None and setting.part != part:
             raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
     if setting is None:
-        raise ConfigError(f"{algo} has no setting {key!r}.{nearest(name, [*known, *SYNONYMS])}")
+        names = [*known, *(other for other, name in SYNONYMS.items() if name in known)]
+        raise ConfigError(f"{algo} has no setting {key!r}.{nearest(name, names)}")
     return setting
 
 
 def nearest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) -> str:
-    """Return a hint to the name that may have been meant, or nothing.
+    """Return a hint to the names that may have been meant, or nothing.
+
+    In any case of letters it is a name itself or another word for it, or else those that it begins
+    or ends, or else the one that is spelled most like it.
 
     Args:
         word: that is not known.
@@ -115,11 +121,27 @@ def nearest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     Example:
         >>> nearest("gama", ["gamma", "lam"]), nearest("lr", ["pi_lr", "vf_lr"])
         (" Did you mean 'gamma'?", " Did you mean 'pi_lr' or 'vf_lr'?")
+        >>> nearest("PPO", ["ppo", "vpg"]), nearest("clip", ["vf_clip", "clip_ratio"])
+        (" Did you mean 'ppo'?", " Did you mean 'clip_ratio' or 'vf_clip'?")
     """
-    known = list(known)
-    near = [n for n in known if n.endswith(f"_{word}") or word.endswith(f"_{n}")]
-    near = near or difflib.get_close_matches(word, known, 1)
-    return f" Did you mean {' or '.join(map(form, near))}?" if near else ""
+    known = {name.lower(): name for name in known}
+    word = word.lower().replace("learning_rate", "lr")
+    near = [n for n in (word, SYNONYMS.get(word)) if n in known][:1]
+    if not near and len(word) > 1:
+        near = [n for n in known if n.startswith(word) and word != "lr"]  # lr_decay_updates is none
+        near += [n for n in known if n.endswith(f"_{word}") or word.endswith(f"_{n}")]
+    near = near[:NEAR] or difflib.get_close_matches(word, known, 1)
+    return f" Did you mean {' or '.join(form(known[n]) for n in near)}?" if near else ""
+
+
+def equal(key: str, different: Iterable[Any]) -> str:
+    """Return what is said where values of a setting are equal, and are counted once.
+
+    Example:
+        >>> equal("seed", [0, 1])
+        'seed: values that are equal count once, 0, 1'
+    """
+    return f"{key}: values that are equal count once, {', '.join(str(plain(v)) for v in different)}"
 
 
 def activation(word: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from purerl import algos
 from purerl.runs import asking, environments, keys, manifests, places, regular, storage
+from purerl.runs.parser import Parser
 from purerl.runs.plain import aligned, printed, warned
 
 LIST = """examples:
@@ -24,7 +25,7 @@ WHAT = ("algos", "envs", "runs")
 
 def listing(words: list[str]) -> int:
     """Print algorithms, environments that fit them, runs and how they stand."""
-    parser = asking.plain_parser("list", "What there is.", LIST)
+    parser = Parser("list", "What there is.", LIST)
     parser.add_argument("what", nargs="?", type=_what, help="algos, envs or runs (default: all)")
     parser.add_argument("algo", nargs="?", help="of envs and runs: only those of this algorithm")
     parser.add_argument(
@@ -78,7 +79,7 @@ def _runs(data_dir: Path, algo: str | None) -> None:
 
 def inspect(words: list[str]) -> int:
     """Print what a run and its newest checkpoint hold."""
-    parser = asking.plain_parser("inspect", "What a run or a checkpoint holds.", INSPECT)
+    parser = Parser("inspect", "What a run or a checkpoint holds.", INSPECT)
     parser.add_argument("run", type=Path, help="its folder, or that of one of its checkpoints")
     path: Path = parser.parse_args(words).run
     try:

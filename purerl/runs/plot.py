@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from purerl import checks
+from purerl.runs.parser import Parser
 from purerl.runs.plain import plain, printed, warned
 
 if TYPE_CHECKING:
@@ -166,12 +167,7 @@ def main(words: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="purerl plot",
-        description="Draw learning curves with bands over seeds.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("plot", "Draw learning curves with bands over seeds.", EXAMPLES)
     add = parser.add_argument
     # fmt: off
     add("paths", nargs="+", metavar="PATH", help="a run, a folder of runs, or how its name begins")

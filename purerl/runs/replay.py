@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import algos, rng
+from purerl import rng
 from purerl.buffers import replay as memory
 from purerl.loops import carry as carries
 from purerl.loops import gym as loop
@@ -82,8 +82,7 @@ def diagnose(
 def _begin(run: Path, config: Config, env_fn: Env, at: int | None) -> Carry:
     """Return the carry of a checkpoint, or of the start where there is none."""
     if not checkpoint.steps(run):
-        algo = algos.load(config.algo)
-        return loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
+        return train.started(config, env_fn)
     loaded = checkpoint.load(run, about(config), 0, at)
     return train.brought_back(config, env_fn, loaded)[0]
 

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import jax
 from purerl import mpi
 from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import in_a_line
+from purerl.loops.gym import EpisodesCut
 from purerl.runs import config as configs
 from purerl.runs import storage, table
 from purerl.runs.config import Config
@@ -106,6 +108,19 @@ def say(run: Path, screen: Screen, line: str) -> None:
         screen.lost = ""
     with contextlib.suppress(storage.StorageError):  # the logs that matter say so themselves
         append(run / "stdout.log", "".join(f"{one}\n" for one in lines))
+
+
+@contextlib.contextmanager
+def noticing(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell in a plain line what the loop warns of in the block; show other warnings as ever."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EpisodesCut)
+        yield
+    for one in caught:
+        if issubclass(one.category, EpisodesCut):
+            tell(f"warning: {one.message}")
+        else:
+            warnings.showwarning(one.message, one.category, one.filename, one.lineno)
 
 
 @contextlib.contextmanager

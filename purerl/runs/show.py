@@ -1,6 +1,5 @@
 """`purerl show ALGO`: equations, settings, and where its functions are; read from the source."""
 
-import argparse
 import ast
 import inspect
 import sys
@@ -9,6 +8,7 @@ from typing import NamedTuple
 
 from purerl import algos
 from purerl.runs import formulas
+from purerl.runs.parser import Parser
 from purerl.runs.plain import printed
 
 FUNCTIONS = ("init", "act", "policy", "prepare", "loss", "update")
@@ -24,9 +24,7 @@ class Setting(NamedTuple):
 
 def show(words: list[str]) -> int:
     """Print what an algorithm is."""
-    parser = argparse.ArgumentParser(
-        prog="purerl show", description="Equations, settings, and where its functions are."
-    )
+    parser = Parser("show", "Equations, settings, and where its functions are.")
     parser.add_argument("algo", help=", ".join(algos.NAMES))
     parser.add_argument("--source", action="store_true", help="print the whole file")
     args = parser.parse_args(words)

@@ -103,7 +103,7 @@ def completed(content: dict[str, Any]) -> dict[str, Any]:
     from purerl.runs import config as configs
 
     found = configs.from_json(content, spaces=keys.stand_in(content["algo"]))
-    environments.check_id(found.env)
+    environments.check_there(found.env)
     return _without_spaces(json.loads(json.dumps(configs.to_json(found))))
 
 

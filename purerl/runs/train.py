@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ from purerl.runs.config import Config, ConfigError
 from purerl.runs.ending import last_words, told
 from purerl.runs.keeper import Keeper, about, on_root
 from purerl.runs.log import finite
-from purerl.runs.report import Report, compiling, say
+from purerl.runs.report import Report, compiling, noticing, say
 from purerl.runs.screen import Screen
 from purerl.runs.sinks import Sink
 from purerl.runs.sinks import check as check_sinks
@@ -88,7 +89,7 @@ def _from_the_start(
     about = {"steps": config.schedule.steps, "seed": config.seed, "ranks": mpi.num_procs()}
     folder.set_status(run, status="running", step=0, reason=None, **about)
     with told(run):
-        carry = _started(config, env_fn)
+        carry = started(config, env_fn, functools.partial(say, run, screen))
         return _go_on(run, config, env_fn, carry, None, screen, sinks)
 
 
@@ -139,7 +140,8 @@ def resume(
                 f"{run} is complete: {loaded.step:,} of {total:,} steps. Give more with --steps."
             )
         _compare_versions(run, screen)
-        carry, lost = brought_back(config, env_fn, loaded)
+        tell = functools.partial(say, run, screen)
+        carry, lost = brought_back(config, env_fn, loaded, tell)
         say(run, screen, f"{_named(config)}: goes on at {loaded.step:,}{_lost(run, loaded)}")
         if lost:
             say(
@@ -167,10 +169,13 @@ def read_config(
 
 
 def brought_back(
-    config: Config, env_fn: Callable[[], Any], loaded: checkpoint.Loaded
+    config: Config,
+    env_fn: Callable[[], Any],
+    loaded: checkpoint.Loaded,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[loop.Carry, list[int]]:
     """Return the carry of a checkpoint, and the environments whose episodes start anew."""
-    carry = _started(config, env_fn)
+    carry = started(config, env_fn, tell)
     try:
         return snapshot.thaw(carry, loaded.frozen)
     except BaseException:
@@ -178,10 +183,14 @@ def brought_back(
         raise
 
 
-def _started(config: Config, env_fn: Callable[[], Any]) -> loop.Carry:
+def started(
+    config: Config, env_fn: Callable[[], Any], tell: Callable[[str], None] = lambda line: None
+) -> loop.Carry:
+    """Return the carry that a run begins with; `tell` is given what the loop warns of."""
     algo = algos.load(config.algo)
     try:
-        return loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
+        with noticing(tell):
+            return loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
     except ValueError as error:  # devices, memory, an environment of other spaces
         raise ConfigError(str(error)) from error
 

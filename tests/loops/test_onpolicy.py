@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -200,6 +201,19 @@ def test_run_evaluates_and_reports_each_epoch():
     schedule = OnPolicySchedule(steps=60, steps_per_epoch=30, num_test_episodes=2)
     records = list(loop.run(vpg, SPEC, script.own(3)[0], schedule, 0))
     assert [len(r["test_returns"]) for r in records] == [2, 2]
+
+
+def test_a_rollout_shorter_than_the_limit_of_episodes_it_cuts_is_warned_of():
+    def swing() -> Any:
+        return gymnasium.make("Pendulum-v1")
+
+    spec = vpg.Spec(EnvSpec.of(swing()), hidden=(4,))
+    given = {"spec": spec, "num_envs": 8, "steps": 1600, "continue_episodes": False}
+    for limit, number in ((None, 200), (150, 150)):
+        with pytest.warns(loop.EpisodesCut, match=f"than 100 steps.* here they may have {number}:"):
+            start(swing, **given, steps_per_epoch=800, max_ep_len=limit).envs.close()
+    for calm in ({"steps_per_epoch": 1600}, {"max_ep_len": 100}, {"continue_episodes": True}):
+        start(swing, **(given | {"steps_per_epoch": 800} | calm)).envs.close()
 
 
 def test_reinforce_runs_without_a_finished_episode():

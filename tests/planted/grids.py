@@ -13,6 +13,9 @@ CONFIG = "purerl/runs/config.py"
 COMMANDS = "purerl/commands.py"
 RUN = "purerl/run.py"
 SWEEP = "purerl/sweep.py"
+FOLDER, PARSER = "purerl/runs/folder.py", "purerl/runs/parser.py"
+ENVIRONMENTS, REPORT = "purerl/runs/environments.py", "purerl/runs/report.py"
+T_PARSER, T_REPORT = "tests/runs/test_parser.py", "tests/runs/test_report.py"
 T_KEYS = "tests/runs/test_keys.py"
 T_CLI = "tests/test_cli.py"
 T_GRID = "tests/runs/test_grid.py"
@@ -21,6 +24,24 @@ T_FATES = "tests/runs/test_fates.py"
 T_OPTIONS = "tests/runs/test_options.py"
 
 MUTANTS = [
+    Mutant(RUN, "and not OF_A_GRID & single.keys()", "", f"{T_RUN} -k foreground"),
+    Mutant(RUN, ', "dry_run": "--dry-run"}', "}", f"{T_RUN} -k foreground"),
+    Mutant(RUN, "    program.begin(words)\n", "", f"{T_RUN} -k before_anything"),
+    Mutant(SWEEP, "    check_limits(args.num_cpu or 1, args.jobs, args.timeout)\n", "", f"{T_RUN} -k mistakes_in_a_sweep"),
+    Mutant(TASKS, "environments.check_there(found.env)", "environments.check_id(found.env)", f"{T_RUN} -k lists_its_runs"),
+    Mutant(COMMANDS, "    if twice := sorted(given.keys() & pairs.keys()):", "    if twice := []:", f"{T_OPTIONS} -k all_at_once"),
+    Mutant(COMMANDS, "for seed in different]", "for seed in seeds]", f"{T_OPTIONS} -k trains_once"),
+    Mutant(COMMANDS, "    if code := _ended(functools.partial(_refused, made, **where)):\n        return code\n", "", f"{T_OPTIONS} -k unfinished"),
+    Mutant(FOLDER, "                wrong.append(str(error))\n", "                raise\n", f"{T_OPTIONS} -k unfinished"),
+    Mutant(PARSER, "        self._refuse([flag for flag in flags if flag not in self._option_string_actions])\n", "", T_PARSER),
+    Mutant(PARSER, 'itertools.takewhile(lambda word: word != "--", args)', "args", T_PARSER),
+    Mutant(KEYS, '.replace("learning_rate", "lr")', "", T_KEYS),
+    Mutant(KEYS, "for n in (word, SYNONYMS.get(word))", "for n in (word,)", f"{T_OPTIONS} -k words_of_others"),
+    Mutant(KEYS, ' and word != "lr"]', "]", T_KEYS),
+    Mutant(KEYS, "other for other, name in SYNONYMS.items() if name in known", "other for other in SYNONYMS", T_KEYS),
+    Mutant(ENVIRONMENTS, "if near and near[0] not in said else said", "if False else said", f"{T_OPTIONS} -k id_that_is_none"),
+    Mutant(REPORT, "if issubclass(one.category, EpisodesCut):", "if True:", f"{T_REPORT} -k warns_of"),
+    Mutant(REPORT, '        warnings.simplefilter("always", EpisodesCut)\n', "", "tests/runs/test_use.py -k says_in_a_line"),
     Mutant(KEYS, "        if name in seen:\n", "        if False:\n", T_KEYS),
     Mutant(KEYS, "tuple(width) * layers", "tuple(width)", T_KEYS),
     Mutant(KEYS, '{"steps": epochs * per_epoch}', '{"steps": epochs}', T_KEYS),
@@ -31,7 +52,7 @@ MUTANTS = [
     Mutant(CONFIG, "            *_said(storage.check_name, name),\n", "", T_OPTIONS),
     Mutant(CONFIG, "    environments.check_id(env)\n", "", T_OPTIONS),
     Mutant(CONFIG, "    for one in caught:\n", "    for one in ():\n", T_OPTIONS),
-    Mutant(TASKS, "    environments.check_id(found.env)\n", "", T_RUN),
+    Mutant(TASKS, "    environments.check_there(found.env)\n", "", T_RUN),
     Mutant(CLI, "if not known_by_now.search(line)]", "]", T_OPTIONS),
     Mutant(CLI, "        given[action.dest] = flag\n", "", T_OPTIONS),
     Mutant(COMMANDS, "for words in args.set or [] for word in words", "for word in (args.set or [[]])[-1]", T_OPTIONS),

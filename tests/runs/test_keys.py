@@ -40,6 +40,11 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
 @pytest.mark.parametrize(
     ("algo", "key", "message"),
     [
+        ("ppo", "clip", "Did you mean 'clip_ratio' or 'vf_clip'?"),
+        ("ppo", "learning-rate", "no setting 'learning-rate'. Did you mean 'pi_lr' or 'vf_lr'?"),
+        ("dqn", "learning_rate", "Did you mean 'lr'?"),
+        ("ppo", "Gamma", "Did you mean 'gamma'?"),
+        ("trpo", "Algo", "Did you mean 'algo'?"),
         ("ppo", "gama", "no setting 'gama'. Did you mean 'gamma'?"),
         ("ppo", "lr", "Did you mean 'pi_lr' or 'vf_lr'?"),
         ("ppo", "spec:steps", "steps is a field of schedule, not of spec"),
@@ -56,6 +61,11 @@ def test_other_words_are_refused_with_the_nearest(algo, key, message):
     with pytest.raises(ConfigError) as error:
         keys.resolve(algo, key)
     assert message in str(error.value)
+
+
+def test_no_hint_leads_to_a_word_that_the_algorithm_does_not_know():
+    with pytest.raises(ConfigError, match=r"^ppo has no setting 'algo'\.$"):
+        keys.resolve("ppo", "algo")
 
 
 def test_a_configuration_is_made_of_settings_under_any_names():

@@ -71,6 +71,9 @@ def test_show_prints_the_source_and_refuses_what_is_none(capsys):
     with pytest.raises(SystemExit, match="2"):
         show.show(["td4"])
     assert "Did you mean td3?" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        show.show(["TD3"])
+    assert "Did you mean td3?" in capsys.readouterr().err
 
 
 CLASSIC = [one for one in environments.STOCK if not one.extra]  # the others: compared by hand

@@ -9,7 +9,7 @@ import pytest
 
 from purerl import algos, commands
 from purerl.buffers import replay
-from purerl.runs import config, dry, train
+from purerl.runs import config, dry, folder, train
 from purerl.runs.config import ConfigError
 from purerl.runs.train import Outcome
 from tests.mpi.launch import python
@@ -24,6 +24,7 @@ def trained(monkeypatch, tmp_path):
         found.append((made, where))
         return Outcome(tmp_path, 0, 0, 0.0, None)
 
+    monkeypatch.setenv("PURERL_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(commands.runs, "train", train)
     monkeypatch.setattr(commands.purerl, "setup", lambda devices: None)
     return found
@@ -66,6 +67,26 @@ def test_where_a_run_is_kept_is_said_in_the_words_people_know(trained):
     assert trained[-1][1] == {"data_dir": None, "datestamp": None}
 
 
+def test_a_seed_that_is_there_twice_trains_once_and_that_is_said(trained, capsys):
+    assert commands.train(["ppo", *ENV, "--seed", "7", "8", "7"]) == 0
+    assert [made.seed for made, _ in trained] == [7, 8]
+    assert "seed: values that are equal count once, 7, 8\n" in capsys.readouterr().out
+
+
+def test_unfinished_runs_of_all_seeds_are_named_before_the_first_one_trains(trained, capsys):
+    content = {"algo": "ppo", "env": "CartPole-v1"}
+    made = [config.from_json(content | {"seed": seed}) for seed in (0, 1, 2)]
+    paths = [folder.create(one) for one in made]
+    for path, status in zip(paths, ("stopped", "done", "running"), strict=True):
+        folder.set_status(path, status=status)
+    assert commands.train(["ppo", *ENV, "--seed", "5", "0", "1", "2"]) == 2
+    assert not trained
+    said = capsys.readouterr().err
+    assert [f"{path} exists and is not finished" in said for path in paths] == [True, False, True]
+    assert commands.train(["ppo", *ENV, "--seed", "5", "1"]) == 0
+    assert len(trained) == 2
+
+
 def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
     file = tmp_path / "preset.json"
     nested = {"algo": "ppo", "spec": {"gamma": 0.9, "lam": 0.8}, "schedule": {"steps": 8000}}
@@ -87,6 +108,7 @@ def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
         ("--set gama=1 x lr=2", ["--set gama=1: ", "--set x: expected KEY=VALUE", "--set lr=2"]),
         ("--set gamma=1 gamma=0", ["it is given twice"]),
         ("--gamma 1 --set spec.gamma=0", ["gamma and spec.gamma are the same setting"]),
+        ("--hid 32 --set hidden=64", ["--set hidden: it is given as a flag too."]),
         ("--set seed=1", ["give it as --seed"]),
         ("--set actor=x", ["given in Python"]),
         ("--steps 100 --epochs 3", ["steps and epochs both say how long"]),
@@ -116,6 +138,12 @@ def test_mistakes_are_refused_all_at_once_and_without_an_environment(
     assert not trained
 
 
+def test_words_of_others_for_a_setting_lead_to_it(capsys):
+    with pytest.raises(SystemExit):
+        commands.train(["trpo", *ENV, "--algo", "npg"])
+    assert "unknown setting --algo. Did you mean --method?" in capsys.readouterr().err
+
+
 def test_what_may_be_due_to_a_word_that_cannot_be_read_is_not_said(trained, capsys):
     with pytest.raises(SystemExit):
         commands.train(["ppo", *ENV, "--gamma", "x", "--set", "gamma=2", "--lam", "2"])
@@ -129,6 +157,8 @@ def test_what_may_be_due_to_a_word_that_cannot_be_read_is_not_said(trained, caps
     [
         ("a:b:c", "env must be an id of Gymnasium, as CartPole-v1, or module:Id, got 'a:b:c'."),
         ("A,B", "got 'A,B'. Several are a grid: --grid env=A,B"),
+        ("CartPole-v9", "[ `v0`, `v1` ]. Did you mean CartPole-v1?"),
+        ("HalfCheetah-v2", " Did you mean HalfCheetah-v5?"),
         ("Pendulum-v0", "environment Pendulum-v0: Environment version v0 for `Pendulum` is de"),
     ],
 )

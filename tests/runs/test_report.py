@@ -6,9 +6,11 @@ import io
 import json
 import sys
 import types
+import warnings
 
 import pytest
 
+from purerl.loops.gym import EpisodesCut
 from purerl.runs import log, places, report, sinks, storage, table, train
 from purerl.runs.config import ConfigError, from_json
 from purerl.runs.screen import Screen, clock
@@ -269,3 +271,16 @@ def test_a_total_that_was_raised_is_remembered(tmp_path):
             train.resume(outcome.run, steps=500, screen=Screen(quiet=True))
     again = train.resume(outcome.run, screen=Screen(quiet=True))
     assert again.step == 500
+
+
+def test_what_the_loop_warns_of_is_a_line_and_other_warnings_stay_what_they_are():
+    def begins():
+        with report.noticing(lines.append):
+            warnings.warn("cut", EpisodesCut, stacklevel=1)
+            warnings.warn("old", DeprecationWarning, stacklevel=1)
+
+    lines = []
+    with pytest.warns(DeprecationWarning, match="old") as caught:
+        begins()
+    assert lines == ["warning: cut"]
+    assert len(caught) == 1

@@ -195,6 +195,40 @@ def test_values_that_are_there_twice_are_dropped_and_that_is_said(started, capsy
     assert {("x", 0), ("x", 1)} < set(started)
 
 
+def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeypatch):
+    trained, launched = [], []
+    monkeypatch.setattr(commands, "train", lambda words, prog: trained.append(words) or 0)
+    line = "ppo --env CartPole-v1 --exp_name x"
+    assert run.main([*line.split(), "--dry-run"]) == 0
+    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --seed 0 --name x --dry-run"
+    monkeypatch.setattr(sweep, "launch", lambda algo, grid, args: launched.append(args) or 0)
+    for words, expected in (("--timeout 2", (2.0, None)), ("--jobs 3", (None, 3))):
+        assert run.main([*line.split(), *words.split()]) == 0
+        assert [(args.timeout, args.jobs) for args in launched] == [expected]
+        launched.clear()
+    assert not trained
+
+
+def test_a_dry_run_of_a_grid_lists_its_runs_and_what_is_refused(started, capsys):
+    words = "ppo --env CartPole-v1 CartPole-v9 --exp_name x --seed 0 1 --dry-run"
+    assert run.main(words.split()) == 0
+    assert not started
+    *_, first, _, third, _ = capsys.readouterr().out.splitlines()
+    assert first == "x_envcartpole-v1  seed 0  env_name=CartPole-v1"
+    assert third.startswith("x_envcartpole-v9  seed 0  environment CartPole-v9: ")
+    assert third.endswith("Did you mean CartPole-v1?")
+
+
+def test_a_line_is_said_before_anything_is_read(monkeypatch, capsys):
+    def read(algo, words):
+        assert capsys.readouterr().out.startswith("purerl ")
+        raise config.ConfigError("read")
+
+    monkeypatch.setattr(run, "read", read)
+    assert run.main(["ppo", "--env", "CartPole-v1"]) == 2
+    assert "read" in capsys.readouterr().err
+
+
 def test_plot_and_test_policy_are_passed_on(monkeypatch):
     asked = []
     monkeypatch.setattr(program, "main", lambda words: asked.append(words) or 5)
@@ -269,6 +303,7 @@ def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
         ),
         ("ppo --env CartPole-v1 --jobs x --gamma 2", "gamma must be a number in"),
         ("ppo --env CartPole-v1 --jobs 0 --grid gamma=1", "jobs must be an integer of at least 1"),
+        ("ppo --env CartPole-v9 --grid gamma=0.9,1", "doesn't exist. It provides versioned"),
     ],
 )
 def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp_path, monkeypatch):
@@ -280,6 +315,7 @@ def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp
     assert code == 2
     said = capsys.readouterr()
     assert message in said.err + said.out
+    assert "with their seeds" not in said.out
     assert not list(tmp_path.glob("*/*/*"))
 
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import gymnasium
 import jax
@@ -20,6 +21,7 @@ from purerl.loops import gym as loop
 from purerl.loops.vector import EnvFault
 from purerl.runs import checkpoint, storage
 from purerl.runs import config as configs
+from purerl.runs import train as training
 from purerl.runs.checkpoint import Refused
 from purerl.runs.config import ConfigError
 from purerl.types import Box, Discrete, EnvSpec
@@ -344,13 +346,22 @@ class Actor(nn.Module):
 def test_networks_of_ones_own_are_trained_and_need_the_spec_to_come_back(tmp_path):
     run = quick(actor=Actor(), data_dir=str(tmp_path))
     assert "Actor" in json.loads((run.folder / "config.json").read_text())["spec"]["actor"]["repr"]
-    with pytest.raises(ConfigError, match=r"spec\.actor is a network of one's own.*give the Spec"):
+    with pytest.raises(ConfigError, match=r"actor is a network of one's own.*train\.resume\("):
         purerl.load(run.folder)
+    with pytest.raises(ConfigError, match="is complete: 120 of 120"):  # the call that it names
+        training.resume(Path(run.folder), spec=run.config.spec)
     loaded = purerl.load(run.folder, spec=run.config.spec)
     assert bits(loaded.params) == bits(run.params)
     wrong = dataclasses.replace(run.config.spec, actor=Actor(6))
     with pytest.raises(Refused, match=r"are of another run: spec\.actor\.repr was"):
         purerl.load(run.folder, spec=wrong)
+
+
+def test_a_run_says_in_a_line_that_episodes_may_be_longer_than_its_rollouts(tmp_path):
+    run = quick(data_dir=str(tmp_path), max_ep_len=None)
+    lines = (run.folder / "stdout.log").read_text().splitlines()
+    assert [line for line in lines if "and here they may have 500: REINFORCE, which" in line]
+    assert not any("EpisodesCut" in line for line in lines)
 
 
 def test_an_environment_may_be_a_function(tmp_path):
