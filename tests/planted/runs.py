@@ -66,5 +66,5 @@ MUTANTS = [
     Mutant("purerl/runs/keeper.py", "steps // freq > before // freq", "False", T_TRAIN),
     Mutant(CONFIG, '    if ":" in env:', "    if False:", T_COMMANDS),
     Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
-    Mutant(PLACES, 'if found == "running" and not _is_owned(run):', "if False:", T_COMMANDS),
+    Mutant(PLACES, 'if found == "running" and not is_owned(run):', "if False:", T_COMMANDS),
 ]  # fmt: skip
