@@ -120,7 +120,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
             config, run = read_json(path), path.parent
             state = status(run)
             found = state.get("status", "unknown")
-            if found == "running" and not _is_owned(run):
+            if found == "running" and not is_owned(run):
                 found = "killed"
             score = state.get("score")
             yield Standing(
@@ -138,7 +138,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
             continue  # a config.json of somebody else
 
 
-def _is_owned(run: Path) -> bool:
+def is_owned(run: Path) -> bool:
     """Say whether a process holds the lock of a run."""
     try:
         with regular.opened(run / ".lock") as file:
