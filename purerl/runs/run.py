@@ -68,7 +68,10 @@ class Run:
 
     @property
     def episodes(self) -> dict[str, np.ndarray]:
-        """The columns of `episodes.csv`, an entry per episode; `kind` is `train` or `test`."""
+        """The columns of `episodes.csv`, an entry per episode; `kind` is `train` or `test`.
+
+        `step` is where the epoch ended in which the episode did.
+        """
         return _columns(self.folder / "episodes.csv", ",")
 
     def policy(self, obs: Any, key: jax.Array | None = None) -> Any:

@@ -163,15 +163,25 @@ def test_a_best_that_is_damaged_is_dropped_and_nothing_grows(tmp_path):
     assert not scored(tmp_path, [-1.0, -3.0, -2.0, -4.0], keep=2)
     assert checkpoint.steps(tmp_path) == [10, 30, 40]
     damage(tmp_path, 10)
+    (tmp_path / "replay" / "0-000000000900-000000000910.npz").write_bytes(b"")
     said = []
     checkpoint.prune(tmp_path, 2, said.append)
     assert len(said) == 1
     assert "a damaged checkpoint is never loaded" in said[0]
     assert checkpoint.steps(tmp_path) == [30, 40]
     assert checkpoint.best(tmp_path) == (30, -2.0)
+    assert len(list((tmp_path / "replay").iterdir())) == 4
     carry, _ = go_on(begin("td3"), 50)
     checkpoint.save(tmp_path, carry, ABOUT, (), 2)
     assert checkpoint.steps(tmp_path) == [30, 40, 50]
+
+
+def test_a_score_of_an_epoch_before_makes_no_checkpoint_the_best(tmp_path):
+    scored(tmp_path, [-2.0])
+    carry, _ = go_on(begin("td3"), 20)
+    for notes in ({"step": 10, "score": -1.0}, {"step": 20, "score": None}, {"step": 20}):
+        checkpoint.save(tmp_path, carry, ABOUT, (), notes=notes)
+        assert checkpoint.best(tmp_path) == (10, -2.0)
 
 
 def test_while_a_damaged_one_is_among_the_newest_segments_stay(tmp_path):
@@ -199,10 +209,10 @@ def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
     assert checkpoint.steps(run) == [500, 2_500, 3_000, 3_500]
 
 
-@pytest.mark.parametrize(("save_freq", "kept"), [(1_500, [1_000, 2_000]), (None, [2_000])])
+@pytest.mark.parametrize(("save_freq", "kept"), [(2_000, [1_000, 2_000]), (None, [2_000])])
 def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, scores, save_freq, kept):
     scores(float("nan"), -2.0, -2.0)
-    made = configured(2_000, save_freq, keep=1)
+    made = configured(2_000, save_freq, keep=5)
     run = train.train(made, data_dir=str(tmp_path), screen=QUIET).run
     assert checkpoint.steps(run) == kept
     assert checkpoint.best(run) == ((1_000, -2.0) if save_freq else (2_000, -9.0))
