@@ -268,7 +268,7 @@ def resume(words: list[str]) -> int:
     add("run", type=Path, help="its folder")
     add("--steps", type=cli.integer, metavar="N", help="new total (default: as it was started)")
     add("--checkpoint", type=asking.which, default="last", metavar="WHICH",
-        help="last, best or a step (default: last)")
+        help="last, best or a step, which deletes those that came after (default: last)")
     add("--env", metavar="ID", help="where the run's environment is module:Id, to allow it")
     add("--num-cpu", "--num_cpu", "--cpu", type=cli.ranks, metavar="N",
         help="MPI ranks, as many as it was started with (default: 1)")

@@ -3,7 +3,7 @@
     checkpoints/000000010000/manifest.json      sealed: step, facts, hashes of all files it needs
     checkpoints/000000010000/rank0.npz          learner, observations, episodes in progress
     replay/0-000000000000-000000010000.npz      rows 0 .. 10000 of rank 0's replay memory
-    checkpoints/best.json                       the step of the best evaluation so far
+    checkpoints/best.json                       the step of the best evaluation of those kept
 
 Segments of the replay memory are written once and named by every checkpoint that needs them, so a
 checkpoint writes the rows that are new. What no kept checkpoint names is deleted.
@@ -28,8 +28,10 @@ from purerl.runs.manifests import (
     manifest,
     mark_best,
     prune,
+    rewind,
     step_of,
     steps,
+    unfinished,
 )
 from purerl.runs.storage import Damaged, File
 
@@ -42,6 +44,8 @@ __all__ = [
     "load",
     "manifest",
     "mark_best",
+    "prune",
+    "rewind",
     "save",
     "step_of",
     "steps",
@@ -78,6 +82,7 @@ def save(
     segments: tuple[Segment, ...],
     keep: int = 3,
     notes: dict[str, Any] | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> tuple[Segment, ...]:
     """Write a checkpoint; all ranks call it together.
 
@@ -87,7 +92,8 @@ def save(
         about: what the manifest says besides: it must agree when the checkpoint is loaded.
         segments: of this rank's replay memory, as the last call or `load` returned them.
         keep: delete all but this many of the newest, and the best.
-        notes: what else to remember, as JSON knows it.
+        notes: what else to remember, as JSON knows it; of its `score` and `step` the best is known.
+        say: on rank 0, is told of older ones that are damaged.
 
     Returns:
         The segments that the checkpoint names.
@@ -95,16 +101,11 @@ def save(
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
     try:
-        return _saved(run, carry, about, segments, keep, notes)
+        return _saved(run, carry, about, segments, keep, notes or {}, say)
     except storage.StorageError:
         if mpi.is_root():
-            storage.remove(_unnamed(run, carry.steps))  # on a full disk every byte counts
+            storage.remove(unfinished(run, carry.steps))  # on a full disk every byte counts
         raise
-
-
-def _unnamed(run: Path, step: int) -> Path:
-    """Return the folder of a checkpoint while it is made."""
-    return run / "checkpoints" / f".tmp-{step:012d}"
 
 
 def _saved(
@@ -113,10 +114,11 @@ def _saved(
     about: dict[str, Any],
     segments: tuple[Segment, ...],
     keep: int,
-    notes: dict[str, Any] | None,
+    notes: dict[str, Any],
+    say: Callable[[str], None],
 ) -> tuple[Segment, ...]:
     frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
-    made = _unnamed(run, carry.steps)
+    made = unfinished(run, carry.steps)
     _together(lambda: _prepared(run, made) if mpi.is_root() else None)
 
     def write() -> tuple[tuple[Segment, ...], File]:
@@ -132,7 +134,7 @@ def _saved(
         "format": FORMAT,
         "step": carry.steps,
         "about": about,
-        "notes": notes or {},
+        "notes": notes,
         "files": {f"rank{i}.npz": list(file) for i, (_, file) in enumerate(parts)},
         "segments": [[list(s) for s in part] for part, _ in parts],
         "facts": [one for one, _ in facts],
@@ -147,7 +149,7 @@ def _saved(
         path = made.with_name(f"{carry.steps:012d}")
         storage.remove(path)
         storage.commit(made, path)
-        prune(run, keep)
+        prune(run, keep, say)
 
     _together(lambda: commit() if mpi.is_root() else None)
     return parts[carry.rank][0]

@@ -41,7 +41,7 @@ MAX_OBS = 2**28  # numbers in an observation that a file may claim
 class Options:
     """How a run is kept."""
 
-    save_freq: int | None = 10_000  # environment steps between checkpoints; none: at the end only
+    save_freq: int | None = 10_000  # steps between checkpoints, besides new bests; none: at the end
     keep: int = 3  # newest checkpoints that stay, besides the best
     tensorboard: bool = False  # write event files too; needs purerl[tensorboard]
     wandb: str | None = None  # project of Weights & Biases to report to; needs purerl[wandb]

@@ -4,13 +4,14 @@ Ours and Spinning Up's `progress.txt` are read, and Stable-Baselines3's `monitor
 a file says becomes a path or code, and what is not finite or no number is NaN.
 """
 
+import array
 import csv
 import difflib
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from purerl.runs.plain import plain
 TABLE = "progress.txt"
 MONITOR = "monitor.csv"
 LARGEST = 1e100
+MOST = 10**8  # cells of a table, 0.8 GB; a short row may stand for any number of them
 RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")
 ALIASES = {
     "steps": ("TotalEnvInteracts",),
@@ -194,27 +196,29 @@ def _settings(config: dict[str, Any]) -> dict[str, str]:
 
 
 def _progress(path: Path) -> dict[str, np.ndarray]:
-    rows = [line.split("\t") for line in _lines(path)]
-    if not rows or len(rows[0]) < 2 or any(_number(word) == _number(word) for word in rows[0]):
+    rows = (line.split("\t") for line in _lines(path))
+    names = next(rows, [])
+    if len(names) < 2 or any(_number(word) == _number(word) for word in names):
         raise Unreadable(f"{path} is no table: its first line must be names between tabs.")
-    return _columns(path, rows[0], rows[1:])
+    columns = _columns(path, names, rows)
+    if not len(columns[names[0]]):
+        raise Unreadable(f"{path} has no rows yet.")
+    return columns
 
 
 def _monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
     """Read the episodes of all environments of a run, in the order in which they ended."""
     parts, starts, env = [], [], ""
     for path in paths:
-        first, *lines = _lines(path) or [""]
+        lines = _lines(path)
         try:
+            first = next(lines, "")
             about: Any = json.loads(first[1:]) if first.startswith("#") else None
             start, env = float(about["t_start"]), str(about.get("env_id") or env)
-            rows = list(csv.reader(lines))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, csv.Error):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise Unreadable(f"{path} is no table: its first line must be # and JSON.") from None
-        if not rows or not {"r", "l", "t"} <= set(rows[0]):
-            raise Unreadable(f"{path} is no table: its second line must name r, l and t.")
-        if len(rows) > 1 or len(paths) == 1:
-            columns = _columns(path, rows[0], rows[1:])
+        columns = _episodes(path, lines)
+        if len(columns["r"]):
             parts.append(np.stack([columns["r"], columns["l"], columns["t"] + start]))
             starts.append(start)
     if not parts:
@@ -229,24 +233,37 @@ def _monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
     }, env
 
 
-def _lines(path: Path) -> list[str]:
-    """Return the complete lines of a file: one without its end was torn by a kill."""
-    return [line for line in storage.small(path).split("\n")[:-1] if line]
+def _episodes(path: Path, lines: Iterator[str]) -> dict[str, np.ndarray]:
+    """Read the rows of a monitor below its first line."""
+    rows = csv.reader(lines)
+    try:
+        names = next(rows, [])
+        if not {"r", "l", "t"} <= set(names):
+            raise Unreadable(f"{path} is no table: its second line must name r, l and t.")
+        return _columns(path, names, rows)
+    except csv.Error as error:
+        raise Unreadable(f"{path} is no table: {error}.") from error
 
 
-def _columns(path: Path, names: list[str], rows: list[list[str]]) -> dict[str, np.ndarray]:
+def _lines(path: Path) -> Iterator[str]:
+    """Return the complete lines of a file that are not empty."""
+    return (line for line in storage.lines(path) if line)
+
+
+def _columns(path: Path, names: list[str], rows: Iterable[list[str]]) -> dict[str, np.ndarray]:
     """Return rows as columns; what is missing at the end of a row is NaN."""
-    if not rows:
-        raise Unreadable(f"{path} has no rows yet.")
+    cells = array.array("d")
     for number, row in enumerate(rows, 1):
         if len(row) > len(names):
             raise Unreadable(
                 f"{path} is no table: row {number} has {len(row)} entries, its header {len(names)}."
             )
-    table = np.full((len(names), len(rows)), math.nan)
-    for i, row in enumerate(rows):
-        table[: len(row), i] = [_number(word) for word in row]
-    return dict(zip(names, table, strict=True))
+        cells.extend([_number(word) for word in row])
+        cells.extend([math.nan] * (len(names) - len(row)))
+        if len(cells) > MOST:
+            raise Unreadable(f"{path} has more than {MOST:,} cells.")
+    table = np.frombuffer(cells).reshape(-1, len(names)).T
+    return dict(zip(names, np.ascontiguousarray(table), strict=True))
 
 
 def _number(word: str) -> float:

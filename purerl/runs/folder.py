@@ -20,7 +20,14 @@ from purerl.runs import config as configs
 from purerl.runs import storage
 from purerl.runs.config import Config
 from purerl.runs.machine import described, versions
-from purerl.runs.places import ConfigError, command, status, user_defaults, write_status
+from purerl.runs.places import (
+    ConfigError,
+    command,
+    is_owned,
+    status,
+    user_defaults,
+    write_status,
+)
 from purerl.runs.plain import plain
 
 __all__ = ["create", "set_status", "status", "versions"]
@@ -35,7 +42,7 @@ def create(
     """Make the folder of a new run and write its configuration; the first free name is taken.
 
     A run of the same name and seed that is not finished is not passed over silently: one that was
-    stopped or killed is refused, of one that failed `say` is told.
+    running, stopped or killed is refused, of one that failed `say` is told.
     """
     parent, paths = _places(config, data_dir, datestamp)
     storage.folder(parent)
@@ -84,6 +91,11 @@ def _places(
 def _name_unfinished(path: Path, say: Callable[[str], None]) -> None:
     state = status(path)
     if state.get("status") in ("running", "stopped"):
+        if is_owned(path):
+            raise ConfigError(
+                f"{path} is running, in another process (step {state.get('step', 0):,}). "
+                f"Start another beside it: --name other"
+            )
         raise ConfigError(
             f"{path} exists and is not finished (step {state.get('step', 0):,}). "
             f"Continue: {command('resume', path)}   Start afresh: --name other"

@@ -1,6 +1,7 @@
 """Checkpoints of a run when they are due, and what to do when one fails."""
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,24 +31,37 @@ class Keeper:
     def __init__(self, run: Path, config: Config, loaded: checkpoint.Loaded | None) -> None:
         self.run, self.options, self.about = run, config.options, about(config)
         self.segments = loaded.segments if loaded else ()
-        self.best = checkpoint.best(run)
         self.failures = 0
+        self.said: set[str] = set()
 
-    def due(self, before: int, steps: int) -> bool:
-        """Say whether a multiple of `save_freq` was passed."""
+    def due(self, before: int, steps: int, score: float | None) -> bool:
+        """Say whether a multiple of `save_freq` was passed, or an epoch was the best so far.
+
+        Args:
+            before: step at which this was asked last.
+            steps: done now.
+            score: of the epoch that ended with them; None where none did.
+        """
         freq = self.options.save_freq
-        return freq is not None and steps // freq > before // freq
+        if freq is None or steps // freq > before // freq:
+            return freq is not None
+        if score is None or self.failures:  # a disk that fails is not asked more often for it
+            return False
+        return bool(on_root(lambda: self._is_best(score)))
 
-    def save(
-        self, carry: Carry, report: Report | None, score: float, scored: bool, last: bool
-    ) -> None:
+    def _is_best(self, score: float) -> bool:
+        marked = checkpoint.best(self.run)
+        return math.isfinite(score) and (marked is None or score > marked[1])
+
+    def save(self, carry: Carry, report: Report | None, score: float, last: bool) -> None:
         """Save; a disk that fails is put up with `PATIENCE` times in a row, not at the end."""
         try:
             notes = on_root(lambda: report.notes() if report else {}) | {"score": finite(score)}
             self.segments = checkpoint.save(
-                self.run, carry, self.about, self.segments, self.options.keep, notes
+                *(self.run, carry, self.about, self.segments, self.options.keep, notes),
+                say=functools.partial(self._say_once, report),
             )
-            on_root(lambda: self._note(carry.steps, score, scored))
+            on_root(lambda: folder.set_status(self.run, step=carry.steps))
             self.failures = 0
         except storage.StorageError as error:
             self.failures += 1
@@ -71,14 +85,18 @@ class Keeper:
             if carry.ranks == 1 and carry.steps and carry.steps not in checkpoint.steps(self.run):
                 carry.envs.rewind(marks)
                 with contextlib.suppress(storage.StorageError):  # it is said; the fault is raised
-                    self.save(carry, report, score, scored=False, last=False)
+                    self.save(carry, report, score, last=False)
             raise
 
-    def _note(self, steps: int, score: float, scored: bool) -> None:
-        folder.set_status(self.run, step=steps)
-        if scored and score > (self.best[1] if self.best else -math.inf):
-            self.best = (steps, score)
-            checkpoint.mark_best(self.run, steps, score)
+    def prune(self, report: Report | None) -> None:
+        """Mark the best and delete what is not kept: a kill may have come before that was done."""
+        say = functools.partial(self._say_once, report)
+        on_root(lambda: checkpoint.prune(self.run, self.options.keep, say))
+
+    def _say_once(self, report: Report | None, line: str) -> None:
+        if report and line not in self.said:
+            self.said.add(line)
+            report.say(line)
 
 
 def about(config: Config) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 Read without importing JAX.
 """
 
+import math
 import re
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,11 @@ def steps(run: Path) -> list[int]:
     folder = regular.within(run, "checkpoints")
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if _STEP.fullmatch(name))
+
+
+def unfinished(run: Path, step: int) -> Path:
+    """Return the folder of a checkpoint while it is made or deleted; nothing loads it."""
+    return run / "checkpoints" / f".tmp-{step:012d}"
 
 
 def best(run: Path) -> tuple[int, float] | None:
@@ -104,23 +110,87 @@ def manifest(run: Path, step: int) -> dict[str, Any]:
     return content
 
 
-def prune(run: Path, keep: int) -> None:
-    """Delete old checkpoints but the newest and the best, and segments that none left names."""
+def score_of(content: dict[str, Any]) -> float | None:
+    """Return the score of a checkpoint that was made where an epoch ended, if it had one."""
+    notes = content["notes"]
+    score = notes.get("score") if notes.get("step") == content["step"] else None
+    return score if isinstance(score, float) and math.isfinite(score) else None
+
+
+def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
+    """Mark the best checkpoint; delete all but it and the newest, and segments that none names.
+
+    What a damaged one named is unknown: while one is among the newest, all segments stay.
+
+    Args:
+        run: folder of the run.
+        keep: how many of the newest stay.
+        say: is told of each that is damaged.
+    """
     there = steps(run)
-    kept = set(there[-keep:])
-    marked = best(run)
-    if marked:
-        kept.add(marked[0])
-    used: set[str] = set()
+    whole, damaged = _read(run, there, say)
+    kept = {*there[-keep:], *_mark_best_of(run, whole)}
     for step in there:
-        if step in kept:
-            try:
-                content = manifest(run, step)
-            except Damaged:
-                return  # what it named is unknown: delete nothing
-            used |= {Segment(*s).name for part in content["segments"] for s in part}
-    for step in set(there) - kept:
-        shutil.rmtree(run / "checkpoints" / f"{step:012d}", ignore_errors=True)
+        if step not in kept:
+            _drop(run, step)
+    if kept & damaged:
+        return
+    used = {Segment(*s).name for step in kept for part in whole[step]["segments"] for s in part}
     for path in regular.within(run, "replay").glob("*.npz"):
         if _SEGMENT.fullmatch(path.name) and path.name not in used:
             path.unlink(missing_ok=True)
+
+
+def rewind(run: Path, step: int) -> list[int]:
+    """Delete the checkpoints that came after a step, the newest first; return their steps.
+
+    Killed on the way, it leaves a run that had not come as far as it had. So it is done before the
+    logs are cut: none of those that are left may say of rows that they are there when they are not.
+    """
+    there = steps(run)
+    later = [one for one in there if one > step]
+    if later:
+        _mark_best_of(run, _read(run, [one for one in there if one <= step])[0])
+    for one in reversed(later):
+        _drop(run, one)
+    if later:
+        storage.sync_folder(run / "checkpoints")
+    return later
+
+
+def _read(
+    run: Path, there: list[int], say: Callable[[str], None] = lambda line: None
+) -> tuple[dict[int, dict[str, Any]], set[int]]:
+    """Return the manifests of checkpoints, and the steps of those whose manifest is damaged."""
+    whole = {}
+    for step in there:
+        try:
+            whole[step] = manifest(run, step)
+        except Damaged as error:
+            say(f"a damaged checkpoint is never loaded, and deleted in its turn: {error}")
+    return whole, set(there) - set(whole)
+
+
+def _mark_best_of(run: Path, whole: dict[int, dict[str, Any]]) -> tuple[int, ...]:
+    """Mark the best of some checkpoints, the first of equal ones; return its step, if any."""
+    scores = {step: score_of(content) for step, content in whole.items()}
+    ranked = [(score, -step) for step, score in scores.items() if score is not None]
+    if not ranked:
+        storage.remove(run / "checkpoints" / "best.json")
+        return ()
+    score, step = max(ranked)
+    if best(run) != (-step, score):
+        mark_best(run, -step, score)
+    return (-step,)
+
+
+def _drop(run: Path, step: int) -> None:
+    """Delete a checkpoint; killed on the way it leaves none, rather than a damaged one."""
+    path = run / "checkpoints" / f"{step:012d}"
+    unnamed = unfinished(run, step)
+    storage.remove(unnamed)
+    try:
+        path.rename(unnamed)
+    except OSError as error:
+        raise storage.explained(error, path) from error
+    storage.remove(unnamed)

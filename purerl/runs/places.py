@@ -129,7 +129,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
             run = path.parent
             config, state = asked(run), status(run)
             found = state.get("status", "unknown")
-            if found == "running" and not _is_owned(run):
+            if found == "running" and not is_owned(run):
                 found = "killed"
             score = state.get("score")
             yield Standing(
@@ -147,7 +147,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
             continue  # a config.json of somebody else
 
 
-def _is_owned(run: Path) -> bool:
+def is_owned(run: Path) -> bool:
     """Say whether a process holds the lock of a run."""
     try:
         with regular.opened(run / ".lock") as file:

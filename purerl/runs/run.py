@@ -13,7 +13,6 @@ memory and no environment is made, and nothing in the folder can execute code.
 import csv
 import dataclasses
 import difflib
-import io
 import math
 import warnings
 from collections.abc import Callable
@@ -69,7 +68,10 @@ class Run:
 
     @property
     def episodes(self) -> dict[str, np.ndarray]:
-        """The columns of `episodes.csv`, an entry per episode; `kind` is `train` or `test`."""
+        """The columns of `episodes.csv`, an entry per episode; `kind` is `train` or `test`.
+
+        `step` is where the epoch ended in which the episode did.
+        """
         return _columns(self.folder / "episodes.csv", ",")
 
     def policy(self, obs: Any, key: jax.Array | None = None) -> Any:
@@ -258,12 +260,19 @@ def _columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
     """Read a table; a last line that is being written is left out."""
     if not path.exists():
         return {}
-    text = storage.small(path)
-    lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]), delimiter=delimiter)
-    header, *rows = [*lines] or [[]]
-    if any(len(row) != len(header) for row in rows):
-        raise storage.Damaged(f"{path} has rows that are longer or shorter than its header.")
-    columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    rows = csv.reader(storage.lines(path), delimiter=delimiter)
+    try:
+        header = next(rows, [])
+        columns: list[list[str]] = [[] for _ in header]
+        for row in rows:
+            if len(row) != len(header):
+                raise storage.Damaged(
+                    f"{path} has rows that are longer or shorter than its header."
+                )
+            for column, cell in zip(columns, row, strict=True):
+                column.append(cell)
+    except csv.Error as error:
+        raise storage.Damaged(f"{path} is no table: {error}.") from error
     return {name: _numbers(cells) for name, cells in zip(header, columns, strict=True)}
 
 

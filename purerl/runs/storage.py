@@ -27,6 +27,7 @@ from purerl.runs.regular import explained as explained
 from purerl.runs.regular import owned as owned
 
 MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
+MAX_LINE = 2**20  # bytes of a line of a table, which has as many lines as it has
 MAX_ARRAYS = 20_000
 _KINDS = "biuf"  # bools, integers and floats; nothing that could hold objects
 _EXTENDED = {"bfloat16": ml_dtypes.bfloat16}  # stored as the integers of their bits
@@ -200,6 +201,18 @@ def small(path: Path, most: int = MAX_JSON) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Damaged(f"{path} is no text: {error}.") from error
+
+
+def lines(path: Path) -> Iterator[str]:
+    """Read the complete lines of a text, without their ends: one that has none is being written."""
+    with regular.opened(path) as file:
+        while (line := file.readline(MAX_LINE)).endswith(b"\n"):
+            try:
+                yield line[:-1].decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise Damaged(f"{path} is no text: {error}.") from error
+        if len(line) == MAX_LINE:
+            raise Damaged(f"{path} must have at most {MAX_LINE} bytes in a line.")
 
 
 def packed(arrays: dict[str, np.ndarray]) -> bytes:

@@ -101,13 +101,14 @@ class Logs:
 
     def __init__(self, run: Path, notes: dict[str, Any]) -> None:
         self.run = run
-        self.rows, self.episodes = notes.get("rows", 0), notes.get("episodes", 0)
         self.began = time.monotonic() - notes.get("seconds", 0.0)
         self.shown: tuple[str, ...] = ()  # cells of the header above
         self.lines = 0  # since
-        _cut(run / "progress.txt", 1 + self.rows)
-        _cut(run / "metrics.jsonl", self.rows)
-        _cut(run / "episodes.csv", 1 + self.episodes)
+        rows, episodes = notes.get("rows", 0), notes.get("episodes", 0)
+        # What is counted is what is there: somebody may have taken rows away.
+        self.rows = max(0, _cut(run / "progress.txt", 1 + rows) - 1)
+        self.objects = _cut(run / "metrics.jsonl", notes.get("objects", rows))
+        self.episodes = max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)
         if not (run / "episodes.csv").exists():
             append(run / "episodes.csv", "epoch,step,kind,return,length\n")
         self.logger = Logger(run, quiet=True, resume=True)
@@ -137,6 +138,7 @@ class Logs:
                 self.logger.row = dict(found)
                 self.logger.dump_tabular()
             self.rows += 1
+            self.objects += 1
             self.episodes += number
             del self.waiting[0]
 
@@ -161,6 +163,7 @@ class Logs:
         """Return what a checkpoint must remember of the logs."""
         return {
             "rows": self.rows,
+            "objects": self.objects,
             "episodes": self.episodes,
             "seconds": time.monotonic() - self.began,
             "step": self.last[1],
@@ -186,17 +189,20 @@ def _episodes(record: Record) -> tuple[str, int]:
     return text.getvalue(), len(rows)
 
 
-def _cut(path: Path, lines: int) -> None:
-    """Leave the first lines of a file: what came after them is done again."""
+def _cut(path: Path, lines: int) -> int:
+    """Leave the first lines of a file, what came after is done again; return how many are left."""
     if not path.exists():
-        return
+        return 0
     with regular.opened(path) as file:
         kept: list[bytes] = []
         while len(kept) < lines and (line := file.readline(2**20)).endswith(b"\n"):
             kept.append(line)
         more = file.seek(0, os.SEEK_END) > sum(map(len, kept))
-    if more:
+    if not kept:
+        path.unlink()  # it is begun with its header again
+    elif more:
         storage.replace(path, b"".join(kept))
+    return len(kept)
 
 
 def _statistics(name: str, values: list[float]) -> dict[str, float]:

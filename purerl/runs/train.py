@@ -106,6 +106,8 @@ def resume(
 
     A run that was killed before its first one begins again, which gives the same bits.
 
+    Checkpoints that are newer than the one it goes on from are deleted.
+
     Args:
         run: its folder.
         env_fn: as in `train`.
@@ -152,6 +154,7 @@ def resume(
             )
         folder.set_status(run, status="running", step=loaded.step, steps=total, reason=None)
         with told(run):
+            _rewind(run, loaded.step, screen)
             return _go_on(run, config, env_fn, carry, loaded, screen, sinks)
 
 
@@ -208,6 +211,8 @@ def _go_on(
     notes = loaded.manifest["notes"] if loaded else {}
     report = on_root(lambda: Report(run, config, notes, carry, screen, sinks), shared=False)
     keeper = Keeper(run, config, loaded)
+    if loaded:
+        keeper.prune(report)
     total, known = carry.schedule.steps, notes.get("score")
     score = math.nan if known is None else known
     with _closing(carry, report), requests() as asked, compiling() as compiled:
@@ -220,8 +225,8 @@ def _go_on(
                 report.tell(carry, record, compiled)
             stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
             last = stop or carry.steps == total
-            if last or keeper.due(before, carry.steps):
-                keeper.save(carry, report, score, bool(record), last)
+            if last or keeper.due(before, carry.steps, score if record else None):
+                keeper.save(carry, report, score, last)
             if stop:
                 break
     done = carry.steps == total
@@ -281,6 +286,14 @@ def _compare_versions(run: Path, screen: Screen) -> None:
         say(
             run, screen, f"{name} was {then[name]} and is {now[name]}: bits may differ from now on."
         )
+
+
+def _rewind(run: Path, step: int, screen: Screen) -> None:
+    """Delete the checkpoints that are newer than the one gone on from, and say which."""
+    later = on_root(lambda: checkpoint.rewind(run, step))
+    if later:
+        steps = ", ".join(f"{one:,}" for one in later)
+        say(run, screen, f"deleted the checkpoints that came after step {step:,}: {steps}")
 
 
 def _lost(run: Path, loaded: checkpoint.Loaded) -> str:

@@ -17,7 +17,11 @@ T_LOOKING = "tests/runs/test_looking.py"
 T_COMPARE = "tests/runs/test_compare.py"
 
 MUTANTS = [
-    Mutant(CURVES, '.split("\\n")[:-1] if line]', '.split("\\n") if line]', T_CURVES),
+    Mutant("purerl/runs/storage.py", '(line := file.readline(MAX_LINE)).endswith(b"\\n")', "(line := file.readline(MAX_LINE))", T_CURVES),
+    Mutant("purerl/runs/storage.py", "file.readline(MAX_LINE)", "file.readline()", "tests/runs/test_storage.py"),
+    Mutant(CURVES, "        if len(cells) > MOST:", "        if False:", T_CURVES),
+    Mutant(CURVES, "cells.extend([math.nan] * (len(names) - len(row)))", "pass", T_CURVES),
+    Mutant(CURVES, "    except csv.Error as error:\n", "    except KeyError as error:\n", T_CURVES),
     Mutant(CURVES, "        if len(row) > len(names):", "        if False:", T_CURVES),
     Mutant(CURVES, "return value if abs(value) <= LARGEST else math.nan", "return value", T_CURVES),
     Mutant(CURVES, "if dropped or key in seen:", "if dropped:", T_CURVES),

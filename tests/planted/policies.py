@@ -29,7 +29,7 @@ MUTANTS = [
     Mutant(RUN, 'NOT_ABOUT_POLICIES = ("schedule", "ranks")', 'NOT_ABOUT_POLICIES = ("schedule", "ranks", "spec")', f"{T_USE}::test_a_learner_that_the_configuration_does_not_describe_is_never_used"),
     Mutant(RUN, "        return np.asarray(env.clip(np.asarray(act)))", "        return np.asarray(act)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
     Mutant(RUN, "act = self.algo.act(self.params, obs, key)", "act = self.algo.policy(self.params, obs)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
-    Mutant(RUN, 'text[: text.rfind("\\n") + 1]', "text", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
+    Mutant(RUN, "            if len(row) != len(header):", "            if False:", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
     Mutant("purerl/runs/manifests.py", "        return marked[0]\n", "        return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
     Mutant(RUN, "    for why in found.skipped:\n", "    for why in ():\n", f"{T_USE}::test_a_damaged_checkpoint_is_passed_over_and_it_is_said"),
     Mutant(RUN, "        found[names[name]][name] = value\n", '        found["spec"][name] = value\n', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),

@@ -12,6 +12,8 @@ LOG = "purerl/runs/log.py"
 TABLE = "purerl/runs/table.py"
 TRAIN = "purerl/runs/train.py"
 STOPPING = "purerl/runs/stopping.py"
+KEEPER = "purerl/runs/keeper.py"
+FOLDER = "purerl/runs/folder.py"
 CONFIG = "purerl/runs/config.py"
 PLACES = "purerl/runs/places.py"
 T_SNAPSHOT = "tests/loops/test_snapshot.py"
@@ -19,6 +21,7 @@ T_STORAGE = "tests/runs/test_storage.py"
 T_CHECKPOINT = "tests/runs/test_checkpoint.py"
 T_LOG = "tests/runs/test_log.py"
 T_TRAIN = "tests/runs/test_train.py"
+T_REWIND = "tests/runs/test_rewind.py"
 T_COMMANDS = "tests/runs/test_commands.py"
 
 MUTANTS = [
@@ -45,11 +48,26 @@ MUTANTS = [
     Mutant(CHECKPOINT, "            skipped.append(str(error))\n", "            raise\n", T_CHECKPOINT),
     Mutant(CHECKPOINT, "else reversed(there)", "else there", T_CHECKPOINT),
     Mutant(CHECKPOINT, "    elif now != then:", "    elif False:", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "            storage.remove(_unnamed(run, carry.steps))", "            pass", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "            storage.remove(unfinished(run, carry.steps))", "            pass", T_CHECKPOINT),
     Mutant(REGULAR, "for _ in range(TRIES):", "for _ in range(1):", T_STORAGE),
     Mutant(STORAGE, "explained(error, name or path)", "explained(error, path)", T_STORAGE),
-    Mutant(MANIFESTS, "kept = set(there[-keep:])", "kept = set(there[:keep])", T_CHECKPOINT),
-    Mutant(MANIFESTS, "        kept.add(marked[0])\n", "        pass\n", T_CHECKPOINT),
+    Mutant(MANIFESTS, "kept = {*there[-keep:], ", "kept = {*there[:keep], ", T_CHECKPOINT),
+    Mutant(MANIFESTS, "*_mark_best_of(run, whole)}", "*(best(run) or ())[:1]}", T_CHECKPOINT),
+    Mutant(MANIFESTS, "ranked = [(score, -step)", "ranked = [(score, step)", T_REWIND),
+    Mutant(MANIFESTS, "    if kept & damaged:\n        return\n", "    kept -= damaged\n", T_REWIND),
+    Mutant(MANIFESTS, "    if kept & damaged:\n", "    if damaged:\n", T_REWIND),
+    Mutant(MANIFESTS, "        _mark_best_of(run, _read(run, [one for one in there if one <= step])[0])\n", "        pass\n", T_REWIND),
+    Mutant(MANIFESTS, "for one in reversed(later):", "for one in later:", T_REWIND),
+    Mutant(MANIFESTS, "        path.rename(unnamed)\n", "        storage.remove(path)\n", T_REWIND),
+    Mutant(MANIFESTS, 'if notes.get("step") == content["step"] else None', "", T_REWIND),
+    Mutant(TRAIN, "            _rewind(run, loaded.step, screen)\n", "", T_REWIND),
+    Mutant(TRAIN, "        keeper.prune(report)\n", "        pass\n", T_REWIND),
+    Mutant(KEEPER, "score is None or self.failures:", "score is None:", T_REWIND),
+    Mutant(KEEPER, "marked is None or score > marked[1]", "marked is None or score >= marked[1]", T_REWIND),
+    Mutant(KEEPER, "return math.isfinite(score) and (", "return bool(", T_REWIND),
+    Mutant(KEEPER, "            return freq is not None\n", "            return True\n", T_REWIND),
+    Mutant(KEEPER, "if report and line not in self.said:", "if report:", T_REWIND),
+    Mutant(FOLDER, "        if is_owned(path):\n", "        if False:\n", T_TRAIN),
     Mutant(MANIFESTS, "path.name not in used:", "True:", T_CHECKPOINT),
     Mutant(MANIFESTS, "path.name not in used:", "False:", T_CHECKPOINT),
     Mutant(CHECKPOINT, "return tuple(s for s in segments if s.stop > oldest)", "return segments", T_CHECKPOINT),
@@ -60,17 +78,19 @@ MUTANTS = [
     Mutant(LOG, "        self.stored.pop(key, None)\n", "", T_LOG),
     Mutant(LOG, "        if table.exists() and not resume:", "        if False:", T_LOG),
     Mutant(LOG, 'super().log_tabular(f"Max{key}", high)', 'super().log_tabular(f"Max{key}", low)', T_LOG),
-    Mutant(TABLE, '        _cut(run / "episodes.csv", 1 + self.episodes)\n', "", T_TRAIN),
-    Mutant(TABLE, '        _cut(run / "progress.txt", 1 + self.rows)\n', "", T_TRAIN),
     Mutant("purerl/runs/asking.py", "        _check_own(env, run)\n", "        pass\n", "tests/runs/test_typed.py"),
     Mutant("purerl/runs/asking.py", "    is_id = ", "    is_id = True or ", "tests/runs/test_typed.py"),
     Mutant("purerl/runs/asking.py", "        sys.path.insert(0, here)", "        pass", "tests/runs/test_typed.py"),
     Mutant("purerl/runs/keeper.py", "                carry.envs.rewind(marks)\n", "", "tests/runs/test_ending.py"),
     Mutant(VECTOR, "[taken[:length] for", "[taken for", "tests/runs/test_ending.py"),
     Mutant(STOPPING, "        asked.append(number)\n", "", "tests/runs/test_stopping.py"),
-    Mutant("purerl/runs/keeper.py", 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
-    Mutant("purerl/runs/keeper.py", "steps // freq > before // freq", "False", T_TRAIN),
+    Mutant(TABLE, 'max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)', "episodes", T_TRAIN),
+    Mutant(TABLE, 'max(0, _cut(run / "progress.txt", 1 + rows) - 1)', '(_cut(run / "progress.txt", 1 + rows), rows)[1]', T_TRAIN),
+    Mutant(TABLE, 'notes.get("objects", rows)', "rows", T_TRAIN),
+    Mutant(TABLE, "        path.unlink()  # it is begun with its header again\n", "        pass\n", T_TRAIN),
+    Mutant(KEEPER, 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
+    Mutant(KEEPER, "steps // freq > before // freq:", "False:", T_REWIND),
     Mutant(CONFIG, '    if ":" in env:', "    if False:", T_COMMANDS),
     Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
-    Mutant(PLACES, 'if found == "running" and not _is_owned(run):', "if False:", T_COMMANDS),
+    Mutant(PLACES, 'if found == "running" and not is_owned(run):', "if False:", T_COMMANDS),
 ]  # fmt: skip

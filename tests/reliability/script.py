@@ -2,12 +2,15 @@
 
 python -m tests.reliability.script train ALGO DATA_DIR | resume RUN
 python -m tests.reliability.script calls ALGO DATA_DIR NUMBER     kill at each call to the disk
+python -m tests.reliability.script back ALGO DATA_DIR NUMBER      the same while going back
 
 `calls` forks: each child trains until just before its n-th call that changes the disk, and kills
-itself there; a second child goes on to the end. A line of JSON is printed for each.
+itself there; a second child goes on to the end. A line of JSON is printed for each. With `back` the
+first child goes back to the oldest checkpoint of a run that is done, and does the rest again.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import random
@@ -20,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import purerl
-from purerl.runs import checkpoint, log, storage, train
+from purerl.runs import checkpoint, folder, log, storage, train
 from purerl.runs.config import Config, Options
 from purerl.runs.screen import Screen
 from tests.runs.script import settings
-from tests.runs.test_train import final, the_run
+from tests.runs.test_train import final, kept, the_run
 
 WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
 
@@ -114,51 +117,64 @@ def forked(body: Callable[[], int]) -> int:
     os._exit(code)
 
 
-def at_every_call(algo: str, data: Path, number: int) -> Iterator[dict[str, Any]]:
+def end(run: Path) -> Any:
+    """All that a finished run leaves, and which checkpoints."""
+    return final(run), kept(run)
+
+
+def at_every_call(algo: str, data: Path, number: int, back: bool) -> Iterator[dict[str, Any]]:
     """Kill at `number` of all calls, go on, compare the end with that of the whole run."""
     config = often(algo, steps=600, epoch=200)
 
-    def whole() -> int:
+    def done(here: Path, call: int) -> int:
+        """Train, or go back to the oldest checkpoint of what is there; count the calls."""
         purerl.setup()
-        seen = kill_before(0, str(data))
-        train.train(config, data_dir=str(data / "whole"), screen=Screen(quiet=True))
-        (data / "calls").write_text(str(seen[0]))
-        return 0
+        seen, quiet = kill_before(call, str(here)), Screen(quiet=True)
+        if (here / "whole").exists():
+            oldest = checkpoint.steps(run := the_run(here / "whole"))[0]
+            code = train.resume(run, at=oldest, screen=quiet).code
+        else:
+            code = train.train(config, data_dir=str(here / "whole"), screen=quiet).code
+        (here / "calls").write_text(str(seen[0]))
+        return code
 
-    assert forked(whole) == 0
-    wanted, calls = final(the_run(data / "whole")), int((data / "calls").read_text())
+    assert forked(lambda: done(data, 0)) == 0
+    wanted = end(the_run(data / "whole"))
+    if back:
+        assert forked(lambda: done(data, 0)) == 0
+        assert end(the_run(data / "whole")) == wanted
+    calls = int((data / "calls").read_text())
     every = range(1, calls + 1)
     chosen = sorted(random.Random(0).sample(every, min(number, calls)))
     for call in chosen:
         here = data / "one"
 
-        def first(call: int = call, here: Path = here) -> int:
-            purerl.setup()
-            kill_before(call, str(here))
-            return train.train(config, data_dir=str(here), screen=Screen(quiet=True)).code
-
         def second(here: Path = here) -> int:
             purerl.setup()
-            return train.resume(the_run(here), screen=Screen(quiet=True)).code
+            return train.resume(the_run(here / "whole"), screen=Screen(quiet=True)).code
 
-        found: dict[str, Any] = {"call": call, "of": calls, "first": forked(first)}
-        there = [p.parent for p in here.glob("*/*/config.json")]
+        here.mkdir()
+        if back:
+            shutil.copytree(data / "whole", here / "whole")
+        first = forked(functools.partial(done, here, call))
+        found: dict[str, Any] = {"call": call, "of": calls, "first": first}
+        there = [p.parent for p in here.glob("whole/*/*/config.json")]
         steps = checkpoint.steps(there[0]) if there else []
         found["newest"] = steps[-1] if steps else None
         if steps:
             loaded = checkpoint.load(there[0], {}, 0)
             found["skipped"] = list(loaded.skipped)
-            if loaded.step < config.schedule.steps:
+            if folder.status(there[0])["status"] != "done":
                 found["second"] = forked(second)
-            found["same"] = final(there[0]) == wanted
+            found["same"] = end(there[0]) == wanted
         shutil.rmtree(here, ignore_errors=True)
         yield found
 
 
 if __name__ == "__main__":
     action, what, *rest = sys.argv[1:]
-    if action == "calls":
-        for line in at_every_call(what, Path(rest[0]), int(rest[1])):
+    if action in ("calls", "back"):
+        for line in at_every_call(what, Path(rest[0]), int(rest[1]), action == "back"):
             print(json.dumps(line), flush=True)
         sys.exit(0)
     purerl.setup()

@@ -103,7 +103,7 @@ def verdict(run, good, config, truths, state, best):
         return "silent: config.json"
     if checkpoint.best(run) != best and not said:
         return "silent: best.json"
-    if logs(run) != logs(good) and not said:
+    if not all(map(bytes.startswith, logs(run), logs(good))) and not said:  # more is cut off
         return "silent: a log"
     return "said" if said else "as written"
 

@@ -186,9 +186,11 @@ def test_ctrl_c_while_it_starts_and_compiles_is_never_lost(tmp_path, figures, ti
 
 
 @sizes("calls")
-@pytest.mark.parametrize("algo", ALGOS)
-def test_kills_at_each_call_that_changes_the_disk(tmp_path, figures, algo, number):
-    process = start("calls", algo, str(tmp_path), str(number))
+@pytest.mark.parametrize(
+    ("algo", "action"), [*((algo, "calls") for algo in ALGOS), ("sac", "back"), ("ppo", "back")]
+)
+def test_kills_at_each_call_that_changes_the_disk(tmp_path, figures, algo, action, number):
+    process = start(action, algo, str(tmp_path), str(number))
     out, _ = process.communicate()
     assert process.returncode == 0, out
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]

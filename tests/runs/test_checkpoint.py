@@ -72,9 +72,8 @@ def test_old_checkpoints_go_and_take_along_what_nobody_needs(tmp_path):
     carry, segments = begin("td3"), ()
     for step in range(20, 331, 20):
         carry, _ = go_on(carry, step)
-        segments = checkpoint.save(tmp_path, carry, ABOUT, segments, keep=2)
-        if step == 40:
-            checkpoint.mark_best(tmp_path, 40, -3.0)
+        notes = {"step": step, "score": -3.0 if step in (40, 100) else -4.0}
+        segments = checkpoint.save(tmp_path, carry, ABOUT, segments, 2, notes)
     assert checkpoint.steps(tmp_path) == [40, 300, 320]
     assert checkpoint.best(tmp_path) == (40, -3.0)
     for step in (40, 300, 320):

@@ -121,7 +121,7 @@ def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
         (b"1\t2\n3\t4\n", "is no table: its first line must be names between tabs"),
         (b"a\tb\n", "has no rows yet"),
         (b"a\tb\n1\t2\n1\t2\t3\n", "is no table: row 2 has 3 entries, its header 2"),
-        (b"\xff\xfe\x00", "is no text"),
+        (b"\xff\xfe\x00\n", "is no text"),
         (b"\x80\x04\x95pickle\n.", "is no text"),
     ],
 )
@@ -135,6 +135,36 @@ def test_what_is_no_table_is_named_in_one_line_and_the_others_are_read(tmp_path,
     assert notes[0].startswith(f"left out: {bad} {reason}")
     with pytest.raises(ConfigError, match="left out"):
         found(bad)
+
+
+def test_tables_may_be_long(tmp_path):
+    row = "\t".join(["0.1234567890123456"] * 4) + "\n"
+    run = foreign(tmp_path / "a", "Epoch\ta\tb\tAverageEpRet\n" + 60_000 * row)
+    monitor = tmp_path / "b" / "monitor.csv"
+    monitor.parent.mkdir()
+    monitor.write_text('#{"t_start": 0}\nr,l,t\n' + 300_000 * "-1.0,200,1234.5\n")
+    assert min(path.stat().st_size for path in (run / "progress.txt", monitor)) > 4 * 2**20
+    (one, other), notes = curves.find([str(run), str(monitor)])
+    assert not notes
+    assert one.columns["AverageEpRet"].shape == (60_000,)
+    assert other.columns["EpRet"].sum() == -300_000
+
+
+def test_short_rows_below_a_long_header_do_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(curves, "MOST", 1_000)
+    names = "\t".join(f"c{i}" for i in range(100))
+    seeds(tmp_path, "good", [1])
+    foreign(tmp_path / "bad", f"{names}\n" + "1\n" * 11)
+    assert found(tmp_path) == (
+        ["good_CartPole-v1_s0"],
+        [f"left out: {tmp_path / 'bad' / 'progress.txt'} has more than 1,000 cells."],
+    )
+
+
+def test_a_monitor_that_is_no_csv_is_named(tmp_path):
+    (tmp_path / "monitor.csv").write_text('#{"t_start": 0}\nr,l,t\n"' + 140_000 * "1\n")
+    with pytest.raises(ConfigError, match="is no table: field larger than field limit"):
+        curves.find([str(tmp_path)])
 
 
 def test_spinning_ups_runs_have_the_name_and_seed_of_their_configuration(tmp_path):

@@ -133,6 +133,27 @@ def test_hostile_files_are_refused_without_running_anything(tmp_path):
     assert not os.path.exists(mark)
 
 
+def test_lines_are_complete_text_of_limited_length(tmp_path, monkeypatch):
+    path = tmp_path / "table"
+    path.write_bytes("é\n\nb\nc".encode())
+    assert [*storage.lines(path)] == ["é", "", "b"]
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(Damaged, match="no plain file"):
+        next(storage.lines(tmp_path / "link"))
+    path.write_bytes(b"a\n\xff\n")
+    with pytest.raises(Damaged, match="is no text"):
+        [*storage.lines(path)]
+    path.write_bytes(b"a\n")
+    with open(path, "r+b") as file:
+        file.truncate(10**9)  # with a hole
+    with pytest.raises(Damaged, match="at most 1048576 bytes in a line"):
+        [*storage.lines(path)]
+    monkeypatch.setattr(storage, "MAX_LINE", 4)
+    path.write_bytes(b"abc\nabcd\n")
+    with pytest.raises(Damaged, match="at most 4 bytes in a line"):
+        [*storage.lines(path)]
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("call", ["fsync", "replace", "open"])
 def test_a_failing_disk_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch, call, number):

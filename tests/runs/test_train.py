@@ -53,6 +53,11 @@ def final(run):
     return found | frozen.facts
 
 
+def kept(run):
+    """Which checkpoints are there, and which is the best: as in a run that nobody killed."""
+    return checkpoint.steps(run), checkpoint.best(run)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     ends = {}
@@ -141,6 +146,7 @@ def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(tmp_path, undist
         killed += process.returncode == -9
         if folder.status(the_run(data))["status"] == "done":  # perhaps killed just after
             assert final(the_run(data)) == undisturbed(algo)[1]
+            assert kept(the_run(data)) == kept(undisturbed(algo)[0])
             words = ()
             if killed:
                 break
@@ -179,6 +185,8 @@ def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed
     folder.set_status(second, status="stopped", step=40_000)
     with pytest.raises(ConfigError, match=r"not finished \(step 40,000\).*purerl resume.*--name"):
         folder.create(config, str(tmp_path))
+    with storage.owned(second), pytest.raises(ConfigError, match=r"is running, in .* --name other"):
+        folder.create(config, str(tmp_path))
     dated = folder.create(config, str(tmp_path), datestamp=True)
     assert dated.parent.name.endswith(f"_{config.name}")
     with pytest.raises(ConfigError, match=r"is complete: 12,000 of 12,000 steps.*--steps"):
@@ -200,6 +208,35 @@ def test_logs_are_cut_back_to_where_the_checkpoint_was_made(tmp_path):
     assert [row["Epoch"] for row in table(tmp_path / "progress.txt", "\t")] == ["1", "9"]
     assert [row["epoch"] for row in table(tmp_path / "episodes.csv")] == ["1", "1", "9", "9"]
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("name", ["progress.txt", "metrics.jsonl", "episodes.csv"])
+@pytest.mark.parametrize("left", [0, 3])
+def test_rows_that_somebody_took_away_are_not_counted(tmp_path, name, left):
+    record = {"steps": 10, "updates": 1, "ep_returns": [1.0], "ep_lengths": [5]}
+    logs = columns.Logs(tmp_path, {})
+    for epoch in range(1, 6):
+        logs.add(record | {"epoch": epoch}, 100)
+    logs.write()
+    notes, path = logs.notes(), tmp_path / name
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:left]))
+    logs = columns.Logs(tmp_path, notes)
+    logs.add(record | {"epoch": 6}, 100)
+    logs.write()
+    notes = logs.notes()
+    logs.add(record | {"epoch": 7}, 100)
+    logs.write()
+    again = columns.Logs(tmp_path, notes)  # as if epoch 7 was lost
+    again.add(record | {"epoch": 7}, 100)
+    again.write()
+    full = [1, 2, 3, 4, 5, 6, 7]
+    few = [*range(1, left + (name == "metrics.jsonl")), 6, 7]
+    rows = [int(row["Epoch"]) for row in table(tmp_path / "progress.txt", "\t")]
+    ended = [int(row["epoch"]) for row in table(tmp_path / "episodes.csv")]
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert rows == (few if name == "progress.txt" else full)
+    assert ended == (few if name == "episodes.csv" else full)
+    assert [json.loads(x)["Epoch"] for x in lines] == (few if name == "metrics.jsonl" else full)
 
 
 def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):

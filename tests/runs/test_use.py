@@ -296,6 +296,11 @@ def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
     (tmp_path / "progress.txt").write_text("Epoch\tLossQ\n1\n")
     with pytest.raises(storage.Damaged, match="longer or shorter than its header"):
         _ = run.metrics
+    (tmp_path / "episodes.csv").write_text('a,b\n1,"' + 140_000 * "2\n")
+    with pytest.raises(storage.Damaged, match="no table: field larger"):
+        _ = run.episodes
+    (tmp_path / "episodes.csv").write_text("epoch,kind\n" + 500_000 * "1234,test\n")  # over 4 MiB
+    assert (run.episodes["epoch"].sum(), run.episodes["kind"][-1]) == (1234 * 500_000, "test")
     for text, columns in (("", []), ("Epoch\n", ["Epoch"])):
         (tmp_path / "progress.txt").write_text(text)
         assert list(run.metrics) == columns
