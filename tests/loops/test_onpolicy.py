@@ -219,7 +219,8 @@ def test_a_rollout_shorter_than_the_limit_of_episodes_it_cuts_is_warned_of():
 def test_reinforce_runs_without_a_finished_episode():
     spec = reinforce.Spec(SPEC.env, hidden=(4,))
     _, records = finish(start(script.own(1, lengths=(500,))[0], spec=spec, algo=reinforce))
-    assert [r["loss_pi"] for r in records] == [0.0, 0.0]
+    assert len(records) == 2
+    assert all("loss_pi" not in record for record in records)  # none was computed
 
 
 def test_statistics_of_values_are_over_the_steps_of_an_epoch():
