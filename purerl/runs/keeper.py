@@ -59,7 +59,7 @@ class Keeper:
             notes = on_root(lambda: report.notes() if report else {}) | {"score": finite(score)}
             self.segments = checkpoint.save(
                 *(self.run, carry, self.about, self.segments, self.options.keep, notes),
-                say=functools.partial(self._say_once, report),
+                functools.partial(self._say_once, report),
             )
             on_root(lambda: folder.set_status(self.run, step=carry.steps))
             self.failures = 0

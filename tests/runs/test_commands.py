@@ -57,7 +57,8 @@ def test_mistakes_are_refused_in_a_line_with_code_2(words, message):
 
 
 def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_path):
-    done = train(tmp_path, "ppo", *SMALL, "--seed", "0", "1", "--name", "two")
+    more = ("--seed", "0", "1", "--name", "two", "--save-freq", "none")
+    done = train(tmp_path, "ppo", *SMALL, *more)
     assert done.out.count("everything is in") == 2
     run = tmp_path / "data" / "two" / "two_s1"
     listed = python(*PURERL, "list", "runs", "--data-dir", str(tmp_path / "data")).out
