@@ -81,7 +81,12 @@ def makes_sense(name, hint, kind):
     return name in SENSE.get(kind, "").split()
 
 
+LEARNED = ("alpha_init", "target_entropy")  # settings that only alpha="auto" has
+
+
 def configuration(name, **entries):
+    if any(field in LEARNED for field in entries.get("spec", ())):
+        entries["spec"] = {"alpha": "auto"} | entries["spec"]
     return {"algo": name, "env": ENVS.get(name, "Pendulum-v1")} | entries
 
 
