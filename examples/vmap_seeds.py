@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import purerl
-from purerl import cli, rng
+from purerl import cli, mpi, rng
 from purerl.algos import td3
 from purerl.buffers import replay
 from purerl.types import EnvSpec, Metrics, Transition
@@ -88,5 +88,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=cli.integer, default=10_000, help="of each (10000)")
     parser.add_argument("--seed", type=cli.seed, default=0, help="of all eight together (0)")
     args = parser.parse_args()
+    if mpi.num_procs() > 1:
+        parser.error("eight learners under vmap are one process: start it without mpiexec.")
     purerl.setup()
     print("returns of the last episodes:", np.round(main(args.steps, args.seed), 1).tolist())

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from purerl import __version__, algos
+from purerl import __version__, _world, algos
 from purerl.runs import plain
 
 OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, in JAX
@@ -68,7 +68,7 @@ def guarded(command: Callable[[list[str]], int], words: list[str]) -> int:
             plain.write(sys.stdout, "")  # what is still held back
         return code
     except KeyboardInterrupt as error:
-        if _is_rank():
+        if _world.is_rank():
             raise  # ends the other ranks as well
         plain.warned("\n  ".join(["purerl: interrupted", *getattr(error, "__notes__", ())]))
         return INTERRUPTED
@@ -115,12 +115,7 @@ def _command(words: list[str]) -> int:
 
 def _is_quiet(words: list[str]) -> bool:
     """Say whether help is asked for, or this process is one of many ranks."""
-    return _is_rank() or any(w in ("-h", "--help", "--help-all") for w in words)
-
-
-def _is_rank() -> bool:
-    ranks = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PURERL_MPI_JOB")
-    return any(name in os.environ for name in ranks)
+    return _world.is_rank() or any(w in ("-h", "--help", "--help-all") for w in words)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """A run in a folder: what it leaves, and that nothing that happens to it changes its end."""
 
+import contextlib
 import csv
 import dataclasses
 import json
+import os
 import random
 import signal
 import subprocess
@@ -154,11 +156,13 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
     words += ["2", "--steps", "4000000", "--steps-per-epoch", "1000", "--hidden", "8"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     words += ["--data-dir", str(tmp_path)]
-    process = subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
+    process = subprocess.Popen(words, env=clean(), cwd=ROOT, process_group=0, **pipes)
     for line in process.stdout:
         if "steps/s" in line:
             break
-    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C at a terminal: to all that are in the group
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)  # and a shell's or a tool's besides
     out, err = process.communicate(timeout=60)
     assert process.returncode == train.STOPPED, err
     assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
