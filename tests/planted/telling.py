@@ -62,7 +62,7 @@ MUTANTS = [
     Mutant(FOLDER, 'if state.get("status") == "failed":', "if False:", T_ENDING),
     Mutant(PLACES, 'if ranks != 1 and verb == "resume":', "if ranks != 1:", T_ENDING),
     Mutant(PLACES, "return shlex.join(words)", 'return " ".join(words)', T_ENDING),
-    Mutant(MAIN, "        if _is_rank():\n            raise", "        if False:\n            raise", T_ENDING),
+    Mutant(MAIN, "        if _world.is_rank():\n            raise", "        if False:\n            raise", T_ENDING),
     Mutant(MAIN, "    _open_missing()\n", "", T_ENDING),
     Mutant(MAIN, "        if not code:\n            plain.write(sys.stdout, \"\")", "        if False:\n            pass", T_ENDING),
     Mutant(MACHINE, "shared = git / common.read_text().strip() if common.is_file() else git", "shared = git", T_ENDING),
