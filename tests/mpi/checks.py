@@ -436,12 +436,15 @@ def check_configurations_that_differ_are_refused_at_the_start() -> None:
 def check_ranks_of_one_host_share_its_memory() -> None:
     assert mpi.num_local() == RANKS
     kept, replay.free_memory = replay.free_memory, lambda: 2**30
-    schedule = OffPolicySchedule(replay_size=2**23).resolve(RANKS)
-    env = EnvSpec.of(swing())  # 34 bytes a row: 0.27 GiB in all
+    env, size = EnvSpec.of(swing()), 20_000_000 * RANKS  # 0.6 GiB on each rank
+    schedule = OffPolicySchedule(
+        steps=200 * RANKS, steps_per_epoch=200 * RANKS, start_steps=100 * RANKS,
+        update_after=100 * RANKS, update_every=100 * RANKS, batch_size=10, replay_size=3_000_000 * RANKS,
+    ).resolve(RANKS)  # fmt: skip
     try:
         room.check(env, schedule, None, RANKS)
-        big = dataclasses.replace(schedule, replay_size=2**26)  # two thirds would fit on each rank
-        raises(ValueError, "replay_size = 67,108,864 takes 2.1 GiB", room.check, env, big, None, 2)
+        big = dataclasses.replace(schedule, replay_size=size)
+        raises(ValueError, f"replay_size = {size:,} takes", room.check, env, big, None, RANKS)
     finally:
         replay.free_memory = kept
 

@@ -93,7 +93,7 @@ MUTANTS = [
     Mutant(ON, "rows = length * number // devices", "rows = length * number", T_DEVICES),
     Mutant(CHECKPOINT, "_read(run, one, content, rank), mpi.allgather", "_read(run, one, content, rank)", T_RANKS),
     Mutant(TRAIN, '    mpi.assert_in_sync(_words(config), "the configuration")\n', "", T_RANKS),
-    Mutant(TRAIN, "        mpi.assert_in_sync(snapshot.shared(carry),", "        str((snapshot.shared(carry)),", T_RANKS),
+    Mutant(TRAIN, '        mpi.assert_in_sync(snapshot.shared(carry), f"the checkpoint of step {loaded.step:,}")\n', "", T_RANKS),
     Mutant("purerl/commands.py", "        if not mpi.all_raise(error):", "        if mpi.num_procs() > 1:", T_LAUNCH),
     Mutant("purerl/loops/room.py", "ranks if mpi.num_procs() == 1 else mpi.num_local()", "1", T_RANKS),
     Mutant("purerl/loops/room.py", "return schedule.devices * (", "return 1 * (", "tests/reliability/test_room.py"),
