@@ -439,7 +439,8 @@ def check_ranks_of_one_host_share_its_memory() -> None:
     env, size = EnvSpec.of(swing()), 20_000_000 * RANKS  # 0.6 GiB on each rank
     schedule = OffPolicySchedule(
         steps=200 * RANKS, steps_per_epoch=200 * RANKS, start_steps=100 * RANKS,
-        update_after=100 * RANKS, update_every=100 * RANKS, batch_size=10, replay_size=3_000_000 * RANKS,
+        update_after=100 * RANKS, update_every=100 * RANKS, batch_size=10,
+        replay_size=3_000_000 * RANKS,
     ).resolve(RANKS)  # fmt: skip
     try:
         room.check(env, schedule, None, RANKS)
