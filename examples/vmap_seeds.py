@@ -10,6 +10,7 @@ their last ten episodes, exploration noise included.
 
 import argparse
 import functools
+import sys
 
 import gymnasium
 import jax
@@ -89,6 +90,8 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=cli.seed, default=0, help="of all eight together (0)")
     args = parser.parse_args()
     if mpi.num_procs() > 1:
-        parser.error("eight learners under vmap are one process: start it without mpiexec.")
+        if mpi.is_root():
+            parser.error("eight learners under vmap are one process: start it without mpiexec.")
+        sys.exit(2)
     purerl.setup()
     print("returns of the last episodes:", np.round(main(args.steps, args.seed), 1).tolist())
