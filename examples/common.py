@@ -3,6 +3,7 @@
 import argparse
 import os
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from types import ModuleType
@@ -62,9 +63,11 @@ def train(
         with noticing(notes.append):
             carry = loop.start(algo, spec, env_fn, schedule, args.seed)
     except ValueError as error:  # settings that do not fit together
-        if mpi.num_procs() > 1:
-            raise  # it may be of this rank alone
-        parser.error(str(error))
+        if not mpi.all_raise(error):
+            raise  # it is of this rank alone, and ends the job
+        if mpi.is_root():
+            parser.error(str(error))
+        sys.exit(2)
     name = algo.__name__.rpartition(".")[2]
     line = f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps"
     if carry.ranks > 1:

@@ -10,6 +10,7 @@ their last ten episodes, exploration noise included.
 
 import argparse
 import functools
+import sys
 
 import gymnasium
 import jax
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import purerl
-from purerl import cli, rng
+from purerl import cli, mpi, rng
 from purerl.algos import td3
 from purerl.buffers import replay
 from purerl.types import EnvSpec, Metrics, Transition
@@ -88,5 +89,9 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=cli.integer, default=10_000, help="of each (10000)")
     parser.add_argument("--seed", type=cli.seed, default=0, help="of all eight together (0)")
     args = parser.parse_args()
+    if mpi.num_procs() > 1:
+        if mpi.is_root():
+            parser.error("eight learners under vmap are one process: start it without mpiexec.")
+        sys.exit(2)
     purerl.setup()
     print("returns of the last episodes:", np.round(main(args.steps, args.seed), 1).tolist())

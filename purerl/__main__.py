@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from purerl import __version__, algos
+from purerl import __version__, _world, algos
 from purerl.runs import plain, stopping
 
 OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, in JAX
@@ -81,7 +81,7 @@ def _guarded(command: Callable[[list[str]], int], words: list[str], alone: bool)
             plain.write(sys.stdout, "")  # what is still held back
         return code
     except KeyboardInterrupt as error:
-        if _is_rank():
+        if _world.is_rank():
             raise  # ends the other ranks as well
         plain.warned("\n  ".join(["purerl: interrupted", *getattr(error, "__notes__", ())]))
         return INTERRUPTED
@@ -129,14 +129,9 @@ def _command(words: list[str]) -> int:
 
 def begin(words: list[str]) -> None:
     """Say what begins, seconds before imports; one of many ranks says nothing."""
-    if not _is_rank():
+    if not _world.is_rank():
         with contextlib.suppress(plain.Unshown):  # the run notices, and goes on
             plain.printed(f"purerl {__version__}: {' '.join(words)}")
-
-
-def _is_rank() -> bool:
-    ranks = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PURERL_MPI_JOB")
-    return any(name in os.environ for name in ranks)
 
 
 if __name__ == "__main__":

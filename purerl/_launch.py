@@ -9,13 +9,25 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-from purerl import _world, checks
+from purerl import _asked, _world, checks
 
-_OF_LAUNCHERS = ("PMI", "PMIX", "OMPI_", "PRTE_", "HYDI_", "HYDRA_", "MPI_LOCAL", "PURERL_MPI_JOB")
+# What launchers set for a process they start; other variables of theirs are the user's.
+_OF_LAUNCHERS = (
+    *("PURERL_MPI_JOB", "PMI_", "HYDI_", "MPI_LOCAL"),
+    *("OMPI_COMM_WORLD_", "OMPI_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_ARGV", "OMPI_COMMAND"),
+    *("OMPI_FILE_LOCATION", "OMPI_FIRST_RANKS", "OMPI_APP_CTX", "OMPI_NUM_APP_CTX"),
+    *("OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_ess_", "OMPI_MCA_orte_ess_"),
+    *("OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_local_daemon_uri", "OMPI_MCA_orte_jobfam_"),
+    *("PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_", "PMIX_SECURITY_MODE", "PMIX_BFROP_"),
+    *("PMIX_GDS_", "PMIX_PTL_", "PMIX_DSTORE_", "PMIX_HOSTNAME", "PMIX_VERSION"),
+    *("PMIX_SYSTEM_TMPDIR", "PMIX_PARAM_FILE_PASSED", "PRTE_LAUNCHED", "PRTE_SHARED_FS"),
+)
+_PATIENCE = 2.0  # seconds that ranks have to end after the second signal
 
 
 def fork(ranks: int | None = None) -> None:
@@ -68,41 +80,71 @@ def _run(ranks: int) -> int:
             f"that work.",
             stacklevel=3,
         )
+    words, env = _line(launcher, ranks, cores)
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory(prefix="purerl-mpi-") as name:
+        folder = Path(name)
+        process = subprocess.Popen(
+            words,
+            env=env | {"PURERL_MPI_JOB": name},
+            stdin=subprocess.DEVNULL,  # which a group of its own may not read from a terminal
+            process_group=0,  # a terminal's Ctrl-C comes to this process alone, which passes it on
+            preexec_fn=_prepare,
+        )
+        signals = _Signals(process, folder)
+        ended = _wait(process, folder, signals)
+        if signals.number and _unfinished(folder):
+            return 128 + signals.number
+        return _verdict(process.returncode, ranks, ended, folder)
+
+
+def _line(launcher: str, ranks: int, cores: int) -> tuple[list[str], dict[str, str]]:
+    """Return the words that start this program again on `ranks` ranks, and their environment."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(_OF_LAUNCHERS)}
     env.pop("PURERL_MPI", None)  # said of this process, not of the ranks it starts
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         env.setdefault(name, str(max(1, cores // ranks)))
     words = [launcher, "-n", str(ranks)]
-    if is_open_mpi(launcher):  # it pins each rank to a core, and refuses root and crowded cores
-        words += ["--bind-to", "none"]
+    if is_open_mpi(launcher):  # it pins ranks, refuses root, and counts cores without their threads
+        words += ["--bind-to", "none", "--oversubscribe"]
         if ranks > cores:
-            words += ["--oversubscribe"]
             env["OMPI_MCA_mpi_yield_when_idle"] = "1"
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    sys.stdout.flush()
-    with tempfile.TemporaryDirectory(prefix="purerl-mpi-") as folder:
-        env["PURERL_MPI_JOB"] = folder
-        process = subprocess.Popen(
-            [*words, sys.executable, *sys.orig_argv[1:]],
-            env=env,
-            preexec_fn=_prepare,
-        )
+    return [*words, sys.executable, *sys.orig_argv[1:]], env
 
-        stopped = []
 
-        def stop(number: int, _: Any) -> None:
-            stopped.append(number)
-            if number != signal.SIGHUP or len(stopped) == 1:  # a closed session sends several
-                process.terminate()
+class _Signals:
+    """Passes the first signal on to the ranks, and ends the job at the second.
 
+    By notes that the ranks' watchers read: some launchers kill their ranks instead of forwarding.
+    """
+
+    def __init__(self, process: Any, folder: Path) -> None:
+        self.process, self.folder = process, folder
+        self.number, self.since, self.until = 0, 0.0, float("inf")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
-                signal.signal(number, stop)
-        ended = _wait(process, Path(folder))
-        if stopped and len(list(Path(folder).glob("done-*"))) < ranks:
-            return 128 + stopped[0]
-        return _verdict(process.returncode, ranks, ended, Path(folder))
+                signal.signal(number, self.take)
+
+    def take(self, number: int, _: Any) -> None:
+        """Handle a signal."""
+        now = time.monotonic()
+        passed = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM
+        if not self.number:
+            self.number, self.since = number, now
+            _asked.note(str(self.folder), passed)
+            if not any(self.folder.glob("pid-*")):  # no rank has begun, so none reads it
+                self.process.send_signal(passed)
+        elif number != signal.SIGHUP and now - self.since > _asked.ONE:  # a session sends several
+            _asked.note(str(self.folder), passed, _asked.AGAIN)
+            self.until = min(self.until, now + _PATIENCE)
+
+    def insist(self) -> None:
+        """Kill the launcher where the ranks do not leave at the second signal."""
+        if time.monotonic() > self.until:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.until = float("inf")
 
 
 def find_launcher() -> str | None:
@@ -127,7 +169,7 @@ def _prepare() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
-def _wait(process: Any, folder: Path) -> list[set[int]]:
+def _wait(process: Any, folder: Path, signals: _Signals) -> list[set[int]]:
     """Wait for the launcher; return the ranks as their processes ended, together if at one look."""
     watched: dict[int, int] = {}  # descriptor of a process -> its rank
     seen: set[int] = set()
@@ -135,6 +177,8 @@ def _wait(process: Any, folder: Path) -> list[set[int]]:
     running = True
     while running:
         running = process.poll() is None
+        if running:
+            signals.insist()
         for path in folder.glob("pid-*") if hasattr(os, "pidfd_open") else ():
             rank, text = int(path.name.removeprefix("pid-")), path.read_text()
             if rank not in seen and text:
@@ -152,12 +196,21 @@ def _wait(process: Any, folder: Path) -> list[set[int]]:
     return ended
 
 
+def _unfinished(folder: Path) -> set[int]:
+    """Return the ranks that began and did not end well; those of other hosts leave no notes."""
+    began, done = (
+        {int(path.name.removeprefix(f"{what}-")) for path in folder.glob(f"{what}-*")}
+        for what in ("pid", "done")
+    )
+    return began - done
+
+
 def _verdict(code: int, ranks: int, ended: list[set[int]], folder: Path) -> int:
     """Return the exit code of the job; name the rank that ended it without a word of its own."""
     if list(folder.glob("failed-*")):
         return code or 1
-    unfinished = {rank for rank in range(ranks) if not (folder / f"done-{rank}").exists()}
-    if not list(folder.glob("pid-*")) or not unfinished:  # nothing begun, or all of it done
+    unfinished = _unfinished(folder)
+    if not unfinished:
         return code if code >= 0 else 128 - code
     first = next((some & unfinished for some in ended if some & unfinished), unfinished)
     number = code - 128 if code > 128 else abs(code)

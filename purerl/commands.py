@@ -304,12 +304,14 @@ def _ended(run: Callable[[], int]) -> int:
     """Run, and return the exit code that says how it ended."""
     try:
         return run()
-    except tuple(codes := asking.codes() | {mpi.MPIUnavailable: 2}) as error:
-        if mpi.num_procs() > 1:
-            raise  # a rank that fails ends the job, with its traceback
+    except tuple(codes := asking.codes() | {mpi.MPIUnavailable: 2, mpi.RanksDisagree: 7}) as error:
+        code = next(code for kind, code in codes.items() if isinstance(error, kind))
+        if not mpi.all_raise(error):
+            mpi.fail(error, code)  # of this rank alone: it ends the job, with its traceback
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-        warned(f"purerl: {error}{notes}")
-        return next(code for kind, code in codes.items() if isinstance(error, kind))
+        if mpi.is_root():
+            warned(f"purerl: {error}{notes}")
+        return code
 
 
 def _example(algo: ModuleType) -> str:

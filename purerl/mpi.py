@@ -27,19 +27,22 @@ from jax.sharding import PartitionSpec as P
 from purerl import _collective, _world
 from purerl._collective import AXIS
 from purerl._launch import fork
-from purerl._world import MPIUnavailable, RanksDisagree, abort
+from purerl._world import MPIUnavailable, RanksDisagree, abort, all_raise, fail
 
 __all__ = [
     "AXIS",
     "MPIUnavailable",
     "RanksDisagree",
     "abort",
+    "all_raise",
     "allgather",
     "assert_in_sync",
     "broadcast",
+    "fail",
     "fork",
     "init",
     "is_root",
+    "num_local",
     "num_procs",
     "own_rows",
     "pmax",
@@ -69,6 +72,11 @@ def init() -> None:
 def num_procs() -> int:
     """Return the number of ranks."""
     return _world.world().size
+
+
+def num_local() -> int:
+    """Return the number of ranks on this host."""
+    return _world.world().neighbours
 
 
 def proc_id() -> int:

@@ -263,9 +263,9 @@ def merge(moments: Moments, rows: jax.Array) -> Moments:
         >>> [float(x) for x in merge(seen, jnp.arange(5.0, 11.0))]
         [5.5, 8.25, 10.0]
     """
-    mean = mpi.pmean(rows.mean(axis=0))
-    var = mpi.pmean(jnp.square(rows - mean[None]).mean(axis=0))
-    new = mpi.psum(jnp.float32(rows.shape[0]))
+    added, new = mpi.psum((rows.sum(axis=0), jnp.float32(rows.shape[0])))
+    mean = added / new
+    var = mpi.psum(jnp.square(rows - mean[None]).sum(axis=0)) / new
     total = moments.rows + new
     part = new / total
     delta = mean - moments.mean

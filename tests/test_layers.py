@@ -14,8 +14,9 @@ ALLOWED = {
     "checks": set(),
     "types": {"checks"},
     "rng": {"checks", "types"},
-    "_world": {"checks"},
-    "_launch": {"checks", "_world"},
+    "_asked": set(),
+    "_world": {"checks", "_asked"},
+    "_launch": {"checks", "_asked", "_world"},
     "_collective": {"_world"},
     "mpi": {"_world", "_launch", "_collective"},
     "_setup": {"checks", "mpi"},
@@ -30,7 +31,7 @@ ALLOWED = {
     "commands": BASE | {"algos", "cli", "loops", "runs", "_setup"},
     "sweep": BASE | {"algos", "cli", "commands", "runs"},
     "run": BASE | {"__main__", "algos", "cli", "commands", "runs", "sweep"},
-    "__main__": {"algos", "commands", "runs", "sweep", "__version__"},
+    "__main__": {"_world", "algos", "commands", "runs", "sweep", "__version__"},
     "__init__": {"_setup", "runs"},
 }
 

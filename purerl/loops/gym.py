@@ -76,8 +76,8 @@ def start(
         )
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     schedule = schedule.resolve(ranks)
+    room.check(spec.env, schedule, None, ranks)  # on all ranks before one of them takes any of it
     _check_world(algo, spec, schedule, seed)
-    room.check(spec.env, schedule, None, ranks)
     envs = vector.make(
         env_fn,
         schedule.num_envs,

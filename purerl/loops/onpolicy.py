@@ -82,8 +82,10 @@ def metric_names(
 
     def metrics(learner: Any, rollout: Rollout) -> Any:
         batch = algo.prepare(learner.params, rollout)._replace(key=jax.random.key(0))
-        if devices > 1:
-            batch = batch._replace(rollout=None)  # what has no rows cannot be split
+        if devices > 1:  # what has no rows cannot be split; of the rest a device has a part
+            rows = length * number // devices
+            parts = jax.tree.map(lambda x: x[:rows], batch._replace(key=None, rollout=None))
+            batch = parts._replace(key=batch.key)
         return algo.update(learner, batch)[1]
 
     rollout = Rollout(*memory.rows(learner.params.spec.env.example(), length, number))

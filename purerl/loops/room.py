@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 
+from purerl import mpi
 from purerl.buffers import replay
 from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
 
@@ -15,14 +16,17 @@ def check(
 ) -> None:
     """Refuse a run that does not fit, naming its greatest part.
 
+    Ranks of one host share its memory, and so do the copies of devices of a CPU.
+
     Args:
         env: of the run.
         schedule: with every None filled in.
         learner: its arrays, or their shapes as `jax.eval_shape` gives them.
-        ranks: that divide the transitions.
+        ranks: that divide the transitions; all on this host, if they have not been started yet.
     """
-    needs, free = needed(env, schedule, learner, ranks), replay.free_memory()
-    total = sum(needs.values())
+    copies = _copies(schedule, ranks)
+    needs = {k: copies * x for k, x in needed(env, schedule, learner, ranks).items()}
+    total, free = sum(needs.values()), replay.free_memory()
     if free is None or total <= free:
         return
     name = max(needs, key=needs.__getitem__)
@@ -33,10 +37,17 @@ def check(
     )
 
 
+def _copies(schedule: OffPolicySchedule | OnPolicySchedule, ranks: int) -> int:
+    """Return how often what a rank needs is taken from the same memory."""
+    if jax.local_devices()[0].platform != "cpu":  # each device has its own
+        return 1
+    return schedule.devices * (ranks if mpi.num_procs() == 1 else mpi.num_local())
+
+
 def needed(
     env: EnvSpec, schedule: OffPolicySchedule | OnPolicySchedule, learner: Any, ranks: int = 1
 ) -> dict[str, int]:
-    """Return the bytes that the settings of a run take, by their names."""
+    """Return the bytes that the settings of a run take on one rank and device, by their names."""
     row = sum(x.nbytes for x in env.example())
     leaves = [x for x in jax.tree.leaves(learner) if hasattr(x, "dtype")]
     needs = {"hidden": COPIES * sum(x.size * x.dtype.itemsize for x in leaves)}

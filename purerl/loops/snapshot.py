@@ -105,6 +105,12 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     return dataclasses.replace(carry, learner=learner, buffer=buffer, **fields), lost
 
 
+def shared(carry: Carry) -> dict[str, Any]:
+    """Return what must be equal on all ranks: the learner, and counters as words."""
+    counters = {name: str(getattr(carry, name)) for name in _COUNTERS}
+    return {"learner": memory.local(carry.learner), **counters}
+
+
 def _counted(facts: dict[str, Any], number: int) -> dict[str, int]:
     """Return the counters, if they and the numbers of the episodes in progress are any."""
     episodes = facts.get("episodes")

@@ -195,6 +195,8 @@ def _add_segment(
 def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -> Loaded:
     """Read the newest checkpoint that is complete and unchanged, or the one of a step.
 
+    All ranks call it together, and all take the newest that is good on each of them.
+
     Args:
         run: folder of the run.
         about: what its manifest must say; what differs is named.
@@ -205,7 +207,7 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
         Refused: if there is none, or it is of another run.
     """
     one, content, (frozen, segments), skipped = _first_good(
-        run, about, step, lambda one, content: _read(run, one, content, rank)
+        run, about, step, lambda one, content: _read(run, one, content, rank), mpi.allgather
     )
     changed = witness.changed(run, content["seen"])
     if content["best"] and not best(run):
@@ -242,20 +244,32 @@ def learner(
 
 
 def _first_good(
-    run: Path, about: dict[str, Any], step: int | None, read: Callable[[int, dict[str, Any]], Any]
+    run: Path,
+    about: dict[str, Any],
+    step: int | None,
+    read: Callable[[int, dict[str, Any]], Any],
+    gather: Callable[[Any], list[Any]] = lambda mine: [mine],
 ) -> tuple[int, dict[str, Any], Any, tuple[str, ...]]:
-    """Read the newest checkpoint that is not damaged; also why newer ones were not taken."""
-    there = steps(run)
+    """Read the newest checkpoint that is not damaged; also why newer ones were not taken.
+
+    Of all processes between which `gather` exchanges what each has.
+    """
+    there = gather(steps(run))[0]
     if step is not None and step not in there:
         raise Refused(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
     skipped: list[str] = []
     for one in [step] if step is not None else reversed(there):
+        found, why = None, ""
         try:
             content = manifest(run, one)
             _check_about(run, about, content["about"])
-            return one, content, read(one, content), tuple(skipped)
+            found = content, read(one, content)
         except Damaged as error:
-            skipped.append(str(error))
+            why = str(error)
+        damages = dict.fromkeys(filter(None, gather(why)))
+        if found and not damages:
+            return one, *found, tuple(skipped)
+        skipped += damages
     raise Refused(
         f"{run} has no checkpoint that can be used" + "".join(f"\n  {why}" for why in skipped)
     )

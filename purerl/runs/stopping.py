@@ -76,10 +76,13 @@ def _again() -> None:
 
 
 @contextlib.contextmanager
-def requests() -> Iterator[list[int]]:
+def requests(ranks: int = 1) -> Iterator[list[int]]:
     """Note the first SIGTERM, SIGHUP or Ctrl-C in a list; the second leaves at once.
 
     A SIGHUP is never the second: a session that is closed sends several.
+
+    Args:
+        ranks: how many there are; of several a watcher sees the second, also while they wait.
 
     Raises:
         KeyboardInterrupt: if there was a Ctrl-C before that was lost.
@@ -89,7 +92,9 @@ def requests() -> Iterator[list[int]]:
 
     def ask(number: int, _: Any) -> None:
         asked.append(number)
-        for one in (signal.SIGTERM, signal.SIGINT) if number != signal.SIGHUP else ():
+        if number == signal.SIGHUP or ranks > 1:
+            return
+        for one in (signal.SIGTERM, signal.SIGINT):
             if one in kept:
                 signal.signal(one, kept[one])
 

@@ -58,6 +58,7 @@ def train(
     """
     check_sinks(config)
     check_room(config, mpi.num_procs())
+    mpi.assert_in_sync(_words(config), "the configuration")
     screen = screen or Screen()
     env_fn = env_fn or configs.make(config.env)
     others: list[str] = []
@@ -120,10 +121,11 @@ def resume(
     screen = screen or Screen()
     with _owned(run):
         config = read_config(run, env_fn, spec, steps)
+        mpi.assert_in_sync(_words(config) | {"checkpoint": str(at)}, "the configuration")
         total = config.schedule.steps
         check_sinks(config)
         env_fn = env_fn or configs.make(config.env)
-        if not checkpoint.steps(run) and at == "last":
+        if not on_root(lambda: checkpoint.steps(run)) and at == "last":
             say(run, screen, f"{run} has no checkpoint yet: it begins again.")
             return _from_the_start(run, config, env_fn, screen, sinks)
         step = checkpoint.step_of(run, at)
@@ -158,6 +160,13 @@ def resume(
             return _go_on(run, config, env_fn, carry, loaded, screen, sinks)
 
 
+def _words(config: Config) -> dict[str, str]:
+    """Return a configuration as words by their names: what ranks compare."""
+    plain = jax.tree.map(repr, configs.to_json(config), is_leaf=lambda x: x is None)
+    pairs = jax.tree_util.tree_leaves_with_path(plain)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): word for path, word in pairs}
+
+
 def read_config(
     run: Path, env_fn: Callable[[], Any] | None = None, spec: Any = None, steps: int | None = None
 ) -> Config:
@@ -180,7 +189,9 @@ def brought_back(
     """Return the carry of a checkpoint, and the environments whose episodes start anew."""
     carry = started(config, env_fn, tell)
     try:
-        return snapshot.thaw(carry, loaded.frozen)
+        carry, lost = snapshot.thaw(carry, loaded.frozen)
+        mpi.assert_in_sync(snapshot.shared(carry), f"the checkpoint of step {loaded.step:,}")
+        return carry, lost
     except BaseException:
         carry.envs.close()  # nobody else will
         raise
@@ -215,7 +226,7 @@ def _go_on(
         keeper.prune(report)
     total, known = carry.schedule.steps, notes.get("score")
     score = math.nan if known is None else known
-    with _closing(carry, report), requests() as asked, compiling() as compiled:
+    with _closing(carry, report), requests(carry.ranks) as asked, compiling() as compiled:
         while carry.steps < total:
             before = carry.steps
             carry, record = _advanced(carry, env_fn, keeper.at_fault(carry, report, score))
@@ -274,7 +285,8 @@ def _score(record: loop.Record, before: float) -> float:
 
 @contextlib.contextmanager
 def _owned(run: Path) -> Iterator[None]:
-    with storage.owned(run) if mpi.is_root() else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        on_root(lambda: stack.enter_context(storage.owned(run)), shared=False)
         yield
 
 

@@ -84,6 +84,15 @@ def test_options_that_need_the_whole_rollout_are_refused_at_the_start():
         loop.start(algo, spec, env_fn, ON(devices=2), 0)
 
 
+def test_minibatches_are_of_the_rows_of_a_device():
+    algo = algos.load("ppo")
+    env_fn = functools.partial(gymnasium.make, "CartPole-v1")
+    spec = algo.Spec(EnvSpec.of(env_fn()), minibatch_size=200)
+    with pytest.raises(ValueError, match="minibatch_size"):
+        loop.start(algo, spec, env_fn, ON(devices=2), 0)
+    loop.start(algo, spec, env_fn, ON(), 0).envs.close()
+
+
 def test_programs_of_one_device_are_given_its_copy():
     tree = memory.placed({"x": np.arange(3.0)}, 2)
     assert len(tree["x"].devices()) == 2

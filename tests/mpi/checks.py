@@ -5,13 +5,17 @@
 Every rank prints `ok NAME` for each check; the first that fails ends the job.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -24,8 +28,13 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import purerl
-from purerl import _collective, _world, algos, mpi
+from purerl import _collective, _world, algos, mpi, returns
+from purerl.buffers import replay
 from purerl.loops import gym as loop
+from purerl.loops import room, snapshot
+from purerl.runs import checkpoint, config, train
+from purerl.runs.keeper import about
+from purerl.runs.screen import Screen
 from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
 from tests.cases import CASES
 
@@ -333,6 +342,112 @@ def check_means_of_metrics_are_over_the_updates_of_all_ranks() -> None:
     assert record["loss_pi"] == 2.0
     assert record["ep_lengths"] == [rank for rank in range(RANKS) for _ in range(rank)]
     carry.envs.close()
+
+
+def check_moments_are_of_all_rows_where_ranks_have_unequal_numbers_of_them() -> None:
+    everything = np.random.default_rng(0).normal(3, 2, (5 * RANKS * (RANKS + 1) // 2, 2))
+    first = 5 * RANK * (RANK + 1) // 2
+    mine = jnp.float32(everything[first : first + 5 * (RANK + 1)])
+    moments = jax.jit(returns.merge)(returns.no_moments((2,)), mine)
+    np.testing.assert_allclose(moments.mean, everything.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(moments.var, everything.var(axis=0), rtol=1e-5)
+    assert float(moments.rows) == len(everything)
+
+
+def check_minibatches_on_scaled_rewards_stay_in_step() -> None:
+    ppo = algos.load("ppo")
+    words = dict.fromkeys(("normalise_obs", "scale_rewards", "recompute_advantages"), True)
+    spec = ppo.Spec(EnvSpec.of(pole()), hidden=(8,), minibatch_size=16, train_pi_iters=2, **words)
+    schedule = OnPolicySchedule(steps=128 * RANKS, steps_per_epoch=64 * RANKS)
+    carry = loop.start(ppo, spec, pole, schedule, 0)
+    while carry.steps < schedule.steps:
+        carry, _ = loop.advance(carry)  # whose record compares the learner
+    assert float(carry.learner.params.ret_stats.rows) == schedule.steps
+    carry.envs.close()
+
+
+def check_ranks_know_whether_all_stop_at_the_same_error() -> None:
+    assert mpi.all_raise(ValueError("of all ranks"))
+    _world.world().errors.clear()  # the last thing a rank does: it asks once
+    mpi.allgather(0)
+    assert not mpi.all_raise(ValueError(f"of rank {RANK}"))
+
+
+def tiny(**options: Any) -> config.Config:
+    return config.from_json(
+        {
+            "algo": "vpg",
+            "env": "CartPole-v1",
+            "spec": {"hidden": [4]},
+            "schedule": {"steps": 200 * RANKS, "steps_per_epoch": 50 * RANKS},
+            "options": {"save_freq": 50 * RANKS} | options,
+        }
+    )
+
+
+@contextlib.contextmanager
+def shared_folder() -> Iterator[str]:
+    made = mpi.allgather(tempfile.mkdtemp() if RANK == 0 else "")[0]
+    yield made
+    mpi.allgather(0)
+    if RANK == 0:
+        shutil.rmtree(made)
+
+
+def check_ranks_go_on_from_the_newest_checkpoint_that_is_good_on_all() -> None:
+    quiet = Screen(quiet=True)
+    with shared_folder() as data:
+        done = train.train(tiny(), data_dir=data, screen=quiet)
+        mpi.allgather(0)
+        for rank, step in ((0, 200), (1, 150)):  # a rank alone would begin at another step
+            path = done.run / f"checkpoints/{step * RANKS:012d}/rank{rank}.npz"
+            if rank == RANK:
+                path.write_bytes(path.read_bytes()[:-1] + b"?")
+        mpi.allgather(0)
+        loaded = checkpoint.load(done.run, about(tiny()), RANK)
+        assert loaded.step == 100 * RANKS
+        assert [f"rank{i}.npz" in why for i, why in enumerate(loaded.skipped)] == [True, True]
+        again = train.resume(done.run, screen=quiet)
+        assert again.step == done.step
+        assert same_everywhere(again.carry.learner)
+        same = jax.tree.map(np.array_equal, again.carry.learner.params, done.carry.learner.params)
+        assert all(jax.tree.leaves(same))
+
+
+def check_checkpoints_that_differ_between_ranks_are_refused() -> None:
+    def thawed(carry: Any, frozen: Any) -> tuple[Any, list[int]]:
+        return dataclasses.replace(carry, steps=carry.steps + RANK), []
+
+    kept, snapshot.thaw = snapshot.thaw, thawed
+    loaded = checkpoint.Loaded(50, {}, None, (), ())  # type: ignore[arg-type]
+    try:
+        raises(mpi.RanksDisagree, "['steps']", train.brought_back, tiny(), pole, loaded)
+    finally:
+        snapshot.thaw = kept
+
+
+def check_configurations_that_differ_are_refused_at_the_start() -> None:
+    config = tiny(save_freq=100 * (RANK + 1))
+    raises(mpi.RanksDisagree, "['options.save_freq']: rank 0 100; rank 1 200", train.train, config)
+    other = dataclasses.replace(tiny(), env=f"CartPole-v{RANK % 2}")
+    raises(mpi.RanksDisagree, "['env']: rank 0 'CartPole-v0'", train.train, other)
+
+
+def check_ranks_of_one_host_share_its_memory() -> None:
+    assert mpi.num_local() == RANKS
+    kept, replay.free_memory = replay.free_memory, lambda: 2**30
+    env, size = EnvSpec.of(swing()), 20_000_000 * RANKS  # 0.6 GiB on each rank
+    schedule = OffPolicySchedule(
+        steps=200 * RANKS, steps_per_epoch=200 * RANKS, start_steps=100 * RANKS,
+        update_after=100 * RANKS, update_every=100 * RANKS, batch_size=10,
+        replay_size=3_000_000 * RANKS,
+    ).resolve(RANKS)  # fmt: skip
+    try:
+        room.check(env, schedule, None, RANKS)
+        big = dataclasses.replace(schedule, replay_size=size)
+        raises(ValueError, f"replay_size = {size:,} takes", room.check, env, big, None, RANKS)
+    finally:
+        replay.free_memory = kept
 
 
 def main() -> None:

@@ -75,6 +75,8 @@ def train(kind: str) -> None:
 def average(kind: str) -> None:
     """Average until rank 1 does something else."""
     mean = jax.jit(mpi.pmean)
+    if kind == "apart":
+        signal.signal(signal.SIGTERM, lambda *what: None)
     if kind == "threadexit":
         thread = threading.Thread(target=sys.exit)
         thread.start()
@@ -106,6 +108,8 @@ def wrong(kind: str) -> None:
         sys.exit(3)
     if kind == "osexit0":
         os._exit(0)
+    if kind == "apart":
+        mpi.allgather(0)
     if kind == "branch":  # with PURERL_MPI_CHECK=1
         jax.jit(mpi.psum)(np.ones(3, np.float32))
     if kind == "callback":

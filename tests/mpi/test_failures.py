@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from purerl import _launch
-from tests.mpi.launch import ROOT, Done, clean, end, living, python, ranks
+from tests.mpi.launch import MPIEXEC, ROOT, Done, clean, end, living, python, ranks
 
 MODULE = ("-m", "tests.mpi.faults")
 
@@ -136,6 +136,37 @@ def test_the_rank_that_ended_first_without_finishing_is_named(
         (tmp_path / name).touch()
     assert _launch._verdict(9, 2, order, tmp_path) == 9
     assert capsys.readouterr().err.startswith(f"rank {who} of 2 ended without finishing")
+
+
+def test_ranks_of_other_hosts_that_leave_no_notes_are_not_accused(tmp_path, capsys):
+    for name in ("pid-0", "done-0"):  # rank 1 is elsewhere
+        (tmp_path / name).touch()
+    assert _launch._verdict(0, 2, [{0}], tmp_path) == 0
+    assert _launch._verdict(75, 2, [], tmp_path) == 75
+    assert _launch._verdict(-15, 2, [], tmp_path) == 143
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_ranks_that_wait_in_vain_leave_at_the_second_signal(fork):
+    line = [sys.executable, *MODULE, "apart"]
+    line = [*line, "--fork"] if fork else [MPIEXEC, "-n", "2", *line]
+    mark = f"PURERL_TEST_JOB=apart{fork}-{os.getpid()}"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    env = clean() | dict([mark.split("=")])
+    process = subprocess.Popen(line, env=env, cwd=ROOT, **pipes)
+    try:
+        process.stdout.readline()  # until both wait, in different collectives
+        time.sleep(1.0)
+        process.terminate()
+        time.sleep(2.0)
+        assert process.poll() is None
+        process.terminate()
+        err = process.communicate(timeout=10)[1]
+        assert process.returncode == 128 + signal.SIGTERM, err
+        assert "was asked to stop once more. The job is stopped at once." in err
+    finally:
+        end(mark)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

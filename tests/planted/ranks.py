@@ -6,11 +6,14 @@ MPI = "purerl/mpi.py"
 COLLECTIVE = "purerl/_collective.py"
 WORLD = "purerl/_world.py"
 LAUNCH = "purerl/_launch.py"
+ASKED = "purerl/_asked.py"
 CARRY = "purerl/loops/carry.py"
 OFF = "purerl/loops/offpolicy.py"
 ON = "purerl/loops/onpolicy.py"
 LOOP = "purerl/loops/gym.py"
 TYPES = "purerl/types.py"
+TRAIN = "purerl/runs/train.py"
+CHECKPOINT = "purerl/runs/checkpoint.py"
 T_MPI = "tests/test_mpi.py"
 T_RANKS = "tests/mpi/test_ranks.py"
 T_LAUNCH = "tests/mpi/test_launch.py"
@@ -38,7 +41,15 @@ MUTANTS = [
     Mutant(COLLECTIVE, "    if devices == 1:\n        return False\n", "    return False\n", T_RANKS),
     Mutant(COLLECTIVE, "if len(set(everyone)) > 1:", "if False:", T_FAIL),
     Mutant(WORLD, 'os.environ["PURERL_MPI"] = "0"', "pass", T_RANKS),
-    Mutant(WORLD, 'os.environ.setdefault("NPROC", str(share))', "pass", T_LAUNCH),
+    Mutant(WORLD, 'os.environ.setdefault("NPROC", str(threads))', "pass", T_LAUNCH),
+    Mutant(WORLD, "int(min(everyone.allgather(share)))", "share", T_LAUNCH),
+    Mutant(WORLD, "    if not limit > 0:", "    if limit <= 0:", T_LAUNCH),
+    Mutant(WORLD, "    _tell(found, mine)\n", "", T_RANKS),
+    Mutant(WORLD, "== [mine] * (found.size - 1)", "!= []", T_RANKS),
+    Mutant(WORLD, "        _heed(found, stopping)\n", "", T_FAIL),
+    Mutant(ASKED, "            elif now - self.since > ONE:", "            else:", T_LAUNCH),
+    Mutant(ASKED, "or entered > self.since:", ":", T_LAUNCH),
+    Mutant(ASKED, "        before = signal.set_wakeup_fd(other_end, warn_on_full_buffer=False)\n", "        before = -1\n", T_LAUNCH),
     Mutant(WORLD, "        if (size or 1) > 1:", "        if False:", T_LAUNCH),
     Mutant(WORLD, "except (ImportError, RuntimeError) as error:", "except ImportError as error:", T_LAUNCH),
     Mutant(WORLD, "    sys.excepthook = functools.partial(_failed, found)\n", "", T_FAIL),
@@ -57,9 +68,12 @@ MUTANTS = [
     Mutant(LAUNCH, "if ranks not in (None, size := _world.world().size):", "if False:", T_LAUNCH),
     Mutant(LAUNCH, "*sys.orig_argv[1:]", "*sys.argv", T_LAUNCH),
     Mutant(LAUNCH, "ctypes.CDLL(None).prctl(1, signal.SIGTERM)", "pass", T_FAIL),
-    Mutant(LAUNCH, "    signal.signal(signal.SIGHUP, signal.SIG_IGN)\n", "", "tests/runs/test_train.py"),
-    Mutant(LAUNCH, "                process.terminate()\n", "                pass\n", T_FAIL),
-    Mutant(LAUNCH, "if number != signal.SIGHUP or len(stopped) == 1:", "if True:", "tests/runs/test_train.py"),
+    Mutant(LAUNCH, "number != signal.SIGHUP and now", "now", "tests/runs/test_train.py"),
+    Mutant(LAUNCH, "            _asked.note(str(self.folder), passed)\n", "            pass\n", T_LAUNCH),
+    Mutant(LAUNCH, "and now - self.since > _asked.ONE:", "and True:", T_LAUNCH),
+    Mutant(LAUNCH, "    return began - done", "    return {0, 1} - done", T_FAIL),
+    Mutant(LAUNCH, '"--bind-to", "none", "--oversubscribe"', '"--bind-to", "none"', T_LAUNCH),
+    Mutant(LAUNCH, "            process_group=0,", "            process_group=None,", "tests/runs/test_train.py"),
     Mutant(LAUNCH, "        return code if code >= 0 else 128 - code\n    first", "        return 0\n    first", T_LAUNCH),
     Mutant(LAUNCH, "(code if code > 0 else 128 - code) if code else 1", "code", T_FAIL),
     Mutant(LAUNCH, "next((some & unfinished for some in ended if some & unfinished), unfinished)", "unfinished", T_FAIL),
@@ -76,7 +90,15 @@ MUTANTS = [
     Mutant(LOOP, "everyone = mpi.allgather(own)", "everyone = [own]", T_RANKS),
     Mutant(OFF, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
     Mutant(ON, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
-    Mutant(ON, "        if devices > 1:\n            batch", "        if False:\n            batch", T_DEVICES),
+    Mutant(ON, "        if devices > 1:  #", "        if False:  #", T_DEVICES),
+    Mutant(ON, "rows = length * number // devices", "rows = length * number", T_DEVICES),
+    Mutant(CHECKPOINT, "_read(run, one, content, rank), mpi.allgather", "_read(run, one, content, rank)", T_RANKS),
+    Mutant(TRAIN, '    mpi.assert_in_sync(_words(config), "the configuration")\n', "", T_RANKS),
+    Mutant(TRAIN, '        mpi.assert_in_sync(snapshot.shared(carry), f"the checkpoint of step {loaded.step:,}")\n', "", T_RANKS),
+    Mutant("purerl/commands.py", "        if not mpi.all_raise(error):", "        if mpi.num_procs() > 1:", T_LAUNCH),
+    Mutant("purerl/loops/room.py", "ranks if mpi.num_procs() == 1 else mpi.num_local()", "1", T_RANKS),
+    Mutant("purerl/loops/room.py", "return schedule.devices * (", "return 1 * (", "tests/reliability/test_room.py"),
+    Mutant("purerl/returns.py", "    var = mpi.psum(jnp.square(rows - mean[None]).sum(axis=0)) / new\n", "    var = mpi.pmean(jnp.square(rows - mean[None]).mean(axis=0))\n", T_RANKS),
     Mutant(TYPES, "if getattr(self, name) < ranks * self.batch_size:", "if False:", "tests/test_types.py"),
     Mutant(TYPES, "if self.batch_size % self.devices:", "if False:", T_DEVICES),
     Mutant(TYPES, '        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")\n', "", T_DEVICES),

@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(STORAGE, "        os.replace(made, path)\n", "        path.write_bytes(made.read_bytes())\n        made.unlink()\n", T_STORAGE),
     Mutant(STORAGE, "        remove(made)\n        raise explained(error, path) from error\n", "        raise explained(error, path) from error\n", T_STORAGE),
     Mutant(REGULAR, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_STORAGE),
-    Mutant(CHECKPOINT, "            skipped.append(str(error))\n", "            raise\n", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "            why = str(error)\n", "            raise\n", T_CHECKPOINT),
     Mutant(CHECKPOINT, "else reversed(there)", "else there", T_CHECKPOINT),
     Mutant(CHECKPOINT, "    elif now != then:", "    elif False:", T_CHECKPOINT),
     Mutant(CHECKPOINT, "            storage.remove(unfinished(run, carry.steps))", "            pass", T_CHECKPOINT),

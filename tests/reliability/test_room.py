@@ -52,6 +52,16 @@ def test_what_does_not_fit_is_refused_by_the_name_of_its_greatest_part(
         room.check(ENV, schedule, shapes(algo, **settings))
 
 
+def test_copies_of_devices_and_of_ranks_that_will_be_here_count(monkeypatch):
+    monkeypatch.setattr(replay, "free_memory", lambda: 3 * ROW * 2**20)
+    room.check(ENV, OffPolicySchedule(replay_size=2**21).resolve(1), None)
+    room.check(ENV, OffPolicySchedule(replay_size=2**21).resolve(2), None, 2)
+    for ranks, devices in ((1, 2), (2, 2)):
+        schedule = OffPolicySchedule(replay_size=2**21, devices=devices).resolve(ranks)
+        with pytest.raises(ValueError, match=r"replay_size = 2,097,152 takes 0\.6 GiB"):
+            room.check(ENV, schedule, None, ranks)
+
+
 def test_what_fits_is_not_refused():
     room.check(ENV, OffPolicySchedule(replay_size=1_000).resolve(1), shapes(td3))
     room.check(ENV, OnPolicySchedule().resolve(1), shapes(ppo))

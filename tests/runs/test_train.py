@@ -1,5 +1,6 @@
 """A run in a folder: what it leaves, and that nothing that happens to it changes its end."""
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -156,7 +157,8 @@ def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(tmp_path, undist
     assert folder.status(the_run(data))["status"] == "done", "".join(said) + out
 
 
-def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_path, number):
     words = [sys.executable, "-m", "purerl", "train", "vpg", "--env", "CartPole-v1", "--num-cpu"]
     words += ["2", "--steps", "4000000", "--steps-per-epoch", "1000", "--hidden", "8"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -165,8 +167,9 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
     for line in process.stdout:
         if "steps/s" in line:
             break
-    for _ in range(2):  # as a session that is closed
-        os.killpg(process.pid, signal.SIGHUP)
+    for _ in range(2):  # as Ctrl-C at a terminal and a shell's besides; as a session that is closed
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
         time.sleep(0.05)
     out, err = process.communicate(timeout=60)
     assert process.returncode == train.STOPPED, err
