@@ -66,7 +66,7 @@ def start(
         seed: 0 .. 2**32 - 1; with the rest of the arguments it determines the run.
     """
     checks.seed(seed)
-    if not isinstance(algo, ModuleType):
+    if not hasattr(algo, "Spec"):
         raise ValueError(f"algo must be a module such as purerl.algos.sac, got {algo!r}.")
     checks.spec(spec, algo.Spec)
     kind = OnPolicySchedule if hasattr(algo, "prepare") else OffPolicySchedule

@@ -14,7 +14,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from purerl import rng
-from purerl.algos import td3
+from purerl.algos import ddpg, td3
 from purerl.buffers import replay
 from purerl.loops import carry as memory
 from purerl.loops import gym as loop
@@ -499,6 +499,10 @@ def test_start_refuses_what_does_not_fit():
         ValueError, match=r"^schedule of purerl\.algos\.td3 must be an OffPolicySchedule"
     ):
         loop.start(td3, spec, env_fn, OnPolicySchedule(), 0)
+    with pytest.raises(ValueError, match=r"^algo must be a module such as .*, got 'td3'"):
+        loop.start("td3", spec, env_fn, schedule(), 0)
+    with pytest.raises(ValueError, match=r"^spec must be a td3\.Spec, got a ddpg\.Spec"):
+        loop.start(td3, ddpg.Spec(spec.env), env_fn, schedule(), 0)
     other = td3.Spec(dataclasses.replace(spec.env, obs_shape=(4,)))
     with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn, EnvSpec"):
         loop.start(td3, other, env_fn, schedule(), 0)
