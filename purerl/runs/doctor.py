@@ -13,7 +13,15 @@ from purerl.runs import asking, environments, places, storage
 from purerl.runs.parser import Parser
 from purerl.runs.plain import aligned, printed, warned
 
-EXTRAS = {"mpi": "mpi4py", "plot": "matplotlib", "tensorboard": "tensorboardX", "wandb": "wandb"}
+EXTRAS = {  # by a module of each
+    "mpi": "mpi4py",
+    "classic": "pygame",
+    "plot": "matplotlib",
+    "video": "PIL",
+    "export": "flatbuffers",
+    "tensorboard": "tensorboardX",
+    "wandb": "wandb",
+}
 SHOWN = 8  # names of what is not finite
 
 

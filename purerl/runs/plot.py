@@ -163,7 +163,7 @@ def main(words: list[str]) -> int:
         printed(drawing.table(curves))
     if draws:
         printed(f"picture: {out}")
-    return 0
+    return 2 if missing and given else 0  # a picture that was asked for by name is not there
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -334,6 +334,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsy
     assert said.err == "a picture needs matplotlib: pip install 'purerl[plot]'\n"
     assert "█" in said.out or "▁" in said.out
     assert not list(tmp_path.glob("*.png"))
+    assert main(["a", "--out", "x.png"]) == 2  # asked for by name, and not there
     with pytest.raises(ConfigError, match="pip install"):
         plot(tmp_path, out=tmp_path / "x.png")
 
