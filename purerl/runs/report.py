@@ -76,7 +76,7 @@ class Report:
         """Hand something to a sink; one that fails is named, and left out from then on."""
         try:
             call()
-        except Exception as error:
+        except Exception as error:  # whatever a sink of somebody else's raises
             self.sinks = [one for one in self.sinks if one is not sink]
             what = f"{type(error).__name__}: {in_a_line(error)}"
             self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")

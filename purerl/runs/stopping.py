@@ -42,7 +42,7 @@ def heard(alone: bool) -> Iterator[None]:
     signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # raised on in either case
         if _raised:  # something made another error of it
             raise KeyboardInterrupt from error
         raise

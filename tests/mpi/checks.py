@@ -419,7 +419,7 @@ def check_checkpoints_that_differ_between_ranks_are_refused() -> None:
         return dataclasses.replace(carry, steps=carry.steps + RANK), []
 
     kept, snapshot.thaw = snapshot.thaw, thawed
-    loaded = checkpoint.Loaded(50, {}, None, (), ())  # type: ignore[arg-type]
+    loaded = checkpoint.Loaded(50, {}, None, (), ())
     try:
         raises(mpi.RanksDisagree, "['steps']", train.brought_back, tiny(), pole, loaded)
     finally:
