@@ -36,7 +36,7 @@ bench-memory: $(VENV)/.installed-dev  ## memory and compilations over millions o
 	$(BIN)/python benchmarks/memory.py $(ARGS)
 
 mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; every one must fail a test
-	$(BIN)/python tests/mutants.py $(ARGS)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed beside SBX and SB3, alternating
 	$(BIN)/python benchmarks/compare.py --peers .venv-peers/bin/python $(ARGS)

@@ -29,7 +29,7 @@ import purerl
 from purerl.algos import td3
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
-from purerl.runs import checkpoint
+from purerl.runs.record import checkpoint
 from purerl.types import EnvSpec, OffPolicySchedule
 
 NEW = 10_000  # steps between two checkpoints

@@ -25,9 +25,10 @@ import jax
 import numpy as np
 
 import purerl
-from purerl import _collective, algos, mpi
-from purerl._launch import find_launcher
+from purerl import algos, mpi
 from purerl.loops import offpolicy
+from purerl.mpi import collective
+from purerl.mpi.launch import find_launcher
 from purerl.types import Batch, Box, EnvSpec
 
 HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
@@ -50,11 +51,11 @@ def alone(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose averages are left out."""
 
     def run(*args: Any) -> Any:
-        kept, _collective.reduce = _collective.reduce, lambda op, tree: tree
+        kept, collective.reduce = collective.reduce, lambda op, tree: tree
         try:
             return function(*args)
         finally:
-            _collective.reduce = kept
+            collective.reduce = kept
 
     return run
 

@@ -14,8 +14,8 @@ import argparse
 import statistics
 import sys
 
-from purerl import cli
-from purerl.runs.grid import ExperimentGrid, Sweep, shown
+from purerl.cli import options
+from purerl.runs.sweeps.grid import ExperimentGrid, Sweep, shown
 
 
 def grid(num_runs: int, epochs: int) -> ExperimentGrid:
@@ -47,10 +47,10 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     flags = ("--num-cpu", "--num_cpu", "--cpu")
-    parser.add_argument(*flags, type=cli.ranks, default=1, help="MPI ranks of each run (1)")
-    parser.add_argument("--num_runs", type=cli.integer, default=2, help="seeds (2)")
-    parser.add_argument("--epochs", type=cli.integer, default=10, help="of 4000 steps (10)")
-    parser.add_argument("--jobs", type=cli.integer, help="runs at a time (as cores allow)")
+    parser.add_argument(*flags, type=options.ranks, default=1, help="MPI ranks of each run (1)")
+    parser.add_argument("--num_runs", type=options.integer, default=2, help="seeds (2)")
+    parser.add_argument("--epochs", type=options.integer, default=10, help="of 4000 steps (10)")
+    parser.add_argument("--jobs", type=options.integer, help="runs at a time (as cores allow)")
     parser.add_argument("--data_dir", help="where runs are kept (runs)")
     args = parser.parse_args()
     bench = grid(args.num_runs, args.epochs)

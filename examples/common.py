@@ -12,9 +12,10 @@ from typing import Any
 import gymnasium
 
 import purerl
-from purerl import cli, mpi
+from purerl import mpi
+from purerl.cli import options
 from purerl.loops import gym as loop
-from purerl.runs.report import noticing
+from purerl.runs.training.reporting import noticing
 
 METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
 
@@ -42,12 +43,12 @@ def train(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--env", default=env, help=f"Gymnasium id (default: {env})")
-    parser.add_argument("--seed", type=cli.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
+    parser.add_argument("--seed", type=options.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
     _add_ranks(parser)
-    cli.add_fields(parser, algo.Spec, schedule, **settings)
+    options.add_fields(parser, algo.Spec, schedule, **settings)
     args = parser.parse_args(argv)
-    schedule = cli.build(parser, schedule, args)
-    spec = cli.build(parser, algo.Spec, args, env=cli.env_spec(parser, args.env))
+    schedule = options.build(parser, schedule, args)
+    spec = options.build(parser, algo.Spec, args, env=options.env_spec(parser, args.env))
     try:
         schedule.resolve(args.num_cpu or 1)
         mpi.fork(args.num_cpu)
@@ -99,7 +100,7 @@ def begin(doc: str, steps: int = 10_000) -> tuple[int, int]:
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=int, default=steps, help=f"on each rank ({steps})")
-    parser.add_argument("--seed", type=cli.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
+    parser.add_argument("--seed", type=options.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
     _add_ranks(parser)
     args = parser.parse_args()
     try:

@@ -20,7 +20,7 @@ import optax
 import purerl
 from purerl import mpi
 from purerl.nets import MLP
-from purerl.runs.log import EpochLogger
+from purerl.runs.record.logger import EpochLogger
 
 NET = MLP((64, 64, 1))
 TX = optax.chain(mpi.pmean_grads(), optax.adam(3e-3))

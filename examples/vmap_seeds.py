@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import purerl
-from purerl import cli, mpi, rng
+from purerl import mpi, rng
 from purerl.algos import td3
 from purerl.buffers import replay
+from purerl.cli import options
 from purerl.types import EnvSpec, Metrics, Transition
 
 SEEDS, START, BURST, BATCH = 8, 1_000, 50, 64
@@ -86,8 +87,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=cli.integer, default=10_000, help="of each (10000)")
-    parser.add_argument("--seed", type=cli.seed, default=0, help="of all eight together (0)")
+    parser.add_argument("--steps", type=options.integer, default=10_000, help="of each (10000)")
+    parser.add_argument("--seed", type=options.seed, default=0, help="of all eight together (0)")
     args = parser.parse_args()
     if mpi.num_procs() > 1:
         if mpi.is_root():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from purerl._setup import setup
 
 if TYPE_CHECKING:
-    from purerl.runs.run import Run
+    from purerl.runs.policy.run import Run
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load", "setup", "train"]
@@ -25,9 +25,9 @@ def load(path: Any, checkpoint: str | int = "last", **options: Any) -> "Run":
     Args:
         path: folder of the run.
         checkpoint: which.
-        **options: `env_fn` and `spec`, as `purerl.runs.run.load` takes them.
+        **options: `env_fn` and `spec`, as `purerl.runs.policy.run.load` takes them.
     """
-    from purerl.runs import run
+    from purerl.runs.policy import run
 
     return run.load(path, checkpoint, **options)
 
@@ -38,9 +38,9 @@ def train(algo: str, env: Any, **settings: Any) -> "Run":
     Args:
         algo: name of the algorithm.
         env: Gymnasium id, or a function that makes the environment.
-        **settings: `seed`, `name`, `data_dir` and others that `purerl.runs.run.train` takes, and
-            all fields of the algorithm's `Spec`, of its schedule, and of the run's options.
+        **settings: `seed`, `name`, `data_dir` and others that `purerl.runs.policy.run.train` takes,
+            and all fields of the algorithm's `Spec`, of its schedule, and of the run's options.
     """
-    from purerl.runs import run
+    from purerl.runs.policy import run
 
     return run.train(algo, env, **settings)

@@ -15,7 +15,8 @@ from jax.sharding import PartitionSpec as P
 
 from purerl import mpi, rng
 from purerl.buffers import replay
-from purerl.loops import tally, vector
+from purerl.loops import metrics as tally
+from purerl.loops import vector
 from purerl.types import OffPolicySchedule, OnPolicySchedule, Transition
 
 Record = dict[str, Any]

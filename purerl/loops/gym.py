@@ -24,7 +24,8 @@ import numpy as np
 
 from purerl import checks, mpi, rng
 from purerl.loops import carry as memory
-from purerl.loops import offpolicy, onpolicy, room, vector
+from purerl.loops import memory as room
+from purerl.loops import offpolicy, onpolicy, vector
 from purerl.loops.carry import Carry, NonFiniteError, Record
 from purerl.types import OffPolicySchedule, OnPolicySchedule
 

@@ -12,7 +12,7 @@ import numpy as np
 from purerl import mpi, rng
 from purerl.buffers import replay
 from purerl.loops import carry as memory
-from purerl.loops import tally as tallies
+from purerl.loops import metrics as tallies
 from purerl.loops.carry import Carry
 from purerl.types import Box, EnvSpec, OffPolicySchedule, Transition
 

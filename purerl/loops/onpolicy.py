@@ -10,7 +10,7 @@ import numpy as np
 
 from purerl import mpi, rng
 from purerl.loops import carry as memory
-from purerl.loops import tally as tallies
+from purerl.loops import metrics as tallies
 from purerl.loops.carry import Carry
 from purerl.types import OnPolicySchedule, Rollout, Transition
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from purerl.loops import faults
-from purerl.loops.faults import EnvFault as EnvFault
+from purerl.loops import env_faults
+from purerl.loops.env_faults import EnvFault as EnvFault
 from purerl.types import Box, EnvSpec, Transition
 
 
@@ -74,9 +74,9 @@ class OwnEnvs:
             self.actions[i].append(action if isinstance(action, int) else action.copy())
             try:
                 now, gain, ends, cut, _ = env.step(action)
-            except faults.RAISED as error:  # whatever it raises, it is the environment's
+            except env_faults.RAISED as error:  # whatever it raises, it is the environment's
                 raise self._fault(i, error, obs[i]) from error
-            rew[i], ends, cut = faults.outcome(i, gain, ends, cut)
+            rew[i], ends, cut = env_faults.outcome(i, gain, ends, cut)
             self._store(i, now, next_obs)
             cut = cut or len(self.actions[i]) >= self._limit
             terminated[i], truncated[i] = ends, cut
@@ -123,7 +123,7 @@ class OwnEnvs:
                 self.actions[i].append(action)
                 try:
                     now, _, ends, cut, _ = self.envs[i].step(action)
-                except faults.RAISED as error:  # whatever it raises, it is the environment's
+                except env_faults.RAISED as error:  # whatever it raises, it is the environment's
                     raise self._fault(i, error) from error
                 self._store(i, now, reached)
                 ended = ended or ends or cut
@@ -137,7 +137,7 @@ class OwnEnvs:
         failed = None
         for i, env in enumerate(self.envs):
             _live.discard(env)
-            fault = faults.close(f"environment {i}", env)
+            fault = env_faults.close(f"environment {i}", env)
             failed = failed or fault
         if failed:
             raise failed
@@ -148,24 +148,24 @@ class OwnEnvs:
         seed = self.seed_of(i, self.episode[i])
         try:
             first, _ = self.envs[i].reset(seed=seed)
-        except faults.RAISED as error:  # whatever it raises, it is the environment's
-            raise faults.raised(f"environment {i}", "reset", error) from error
+        except env_faults.RAISED as error:  # whatever it raises, it is the environment's
+            raise env_faults.raised(f"environment {i}", "reset", error) from error
         self._store(i, first, obs)
 
     def _fault(self, i: int, error: BaseException, obs: np.ndarray | None = None) -> EnvFault:
         when = f" (step {len(self.actions[i])} of its episode {self.episode[i] + 1})"
-        return faults.raised(f"environment {i}", "step", error, obs, when)
+        return env_faults.raised(f"environment {i}", "step", error, obs, when)
 
     def _store(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
             obs[i] = now  # the usual case, without the questions below
             return
-        if faults.shape(now) != self.spec.obs_shape:
+        if env_faults.shape(now) != self.spec.obs_shape:
             raise EnvFault(
                 f"environment {i} must return observations of shape {self.spec.obs_shape}, as its "
-                f"observation_space says, got {faults.shape(now)}."
+                f"observation_space says, got {env_faults.shape(now)}."
             )
-        faults.check_kind(now, self.spec)
+        env_faults.check_kind(now, self.spec)
         obs[i] = now
 
 
@@ -201,10 +201,10 @@ class VectorEnvs:
         now, rew, terminated, truncated, info = self._call("step", handed)
         next_obs = now.copy()
         for name, value in (("rew", rew), ("terminated", terminated), ("truncated", truncated)):
-            if faults.shape(value) != (self.num_envs,):
+            if env_faults.shape(value) != (self.num_envs,):
                 raise EnvFault(
                     f"the vector environment must return {name} of shape ({self.num_envs},), got "
-                    f"{faults.shape(value)}."
+                    f"{env_faults.shape(value)}."
                 )
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
         done = terminated | truncated
@@ -212,7 +212,7 @@ class VectorEnvs:
         ended = np.flatnonzero(done if valid is None else done & valid).tolist()
         if self.mode is AutoresetMode.SAME_STEP:
             for i in np.flatnonzero(done):
-                next_obs[i] = faults.final_obs(info, int(i))
+                next_obs[i] = env_faults.final_obs(info, int(i))
         elif self.mode is AutoresetMode.NEXT_STEP:
             self._fresh = done
         elif done.any():
@@ -241,22 +241,22 @@ class VectorEnvs:
     def close(self) -> None:
         """Close the vector environment."""
         _live.discard(self.env)
-        fault = faults.close("the vector environment", self.env)
+        fault = env_faults.close("the vector environment", self.env)
         if fault:
             raise fault
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:
             obs, *rest = getattr(self.env, method)(*args, **kwargs)
-        except faults.RAISED as error:  # whatever it raises, it is the environment's
-            raise faults.raised("the vector environment", method, error) from error
+        except env_faults.RAISED as error:  # whatever it raises, it is the environment's
+            raise env_faults.raised("the vector environment", method, error) from error
         shape = (self.num_envs, *self.spec.obs_shape)
-        if faults.shape(obs) != shape:
+        if env_faults.shape(obs) != shape:
             raise EnvFault(
                 f"the vector environment must return observations of shape {shape}, as its "
-                f"observation_space says, got {faults.shape(obs)}."
+                f"observation_space says, got {env_faults.shape(obs)}."
             )
-        faults.check_kind(obs, self.spec)
+        env_faults.check_kind(obs, self.spec)
         return np.array(obs, self.spec.obs_dtype), *rest  # a copy: it may write there again
 
 
@@ -286,7 +286,7 @@ def make(
     except BaseException:
         for env in made:  # nobody else will; the error there is says what is wrong
             _live.discard(env)
-            faults.close("an environment", env)
+            env_faults.close("an environment", env)
         raise
 
 
@@ -327,8 +327,8 @@ def _made(env_fn: Callable[[], Any]) -> Any:
     """Make an environment, and refuse one that is stepped elsewhere already."""
     try:
         env = env_fn()
-    except faults.RAISED as error:  # whatever it raises, it is the environment's
-        text = f"env_fn raised {type(error).__name__}: {faults.in_a_line(error)}"
+    except env_faults.RAISED as error:  # whatever it raises, it is the environment's
+        text = f"env_fn raised {type(error).__name__}: {env_faults.in_a_line(error)}"
         raise EnvFault(text) from error
     if not hasattr(env, "action_space"):
         raise ValueError(f"env_fn must return a Gymnasium environment, got {env!r}.")

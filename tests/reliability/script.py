@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import purerl
-from purerl.runs import checkpoint, folder, log, storage, train
-from purerl.runs.config import Config, Options
-from purerl.runs.screen import Screen
+from purerl.runs.record import checkpoint, files, folder, logger
+from purerl.runs.settings.config import Config, Options
+from purerl.runs.training import train
+from purerl.runs.training.progress_bar import Screen
 from tests.runs.script import settings
-from tests.runs.test_train import final, kept, the_run
+from tests.runs.training.test_train import final, kept, the_run
 
 WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
 
@@ -98,7 +99,7 @@ def kill_before(call: int, below: str) -> list[int]:
 
     real, os.fsync = os.fsync, fsync
     sys.addaudithook(audit)
-    for module in (storage, log):
+    for module in (files, logger):
         vars(module)["open"] = torn
     return seen
 

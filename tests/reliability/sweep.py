@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import purerl
+from purerl.cli.commands import list as looking
 from purerl.loops.snapshot import Mismatch
-from purerl.runs import checkpoint, config, looking, places, storage, train
-from purerl.runs.config import ConfigError, Options
-from purerl.runs.screen import Screen
+from purerl.runs.record import checkpoint, files, status
+from purerl.runs.settings import config
+from purerl.runs.settings.config import ConfigError, Options
+from purerl.runs.training import train
+from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import ROOT
 from tests.reliability import hostile
 from tests.runs.script import settings
 
-NAMED = (ConfigError, storage.StorageError, checkpoint.Refused, Mismatch)
+NAMED = (ConfigError, files.StorageError, checkpoint.Refused, Mismatch)
 FORBIDDEN = (
     "exec", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "subprocess.Popen",
     "pty.spawn", "pickle.find_class", "marshal.loads", "marshal.load", "ctypes.dlopen",
@@ -79,8 +82,8 @@ def read(run: Path) -> tuple[list[str], float]:
     longest = 0.0
     ways = (
         lambda: train.resume(run, steps=600, screen=Heard(said)),
-        lambda: places.status(run),
-        lambda: list(places.standings(run.parent)),
+        lambda: status.status(run),
+        lambda: list(status.standings(run.parent)),
         lambda: checkpoint.best(run),
         lambda: said.extend(checkpoint.load(run, {}, 0).changed),
         lambda: config.from_json(config.read(run / "config.json")),
@@ -149,8 +152,8 @@ def main(folder: Path, number: int) -> None:
         }
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
-        storage.remove(run)
-        storage.remove(outside)
+        files.remove(run)
+        files.remove(outside)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ import shutil
 
 import pytest
 
-from purerl.runs import checkpoint, folder, places, storage, train, witness
-from purerl.runs import config as configs
-from purerl.runs.config import ConfigError, Options
-from purerl.runs.keeper import about
-from purerl.runs.screen import Screen
+from purerl.runs.record import checkpoint, folder, log_hashes, status
+from purerl.runs.record import files as storage
+from purerl.runs.settings import config as configs
+from purerl.runs.settings.config import ConfigError, Options
+from purerl.runs.training import train
+from purerl.runs.training.progress_bar import Screen
+from purerl.runs.training.saving import about
 from tests.loops.test_snapshot import bits
 from tests.reliability.counts import sizes
 from tests.runs.script import settings
@@ -87,7 +89,7 @@ def logs(run):
 
 def verdict(run, good, config, truths, state, best):
     """Return what reading a damaged run came to: as written, said, or silent and what."""
-    if places.status(run) not in (state, {}):
+    if status.status(run) not in (state, {}):
         return "silent: manifest.json"
     try:
         found = configs.from_json(configs.read(run / "config.json"))
@@ -96,7 +98,7 @@ def verdict(run, good, config, truths, state, best):
         return "refused" if str(error) else "silent: an error without a word"
     if bits(loaded.frozen) != truths[loaded.step]:
         return "silent: other numbers"
-    said = loaded.skipped or loaded.changed or not places.status(run)
+    said = loaded.skipped or loaded.changed or not status.status(run)
     if loaded.step != max(truths) and not loaded.skipped:
         return "silent: another step"
     if found != config and not said:
@@ -111,7 +113,7 @@ def verdict(run, good, config, truths, state, best):
 @sizes("damages")
 def test_no_damage_is_silent_and_none_without_a_message(good, tmp_path, figures, number):
     run, config, truths = good
-    state, best = places.status(run), checkpoint.best(run)
+    state, best = status.status(run), checkpoint.best(run)
     assert state["status"] == "done"
     assert best
     names, rng = files(run), random.Random(number)
@@ -144,7 +146,7 @@ SMALL = ("config.json", "manifest.json", "checkpoints/best.json", "checkpoints/{
 def test_small_files_cut_at_every_byte(good, tmp_path, figures, name, number):
     run, config, truths = good
     name = name.format(f"{max(truths):012d}")
-    state, best = places.status(run), checkpoint.best(run)
+    state, best = status.status(run), checkpoint.best(run)
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     content, path = (run / name).read_bytes(), copy / name
@@ -170,7 +172,7 @@ def test_logs_cut_at_every_byte_of_their_last_rows_are_noticed(good, tmp_path, n
         (copy / name).write_bytes(content[:cut])
         if not content[cut:].strip(b"\t\n"):  # empty cells and the end of a line say nothing
             continue
-        (said,) = witness.changed(copy, seen)
+        (said,) = log_hashes.changed(copy, seen)
         assert name in said
         assert "was changed after the checkpoint" in said
     (copy / name).write_bytes(content + b"a row that came later\n")
@@ -201,7 +203,7 @@ def test_a_changed_status_is_not_believed_and_written_anew(good, tmp_path):
     shutil.copytree(good[0], copy)
     path = copy / "manifest.json"
     path.write_text(path.read_text().replace('"step": 1000', '"step": 9000'))
-    assert places.status(copy) == {}
+    assert status.status(copy) == {}
     folder.set_status(copy, status="running", step=7)
-    assert places.status(copy)["step"] == 7
-    assert places.status(copy)["versions"]
+    assert status.status(copy)["step"] == 7
+    assert status.status(copy)["versions"]

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from purerl.runs import places, storage
+from purerl.runs.record import files, status
 from tests.mpi.launch import python
 from tests.reliability.counts import sizes
 
@@ -32,11 +32,11 @@ def test_hostile_folders_run_nothing_and_are_refused_soon(tmp_path, figures, num
 def test_a_link_in_the_way_of_a_file_is_not_followed(tmp_path):
     (tmp_path / "mine").write_text("mine")
     (tmp_path / ".new.tmp").symlink_to(tmp_path / "mine")
-    storage.replace(tmp_path / "new", b"content")
+    files.replace(tmp_path / "new", b"content")
     assert (tmp_path / "mine").read_text() == "mine"
     assert (tmp_path / "new").read_bytes() == b"content"
     (tmp_path / ".lock").symlink_to(tmp_path / "mine")
-    with pytest.raises(storage.Damaged, match="is a link"), storage.owned(tmp_path):
+    with pytest.raises(files.Damaged, match="is a link"), files.owned(tmp_path):
         pass
     assert (tmp_path / "mine").read_text() == "mine"
 
@@ -47,8 +47,8 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
     config = {"algo": "a", "env": "b", "seed": 0, "schedule": {"steps": 1}}
     (run / "config.json").write_text(json.dumps(config))
     state = {"status": "running"}
-    (run / "manifest.json").write_text(json.dumps(state | {"sha256": places.digest(state)}))
+    (run / "manifest.json").write_text(json.dumps(state | {"sha256": status.digest(state)}))
     os.mkfifo(run / ".lock")
-    assert [one.status for one in places.standings(tmp_path)] == ["killed"]
-    with pytest.raises(storage.Damaged, match="is a link, a pipe or a device"), storage.owned(run):
+    assert [one.status for one in status.standings(tmp_path)] == ["killed"]
+    with pytest.raises(files.Damaged, match="is a link, a pipe or a device"), files.owned(run):
         pass

@@ -1,7 +1,7 @@
 """Killed or asked to stop at any moment, a run ends bit for bit like one that was not.
 
-`make test` has nine kills and four requests in tests/runs/test_train.py, twelve kills in the midst
-of saving in tests/runs/test_checkpoint.py, and some of the kills at calls here.
+`make test` has nine kills and four requests in tests/runs/training/test_train.py, twelve kills in
+the midst of saving in tests/runs/record/test_checkpoint.py, and some of the kills at calls here.
 """
 
 import json
@@ -14,10 +14,11 @@ import time
 
 import pytest
 
-from purerl.runs import checkpoint, folder, train
+from purerl.runs.record import checkpoint, folder
+from purerl.runs.training import train
 from tests.mpi.launch import ROOT, clean
 from tests.reliability.counts import EARLY_KILLS, INTERRUPTS, KILLS, TERMINATIONS, sizes
-from tests.runs.test_train import final, the_run
+from tests.runs.training.test_train import final, the_run
 
 ALGOS = ("sac", "dqn", "ppo")
 SCRIPT = (sys.executable, "-m", "tests.reliability.script")

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.memory import Compilations, Null, schedules
 from purerl.loops import gym as loop
-from purerl.runs import checkpoint
+from purerl.runs.record import checkpoint
 from purerl.types import EnvSpec
 
 count = functools.cache(Compilations)

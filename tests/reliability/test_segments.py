@@ -1,7 +1,7 @@
 """However often a run saves, its replay memory stays in a bounded number of files."""
 
 from purerl.loops import snapshot
-from purerl.runs import checkpoint
+from purerl.runs.record import checkpoint
 from tests.loops.test_snapshot import begin, everything, go_on
 
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import purerl
-from purerl.runs import config, train
+from purerl.runs.settings import config
+from purerl.runs.training import train
 
 SHORT = {
     "steps": 12_000,

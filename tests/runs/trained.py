@@ -12,11 +12,11 @@ import purerl
 from purerl import algos
 from purerl.loops import gym as loop
 from purerl.returns import Moments
-from purerl.runs import checkpoint, folder
-from purerl.runs import config as configs
-from purerl.runs import train as training
-from purerl.runs.config import Config
-from purerl.runs.run import Run
+from purerl.runs.policy.run import Run
+from purerl.runs.record import checkpoint, folder
+from purerl.runs.settings import config as configs
+from purerl.runs.settings.config import Config
+from purerl.runs.training import train as training
 from tests.cases import CASES
 
 OFF_POLICY = {

@@ -1,0 +1,1 @@
+"""The command line: `purerl`, `python -m purerl` and `python -m purerl.run`."""

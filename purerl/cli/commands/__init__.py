@@ -1,0 +1,1 @@
+"""The commands of `purerl`, one file each; `purerl.cli.main` imports the one that is typed."""

@@ -1,0 +1,219 @@
+"""Averages, sums and extremes of a tree: along an axis, between ranks, or neither."""
+
+import functools
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jax.experimental import io_callback
+
+from purerl.mpi import world
+
+AXIS = "device"
+Tree = TypeVar("Tree")
+
+
+def pmean(tree: Tree) -> Tree:
+    """Average over the axis `"device"` where it is bound, and over ranks.
+
+    Example:
+        >>> jax.vmap(pmean, axis_name="device")(jnp.array([1.0, 3.0])).tolist()
+        [2.0, 2.0]
+    """
+    return reduce("pmean", tree)
+
+
+def psum(tree: Tree) -> Tree:
+    """Add up over the axis `"device"` where it is bound, and over ranks."""
+    return reduce("psum", tree)
+
+
+def pmin(tree: Tree) -> Tree:
+    """Take the smallest over the axis `"device"` where it is bound, and over ranks."""
+    return reduce("pmin", tree)
+
+
+def pmax(tree: Tree) -> Tree:
+    """Take the largest over the axis `"device"` where it is bound, and over ranks."""
+    return reduce("pmax", tree)
+
+
+def pmean_grads() -> optax.GradientTransformation:
+    """Average gradients as the first link of an Optax chain.
+
+    Example:
+        >>> tx = optax.chain(pmean_grads(), optax.adam(1e-3))
+    """
+    return optax.GradientTransformation(
+        lambda params: optax.EmptyState(),
+        lambda grads, state, params=None: (pmean(grads), state),
+    )
+
+
+def reduce(op: str, tree: Tree) -> Tree:
+    """Apply a collective to all leaves at once: one message instead of one per leaf."""
+    bound = _bound()
+    if not bound and world.world().size == 1:
+        return tree
+    leaves, structure = jax.tree.flatten(tree)
+    if any(jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key) for x in leaves):
+        raise ValueError(f"{op} takes numbers; a key has no {op[1:]}.")
+    traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
+    if bound:
+        leaves = _flat(functools.partial(getattr(lax, op), axis_name=AXIS), leaves)
+    if world.world().size > 1 and not _spans_processes():
+        leaves = _over_ranks(op, leaves) if traced else _on_host(op, leaves)
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _bound() -> bool:
+    try:
+        lax.axis_index(AXIS)
+    except NameError:
+        return False
+    return True
+
+
+def _spans_processes() -> bool:
+    """Say whether the axis is that of a mesh over all processes; refuse one within a rank."""
+    mesh = jax.sharding.get_abstract_mesh()
+    devices = mesh.size if mesh.manual_axes else 1
+    if devices == 1:
+        return False
+    if jax.process_count() == world.world().size and devices == jax.device_count():
+        return True
+    ranks = world.world().size
+    raise RuntimeError(
+        f"a program over {devices} devices cannot average over {ranks} ranks as well: each device "
+        f"would call MPI on its own. Use one device per rank, or connect the processes by "
+        f"jax.distributed and shard over all of their devices."
+    )
+
+
+def _flat(collective: Callable[[Any], Any], leaves: list[Any]) -> list[Any]:
+    """Apply a collective to one vector per dtype."""
+    leaves = list(leaves)
+    by_dtype: dict[Any, list[int]] = {}
+    for i, leaf in enumerate(leaves):
+        by_dtype.setdefault(jnp.result_type(leaf), []).append(i)
+    for dtype, indices in by_dtype.items():
+        ends = np.cumsum([0, *(jnp.size(leaves[i]) for i in indices)]).tolist()
+        # Written piece by piece: XLA's CPU backend fuses a concatenation of gradients with what
+        # made them, element by element, and that took longer than all the rest of an update.
+        flat = jnp.zeros(ends[-1], dtype)
+        for i, start in zip(indices, ends, strict=False):
+            flat = lax.dynamic_update_slice(flat, jnp.ravel(leaves[i]), (start,))
+        flat = collective(flat)
+        for i, start, end in zip(indices, ends, ends[1:], strict=False):
+            leaves[i] = flat[start:end].reshape(jnp.shape(leaves[i]))
+    return leaves
+
+
+_EXTREMES = {"pmin": np.min, "pmax": np.max}
+
+
+def _over_ranks(op: str, leaves: list[Any]) -> list[Any]:
+    """Call MPI from within a compiled program, in the order of the program on all ranks."""
+    leaves = [jnp.asarray(x) for x in leaves]
+    site = _site() if os.environ.get("PURERL_MPI_CHECK") == "1" else ""
+    call = functools.partial(_allreduce, world.world().inside, op, site)
+
+    @jax.custom_batching.custom_vmap
+    def collective(flat: jax.Array) -> jax.Array:
+        return io_callback(call, jax.ShapeDtypeStruct(flat.shape, flat.dtype), flat, ordered=True)
+
+    @collective.def_vmap
+    def refuse(size: int, batched: Any, flat: Any) -> Any:
+        raise ValueError(
+            f"vmap over {size} copies of a {op} over ranks is not possible: MPI would be called "
+            f"once for all copies. Run the copies on one rank, or one copy per rank."
+        )
+
+    one = jax.custom_jvp(collective)
+
+    @one.defjvp
+    def undifferentiated(primals: Any, tangents: Any) -> Any:
+        raise ValueError(
+            f"a {op} over ranks has no derivative: differentiate the loss, then average gradients."
+        )
+
+    wide = [x.astype(_carried(op, x.dtype)) for x in leaves]
+    wide = _flat(one, wide)
+    return [_narrowed(op, x, leaf.dtype) for x, leaf in zip(wide, leaves, strict=True)]
+
+
+def _on_host(op: str, leaves: list[Any]) -> list[Any]:
+    """Call MPI now, with what is in the host's memory."""
+    reduced = []
+    for leaf in leaves:
+        x = np.asarray(leaf)
+        wide = _allreduce(world.world().outside, op, "", x.astype(_carried(op, x.dtype)))
+        reduced.append(like(leaf, np.asarray(_narrowed(op, wide, x.dtype))))
+    return reduced
+
+
+def _carried(op: str, dtype: Any) -> Any:
+    """Return the dtype in which numbers travel: MPI adds neither half precision nor bools."""
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return np.float32 if dtype.itemsize < 4 else dtype
+    if op == "pmean":
+        return np.float64 if dtype.itemsize == 8 else np.float32
+    return np.int32 if dtype == np.bool_ else dtype
+
+
+def _narrowed(op: str, x: Any, dtype: Any) -> Any:
+    """Return the dtype that came, where the result fits: a mean of integers is none."""
+    if op == "pmean":
+        x = x / world.world().size
+    fits = jnp.issubdtype(dtype, jnp.inexact) or op in ("pmin", "pmax")
+    return x.astype(dtype) if fits else x
+
+
+def _allreduce(channel: world.Channel, op: str, site: str, flat: Any) -> np.ndarray:
+    """Reduce one array over ranks; runs on a thread of XLA's, so with NumPy alone."""
+    flat = np.asarray(flat, order="C")
+    if site:
+        mine = f"{op} of {flat.size} {flat.dtype} at {site}"
+        everyone = channel(lambda comm: comm.allgather(mine))
+        if len(set(everyone)) > 1:
+            came = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(everyone))
+            raise world.RanksDisagree(f"ranks came to different collectives: {came}")
+    if op in _EXTREMES:  # NaN wins, as in XLA; with MPI's own it depends on the rank
+        table = np.empty((world.world().size, *flat.shape), flat.dtype)
+        channel(lambda comm: comm.Allgather(flat, table))
+        return np.asarray(_EXTREMES[op](table, axis=0))
+    out = np.empty_like(flat)
+    channel(lambda comm: comm.Allreduce(flat, out))
+    return out
+
+
+def _site() -> str:
+    """Return file and line of the caller outside of this folder."""
+    here = Path(__file__).parent
+    frames = [f for f in traceback.extract_stack() if Path(f.filename).parent != here]
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+
+
+def host(leaf: Any) -> np.ndarray:
+    """Return a leaf as a NumPy array; a key as its data."""
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)
+
+
+def like(leaf: Any, x: np.ndarray) -> Any:
+    """Return a host array as the kind of thing a leaf is: JAX or NumPy array, or number."""
+    if isinstance(leaf, jax.Array):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(jnp.asarray(x), impl=jax.random.key_impl(leaf))
+        return jnp.asarray(x)
+    return (
+        x if isinstance(leaf, np.ndarray) else x[()] if isinstance(leaf, np.generic) else x.item()
+    )

@@ -1,0 +1,99 @@
+"""Exchange values between ranks on the host, outside of compiled programs."""
+
+import zlib
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from purerl.mpi import collective, world
+from purerl.mpi.collective import pmin, psum
+from purerl.mpi.world import RanksDisagree
+
+Tree = TypeVar("Tree")
+
+
+def allgather(x: Any) -> list[Any]:
+    """Return what every rank gave, in the order of ranks: any Python object."""
+    if world.world().size == 1:
+        return [x]
+    return world.world().outside(lambda comm: comm.allgather(x))
+
+
+def broadcast(tree: Tree, root: int = 0) -> Tree:
+    """Return the tree of one rank; trees must be of the same structure."""
+    if world.world().size == 1:
+        return tree
+    leaves, structure = jax.tree.flatten(tree)
+    sent = [collective.host(leaf) for leaf in leaves] if world.world().rank == root else None
+    received = world.world().outside(lambda comm: comm.bcast(sent, root))
+    pairs = zip(leaves, received, strict=True)
+    return jax.tree.unflatten(structure, [collective.like(leaf, x) for leaf, x in pairs])
+
+
+def sync(state: Tree) -> Tree:
+    """Return rank 0's state on all ranks, after checking that all have one of its shapes.
+
+    For the start of a loop of one's own, and after loading. What differs between ranks on purpose
+    (buffers, environments, keys) does not belong into it.
+    """
+    if world.world().size > 1:
+        _assert_equal("the shapes of state", _words(state, values=False))
+    return broadcast(state)
+
+
+def assert_in_sync(tree: Any, what: str = "state") -> None:
+    """Raise `RanksDisagree` on all ranks unless a tree is the same, bit for bit, on all of them.
+
+    Args:
+        tree: arrays, or words to compare.
+        what: its name in the message.
+    """
+    if world.world().size > 1:
+        _assert_equal(what, _words(tree))
+
+
+def statistics(x: Any, min_max: bool = False) -> tuple[float, ...]:
+    """Return mean and population standard deviation (then min and max) of numbers on all ranks.
+
+    A rank may have none of them.
+
+    Example:
+        >>> statistics([1.0, 2.0, 3.0, 4.0], min_max=True)
+        (2.5, 1.118033988749895, 1.0, 4.0)
+    """
+    x = np.asarray(x, np.float64).ravel()
+    count, total = psum(np.array([x.size, x.sum()]))
+    if not count:
+        raise ValueError("statistics needs at least one number over all ranks, got none.")
+    mean = total / count
+    std = np.sqrt(psum(np.square(x - mean).sum()) / count)
+    if not min_max:
+        return float(mean), float(std)
+    low, high = pmin(np.array([x.min(initial=np.inf), -x.max(initial=-np.inf)]))
+    return float(mean), float(std), float(low), float(-high)
+
+
+def _words(tree: Any, values: bool = True) -> dict[str, str]:
+    """Return a word for each leaf: dtype, shape and checksum of an array, or the word it is."""
+    words = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        x = collective.host(leaf)
+        word = f"{x.dtype}{list(x.shape)}" + values * f" {zlib.crc32(x.tobytes()):08x}"
+        words[jax.tree_util.keystr(path)] = leaf if isinstance(leaf, str) else word
+    return words
+
+
+def _assert_equal(what: str, words: dict[str, str]) -> None:
+    everyone = allgather(words)
+    names = dict.fromkeys(name for one in everyone for name in one)
+    bad = [n for n in names if len({one.get(n) for one in everyone}) > 1]
+    if bad:
+        rows = [[f"rank {i} {one.get(name)}" for i, one in enumerate(everyone)] for name in bad]
+        shown = "".join(
+            f"\n  {n}: {'; '.join(row)}" for n, row in zip(bad[:3], rows[:3], strict=True)
+        )
+        raise RanksDisagree(
+            f"ranks differ in {len(bad)} of {len(names)} entries of {what}, which must be equal on "
+            f"all of them:{shown}"
+        )

@@ -1,0 +1,225 @@
+"""Start this program again under mpiexec, and end as it ends."""
+
+import ctypes
+import importlib.util
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from purerl import checks
+from purerl.mpi import signals as _asked
+from purerl.mpi import world
+
+# What launchers set for a process they start; other variables of theirs are the user's.
+_OF_LAUNCHERS = (
+    *("PURERL_MPI_JOB", "PMI_", "HYDI_", "MPI_LOCAL"),
+    *("OMPI_COMM_WORLD_", "OMPI_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_ARGV", "OMPI_COMMAND"),
+    *("OMPI_FILE_LOCATION", "OMPI_FIRST_RANKS", "OMPI_APP_CTX", "OMPI_NUM_APP_CTX"),
+    *("OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_ess_", "OMPI_MCA_orte_ess_"),
+    *("OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_local_daemon_uri", "OMPI_MCA_orte_jobfam_"),
+    *("PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_", "PMIX_SECURITY_MODE", "PMIX_BFROP_"),
+    *("PMIX_GDS_", "PMIX_PTL_", "PMIX_DSTORE_", "PMIX_HOSTNAME", "PMIX_VERSION"),
+    *("PMIX_SYSTEM_TMPDIR", "PMIX_PARAM_FILE_PASSED", "PRTE_LAUNCHED", "PRTE_SHARED_FS"),
+)
+_PATIENCE = 2.0  # seconds that ranks have to end after the second signal
+
+
+def fork(ranks: int | None = None) -> None:
+    """Run this program on several ranks: start it again under mpiexec, and exit as it exits.
+
+    Call it before the first JAX computation. In the processes that mpiexec starts, and where one
+    rank is enough, it only checks and returns. Each rank gets its share of the cores.
+
+    Args:
+        ranks: how many; None for one, or as many as launched this process.
+
+    Raises:
+        MPIUnavailable: if mpi4py or mpiexec is missing; the message says what to install.
+        ValueError: if this process is one of another number of ranks already.
+    """
+    if ranks is not None:
+        checks.integer("ranks", ranks, 1)
+    if world.launched() is not None or world.world().size > 1:
+        if ranks not in (None, size := world.world().size):
+            raise ValueError(f"{ranks} ranks are asked for, but mpiexec launched {size}.")
+        return
+    if ranks in (None, 1):
+        return
+    assert ranks
+    if "PURERL_MPI_JOB" in os.environ:
+        raise world.MPIUnavailable(
+            f"{find_launcher()} did not tell its processes that they are ranks, in none of the "
+            f"variables that purerl knows. If it is an MPI launcher, set PURERL_MPI=1 and start "
+            f"the program with it yourself."
+        )
+    sys.exit(_run(ranks))
+
+
+def _run(ranks: int) -> int:
+    """Run this program on `ranks` ranks; return the exit code of the job."""
+    if importlib.util.find_spec("mpi4py") is None:
+        raise world.MPIUnavailable(
+            f"{ranks} ranks need mpi4py, which is not installed. Type: {world.INSTALL}"
+        )
+    launcher = find_launcher()
+    if launcher is None:
+        raise world.MPIUnavailable(
+            f"{ranks} ranks need an MPI library, and there is no mpiexec next to {sys.executable} "
+            f"or on the PATH. Type: {world.INSTALL}"
+        )
+    cores = len(world.cpus())
+    if ranks > cores:
+        warnings.warn(
+            f"{ranks} ranks on {cores} cores: it works, but ranks that wait take time from those "
+            f"that work.",
+            stacklevel=3,
+        )
+    words, env = _line(launcher, ranks, cores)
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory(prefix="purerl-mpi-") as name:
+        folder = Path(name)
+        process = subprocess.Popen(
+            words,
+            env=env | {"PURERL_MPI_JOB": name},
+            stdin=subprocess.DEVNULL,  # which a group of its own may not read from a terminal
+            process_group=0,  # a terminal's Ctrl-C comes to this process alone, which passes it on
+            preexec_fn=_prepare,
+        )
+        signals = _Signals(process, folder)
+        ended = _wait(process, folder, signals)
+        if signals.number and _unfinished(folder):
+            return 128 + signals.number
+        return _verdict(process.returncode, ranks, ended, folder)
+
+
+def _line(launcher: str, ranks: int, cores: int) -> tuple[list[str], dict[str, str]]:
+    """Return the words that start this program again on `ranks` ranks, and their environment."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(_OF_LAUNCHERS)}
+    env.pop("PURERL_MPI", None)  # said of this process, not of the ranks it starts
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        env.setdefault(name, str(max(1, cores // ranks)))
+    words = [launcher, "-n", str(ranks)]
+    if is_open_mpi(launcher):  # it pins ranks, refuses root, and counts cores without their threads
+        words += ["--bind-to", "none", "--oversubscribe"]
+        if ranks > cores:
+            env["OMPI_MCA_mpi_yield_when_idle"] = "1"
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return [*words, sys.executable, *sys.orig_argv[1:]], env
+
+
+class _Signals:
+    """Passes the first signal on to the ranks, and ends the job at the second.
+
+    By notes that the ranks' watchers read: some launchers kill their ranks instead of forwarding.
+    """
+
+    def __init__(self, process: Any, folder: Path) -> None:
+        self.process, self.folder = process, folder
+        self.number, self.since, self.until = 0, 0.0, float("inf")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
+                signal.signal(number, self.take)
+
+    def take(self, number: int, _: Any) -> None:
+        """Handle a signal."""
+        now = time.monotonic()
+        passed = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM
+        if not self.number:
+            self.number, self.since = number, now
+            _asked.note(str(self.folder), passed)
+            if not any(self.folder.glob("pid-*")):  # no rank has begun, so none reads it
+                self.process.send_signal(passed)
+        elif number != signal.SIGHUP and now - self.since > _asked.ONE:  # a session sends several
+            _asked.note(str(self.folder), passed, _asked.AGAIN)
+            self.until = min(self.until, now + _PATIENCE)
+
+    def insist(self) -> None:
+        """Kill the launcher where the ranks do not leave at the second signal."""
+        if time.monotonic() > self.until:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.until = float("inf")
+
+
+def find_launcher() -> str | None:
+    """Return the mpiexec of this Python's environment, else the one on the PATH."""
+    for folder in (str(Path(sys.executable).parent), None):
+        for name in ("mpiexec", "mpirun"):
+            if found := shutil.which(name, path=folder):
+                return found
+    return None
+
+
+def is_open_mpi(launcher: str) -> bool:
+    """Say whether a launcher is Open MPI's, whose options differ."""
+    done = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False)
+    return "Open MPI" in done.stdout or "OpenRTE" in done.stdout
+
+
+def _prepare() -> None:
+    """Leave a session that is closed to this process, and end the launcher if it is killed."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def _wait(process: Any, folder: Path, signals: _Signals) -> list[set[int]]:
+    """Wait for the launcher; return the ranks as their processes ended, together if at one look."""
+    watched: dict[int, int] = {}  # descriptor of a process -> its rank
+    seen: set[int] = set()
+    ended: list[set[int]] = []
+    running = True
+    while running:
+        running = process.poll() is None
+        if running:
+            signals.insist()
+        for path in folder.glob("pid-*") if hasattr(os, "pidfd_open") else ():
+            rank, text = int(path.name.removeprefix("pid-")), path.read_text()
+            if rank not in seen and text:
+                seen.add(rank)
+                try:
+                    watched[os.pidfd_open(int(text))] = rank
+                except ProcessLookupError:
+                    ended.append({rank})
+        ready = select.select(list(watched), [], [], 0.05 if running else 0.0)[0]
+        ended.append({watched.pop(descriptor) for descriptor in ready})
+        for descriptor in ready:
+            os.close(descriptor)
+    for descriptor in watched:
+        os.close(descriptor)
+    return ended
+
+
+def _unfinished(folder: Path) -> set[int]:
+    """Return the ranks that began and did not end well; those of other hosts leave no notes."""
+    began, done = (
+        {int(path.name.removeprefix(f"{what}-")) for path in folder.glob(f"{what}-*")}
+        for what in ("pid", "done")
+    )
+    return began - done
+
+
+def _verdict(code: int, ranks: int, ended: list[set[int]], folder: Path) -> int:
+    """Return the exit code of the job; name the rank that ended it without a word of its own."""
+    if list(folder.glob("failed-*")):
+        return code or 1
+    unfinished = _unfinished(folder)
+    if not unfinished:
+        return code if code >= 0 else 128 - code
+    first = next((some & unfinished for some in ended if some & unfinished), unfinished)
+    number = code - 128 if code > 128 else abs(code)
+    known = {x.value: f", as {x.name} gives" for x in signal.Signals if x.value > 3}
+    who = " or ".join(map(str, sorted(first)))
+    sys.stderr.write(
+        f"rank {who} of {ranks} ended without finishing and without an error of its own; the "
+        f"launcher's exit code is {code}{known.get(number, '')}.\n"
+    )
+    return (code if code > 0 else 128 - code) if code else 1

@@ -1,0 +1,85 @@
+"""Split the rows of a batch over devices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from purerl.mpi.collective import AXIS, pmean
+
+Update = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def sharded(update: Update, mesh: Mesh | None = None) -> Update:
+    """Split the rows of a batch over devices: `update` of an algorithm, compiled for a mesh.
+
+    Each device computes the gradients of its rows; `update` averages them. With `batch.noise`
+    given the result is that of the whole batch; a `batch.key` is folded with the number of the
+    device. State and metrics come back equal on all devices.
+
+    Args:
+        update: of a module of `purerl.algos`.
+        mesh: with the axis `"device"`; None for all devices of this process, or of all processes
+            that `jax.distributed` connects.
+
+    Example:
+        >>> update = sharded(lambda state, batch: (state, {"mean": batch["rew"].mean()}))
+        >>> float(update(0, {"rew": jnp.ones(4)})[1]["mean"])
+        1.0
+    """
+    if mesh is None:
+        mesh = Mesh(np.array(jax.devices()), (AXIS,))
+    if mesh.axis_names != (AXIS,):
+        raise ValueError(f"mesh must have the one axis {AXIS!r}, got {mesh.axis_names}.")
+
+    def one(state: Any, batch: Any) -> tuple[Any, Any]:
+        state, info = update(state, _fold(batch))
+        return state, pmean(info)
+
+    def split(state: Any, batch: Any) -> tuple[Any, Any]:
+        batch = _check_rows(batch, mesh.size)
+        rows = jax.tree.map(lambda _: P(AXIS), batch)
+        if getattr(batch, "key", None) is not None:
+            rows = rows._replace(key=P())
+
+        part = jax.shard_map(one, mesh=mesh, in_specs=(P(), rows), out_specs=P(), check_vma=False)
+        return part(state, batch)
+
+    return jax.jit(split)
+
+
+def own_rows(batch: Any) -> Any:
+    """Return this device's rows of a batch that all devices hold, where the axis is bound."""
+    number, index = lax.axis_size(AXIS), lax.axis_index(AXIS)
+    batch = _fold(_check_rows(batch, number))
+
+    def part(x: Any) -> Any:
+        return lax.dynamic_slice_in_dim(x, index * (x.shape[0] // number), x.shape[0] // number)
+
+    return jax.tree.map(part, batch._replace(key=None))._replace(key=batch.key)
+
+
+def _fold(batch: Any) -> Any:
+    """Give each device a key of its own, if the batch has one."""
+    if getattr(batch, "key", None) is None:
+        return batch
+    return batch._replace(key=jax.random.fold_in(batch.key, lax.axis_index(AXIS)))
+
+
+def _check_rows(batch: Any, number: int) -> Any:
+    """Drop the rollout, which has no rows, and refuse rows that do not divide."""
+    if getattr(batch, "rollout", None) is not None:
+        batch = batch._replace(rollout=None)
+    keyless = batch._replace(key=None) if hasattr(batch, "key") else batch
+    for leaf in jax.tree.leaves(keyless):
+        if not jnp.ndim(leaf) or jnp.shape(leaf)[0] % number:
+            raise ValueError(
+                f"the rows of a batch must divide over {number} devices, got an array of shape "
+                f"{jnp.shape(leaf)}."
+            )
+    return batch

@@ -1,0 +1,1 @@
+"""Curves and comparisons from the tables of runs."""

@@ -1,0 +1,1 @@
+"""Use a trained policy: evaluate, film, export."""

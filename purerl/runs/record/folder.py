@@ -1,0 +1,112 @@
+"""The folder of a run: made once, never written over, with a word on its state.
+
+runs/pendulum-v1-sac/pendulum-v1-sac_s0/
+    config.json       complete; `--config` reads it back
+    manifest.json     versions, machine, command, status
+    progress.txt  metrics.jsonl  episodes.csv  stdout.log
+    checkpoints/  replay/
+"""
+
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from purerl import mpi
+from purerl.runs.console import plain
+from purerl.runs.record import files
+from purerl.runs.record.machine import described, versions
+from purerl.runs.record.status import (
+    ConfigError,
+    command,
+    is_owned,
+    status,
+    user_defaults,
+    write_status,
+)
+from purerl.runs.settings import config as configs
+from purerl.runs.settings.config import Config
+
+__all__ = ["create", "set_status", "status", "versions"]
+
+
+def create(
+    config: Config,
+    data_dir: str | None = None,
+    datestamp: bool | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Make the folder of a new run and write its configuration; the first free name is taken.
+
+    A run of the same name and seed that is not finished is not passed over silently: one that was
+    running, stopped or killed is refused, of one that failed `say` is told.
+    """
+    parent, paths = _places(config, data_dir, datestamp)
+    files.folder(parent)
+    for path in paths:
+        try:
+            path.mkdir()
+        except FileExistsError:
+            _name_unfinished(path, say)
+            continue
+        except OSError as error:
+            raise files.explained(error, path) from error
+        text = json.dumps(configs.to_json(config), indent=4) + "\n"
+        files.replace(path / "config.json", text.encode())
+        return path
+    raise files.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
+
+
+def check(
+    made: Sequence[Config], data_dir: str | None = None, datestamp: bool | None = None
+) -> None:
+    """Refuse runs that are there and not finished, all at once, before any of them is made."""
+    wrong = []
+    for config in made:
+        _, paths = _places(config, data_dir, datestamp)
+        for path in itertools.takewhile(os.path.exists, paths):
+            try:
+                _name_unfinished(path, lambda line: None)
+            except ConfigError as error:
+                wrong.append(str(error))
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+
+
+def _places(
+    config: Config, data_dir: str | None, datestamp: bool | None
+) -> tuple[Path, Iterator[Path]]:
+    """Return the folder that a run's is in, and those that it may have, in their order."""
+    defaults = user_defaults()
+    stamp = defaults["datestamp"] if datestamp is None else datestamp
+    day, moment = (time.strftime(f) if stamp else "" for f in ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-"))
+    parent = Path(data_dir or defaults["data_dir"]).expanduser() / f"{day}{config.name}"
+    name = f"{moment}{config.name}_s{config.seed}"
+    return parent, (parent / f"{name}{f'-{n}' if n > 1 else ''}" for n in range(1, 10_000))
+
+
+def _name_unfinished(path: Path, say: Callable[[str], None]) -> None:
+    state = status(path)
+    if state.get("status") in ("running", "stopped"):
+        if is_owned(path):
+            raise ConfigError(
+                f"{path} is running, in another process (step {state.get('step', 0):,}). "
+                f"Start another beside it: --name other"
+            )
+        raise ConfigError(
+            f"{path} exists and is not finished (step {state.get('step', 0):,}). "
+            f"Continue: {command('resume', path)}   Start afresh: --name other"
+        )
+    if state.get("status") == "failed":
+        why = plain(str(state.get("reason", "")), 200)
+        say(f"{path} failed ({why}); to go on with it: {command('resume', path)}")
+
+
+def set_status(run: Path, **entries: Any) -> None:
+    """Change entries of `manifest.json`, on rank 0; None takes one away. It is always complete."""
+    if mpi.is_root():
+        content = (status(run) or described()) | entries
+        write_status(run, {name: x for name, x in content.items() if x is not None})

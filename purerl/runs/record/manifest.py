@@ -1,0 +1,197 @@
+"""What the checkpoints of a run say of themselves: which there are, and what each needs.
+
+Read without importing JAX.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from purerl import checks
+from purerl.runs.record import files as storage
+from purerl.runs.record import log_hashes, safe_files
+from purerl.runs.record.files import Damaged, File
+from purerl.runs.record.status import ConfigError
+
+FORMAT = 1
+_FILE = re.compile(r"rank\d{1,6}\.npz")
+_SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
+_STEP = re.compile(r"\d{12}")
+
+
+class Refused(ValueError):
+    """No checkpoint can be used."""
+
+
+class Segment(NamedTuple):
+    """Rows `first` .. `stop` of a rank's replay memory in a file."""
+
+    name: str
+    first: int
+    stop: int
+    bytes: int
+    sha256: str
+
+
+def steps(run: Path) -> list[int]:
+    """Return the steps of the checkpoints that are there, oldest first, unverified."""
+    folder = safe_files.within(run, "checkpoints")
+    names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(name) for name in names if _STEP.fullmatch(name))
+
+
+def unfinished(run: Path, step: int) -> Path:
+    """Return the folder of a checkpoint while it is made or deleted; nothing loads it."""
+    return run / "checkpoints" / f".tmp-{step:012d}"
+
+
+def best(run: Path) -> tuple[int, float] | None:
+    """Return step and score of the best evaluation that has a checkpoint, or None."""
+    path = run / "checkpoints" / "best.json"
+    if not path.exists():
+        return None
+    try:
+        content = storage.unsealed(path)
+        return int(content["step"]), float(content["score"])
+    except (Damaged, KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def step_of(run: Path, wanted: str | int) -> int | None:
+    """Return the step that `best` or a number means; None for `last`, the newest that is whole."""
+    if wanted == "last":
+        return None
+    if wanted == "best":
+        marked = best(run)
+        if marked is None:
+            raise Refused(f"{run} has no best checkpoint yet; take the last.")
+        return marked[0]
+    try:
+        checks.integer("checkpoint", wanted, 0)
+    except ValueError:
+        raise ConfigError(f"checkpoint must be 'last', 'best' or a step, got {wanted!r}.") from None
+    return int(wanted)
+
+
+def mark_best(run: Path, step: int, score: float) -> None:
+    """Remember a checkpoint as the best, so that it is kept."""
+    content = storage.sealed({"step": step, "score": score})
+    storage.replace(run / "checkpoints" / "best.json", content)
+
+
+def manifest(run: Path, step: int) -> dict[str, Any]:
+    """Read the manifest of a checkpoint and check its form, or raise `Damaged`."""
+    path = safe_files.within(run, f"checkpoints/{step:012d}") / "manifest.json"
+    content = storage.unsealed(path)
+    if content.get("format") != FORMAT:
+        raise Damaged(
+            f"{path} has format {content.get('format')!r}; this purerl reads format {FORMAT}."
+        )
+    try:
+        ranks = len(content["facts"])
+        files = {name: File(*file) for name, file in content["files"].items()}
+        segments = [[Segment(*s) for s in part] for part in content["segments"]]
+        good = content["step"] == step and len(segments) == len(content["rows"]) == ranks
+        good &= set(files) == {f"rank{i}.npz" for i in range(ranks)}
+        good &= all(_FILE.fullmatch(name) for name in files)
+        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)
+        good &= all(0 <= s.first < s.stop for part in segments for s in part)
+        good &= all(isinstance(rows, int) and 0 <= rows <= step for rows in content["rows"])
+        good &= all(facts["steps"] == step for facts in content["facts"])
+        good &= isinstance(content["notes"], dict) and isinstance(content["about"], dict)
+        good &= {(type(n), type(h)) for n, h in content["seen"].values()} <= {(int, str)}
+        good &= set(content["seen"]) <= {*log_hashes.WHOLE, *log_hashes.GROWING, log_hashes.TABLE}
+        good &= content["best"] is None or isinstance(content["best"], list)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
+    if not good:
+        raise Damaged(f"{path} contradicts itself.")
+    return content
+
+
+def score_of(content: dict[str, Any]) -> float | None:
+    """Return the score of a checkpoint that was made where an epoch ended, if it had one."""
+    notes = content["notes"]
+    score = notes.get("score") if notes.get("step") == content["step"] else None
+    return score if isinstance(score, float) and math.isfinite(score) else None
+
+
+def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
+    """Mark the best checkpoint; delete all but it and the newest, and segments that none names.
+
+    What a damaged one named is unknown: while one is among the newest, all segments stay.
+
+    Args:
+        run: folder of the run.
+        keep: how many of the newest stay.
+        say: is told of each that is damaged.
+    """
+    there = steps(run)
+    whole, damaged = _read(run, there, say)
+    kept = {*there[-keep:], *_mark_best_of(run, whole)}
+    for step in there:
+        if step not in kept:
+            _drop(run, step)
+    if kept & damaged:
+        return
+    used = {Segment(*s).name for step in kept for part in whole[step]["segments"] for s in part}
+    for path in safe_files.within(run, "replay").glob("*.npz"):
+        if _SEGMENT.fullmatch(path.name) and path.name not in used:
+            path.unlink(missing_ok=True)
+
+
+def rewind(run: Path, step: int) -> list[int]:
+    """Delete the checkpoints that came after a step, the newest first; return their steps.
+
+    Killed on the way, it leaves a run that had not come as far as it had. So it is done before the
+    logs are cut: none of those that are left may say of rows that they are there when they are not.
+    """
+    there = steps(run)
+    later = [one for one in there if one > step]
+    if later:
+        _mark_best_of(run, _read(run, [one for one in there if one <= step])[0])
+    for one in reversed(later):
+        _drop(run, one)
+    if later:
+        storage.sync_folder(run / "checkpoints")
+    return later
+
+
+def _read(
+    run: Path, there: list[int], say: Callable[[str], None] = lambda line: None
+) -> tuple[dict[int, dict[str, Any]], set[int]]:
+    """Return the manifests of checkpoints, and the steps of those whose manifest is damaged."""
+    whole = {}
+    for step in there:
+        try:
+            whole[step] = manifest(run, step)
+        except Damaged as error:
+            say(f"a damaged checkpoint is never loaded, and deleted in its turn: {error}")
+    return whole, set(there) - set(whole)
+
+
+def _mark_best_of(run: Path, whole: dict[int, dict[str, Any]]) -> tuple[int, ...]:
+    """Mark the best of some checkpoints, the first of equal ones; return its step, if any."""
+    scores = {step: score_of(content) for step, content in whole.items()}
+    ranked = [(score, -step) for step, score in scores.items() if score is not None]
+    if not ranked:
+        storage.remove(run / "checkpoints" / "best.json")
+        return ()
+    score, step = max(ranked)
+    if best(run) != (-step, score):
+        mark_best(run, -step, score)
+    return (-step,)
+
+
+def _drop(run: Path, step: int) -> None:
+    """Delete a checkpoint; killed on the way it leaves none, rather than a damaged one."""
+    path = run / "checkpoints" / f"{step:012d}"
+    unnamed = unfinished(run, step)
+    storage.remove(unnamed)
+    try:
+        path.rename(unnamed)
+    except OSError as error:
+        raise storage.explained(error, path) from error
+    storage.remove(unnamed)

@@ -1,0 +1,160 @@
+"""Where runs are, and how they stand: read without importing JAX."""
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from purerl.runs.record import files, safe_files
+
+USER_FILE = Path("~/.config/purerl.json")
+MAX_CONFIG = 2**20  # bytes
+DEFAULTS = {"data_dir": "runs", "datestamp": False}
+
+
+class ConfigError(ValueError):
+    """A configuration cannot be used."""
+
+
+class Standing(NamedTuple):
+    """A run as `purerl list runs` shows it."""
+
+    path: Path
+    algo: str
+    env: str
+    seed: int
+    status: str  # running, done, stopped, failed, or killed
+    step: int
+    steps: int
+    score: float | None
+    reason: str
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object."""
+    try:
+        content = json.loads(files.small(path, MAX_CONFIG))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold an object, got {type(content).__name__}.")
+    return content
+
+
+def user_defaults() -> dict[str, Any]:
+    """Return `data_dir` and `datestamp`: from the environment, the user's file, or our own.
+
+    `PURERL_DATA_DIR` and `PURERL_DATESTAMP` (0 or 1) come first, then `~/.config/purerl.json`, or
+    the file that `PURERL_CONFIG` names.
+    """
+    found: dict[str, Any] = dict(DEFAULTS)
+    path = Path(os.environ.get("PURERL_CONFIG", USER_FILE)).expanduser()
+    if path.exists():
+        given = read_json(path)
+        for name, value in given.items():
+            if name not in found or type(value) is not type(found[name]):
+                raise ConfigError(
+                    f"{path}: known are data_dir (a word) and datestamp (true or false), got "
+                    f"{name!r}: {value!r}."
+                )
+        found |= given
+    found["data_dir"] = os.environ.get("PURERL_DATA_DIR", found["data_dir"])
+    stamp = os.environ.get("PURERL_DATESTAMP", "")
+    if stamp not in ("", "0", "1"):
+        raise ConfigError(f"PURERL_DATESTAMP must be 0 or 1, got {stamp!r}.")
+    found["datestamp"] = stamp == "1" if stamp else found["datestamp"]
+    return found
+
+
+def status(run: Path) -> dict[str, Any]:
+    """Return what `manifest.json` says; empty where it says nothing that can be believed."""
+    try:
+        content = read_json(run / "manifest.json")
+    except (ConfigError, files.Damaged):
+        return {}
+    return content if content.pop("sha256", None) == digest(content) else {}
+
+
+def asked(run: Path) -> dict[str, Any]:
+    """Return what a run is of: `config.json`, or what a grid keeps of the function that it called.
+
+    Such a function may write a `config.json` of its own, as Spinning Up's loggers do.
+    """
+    task = status(run).get("task")
+    return task if isinstance(task, dict) else read_json(run / "config.json")
+
+
+def write_status(run: Path, content: dict[str, Any]) -> None:
+    """Write `manifest.json`, with a checksum of what it says."""
+    text = json.dumps(content | {"sha256": digest(content)}, indent=2) + "\n"
+    files.replace(run / "manifest.json", text.encode())
+
+
+def digest(content: dict[str, Any]) -> str:
+    """Return the checksum that `manifest.json` carries of its other entries."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
+    """Return what to type for a run, with what it needs beside its folder.
+
+    Args:
+        verb: of the command line.
+        run: its folder.
+        *more: words to add.
+        ranks: that it needs; None for those its manifest names.
+    """
+    try:
+        env = str(read_json(run / "config.json").get("env", ""))
+    except (ConfigError, files.Damaged):
+        env = ""
+    words = ["purerl", verb, str(run), *more]
+    if ":" in env and verb != "plot":
+        words += ["--env", env]
+    ranks = ranks or status(run).get("ranks", 1)
+    if ranks != 1 and verb == "resume":
+        words += ["--num-cpu", str(ranks)]
+    return shlex.join(words)
+
+
+def standings(data_dir: Path) -> Iterator[Standing]:
+    """Find runs below a folder, and say how each stands."""
+    for path in sorted(data_dir.rglob("config.json")):
+        try:
+            run = path.parent
+            config, state = asked(run), status(run)
+            found = state.get("status", "unknown")
+            if found == "running" and not is_owned(run):
+                found = "killed"
+            score = state.get("score")
+            yield Standing(
+                run,
+                str(config["algo"]),
+                str(config["env"]),
+                int(config["seed"]),
+                str(found),
+                int(state.get("step", 0)),
+                int(state.get("steps", config["schedule"]["steps"])),
+                float(score) if score is not None and math.isfinite(score) else None,
+                str(state.get("reason", "")),
+            )
+        except (ConfigError, files.Damaged, KeyError, TypeError, ValueError, OverflowError):
+            continue  # a config.json of somebody else
+
+
+def is_owned(run: Path) -> bool:
+    """Say whether a process holds the lock of a run."""
+    try:
+        with safe_files.opened(run / ".lock") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    except files.Damaged:
+        pass  # no lock, or nothing that could be one
+    return False

@@ -1,0 +1,1 @@
+"""The settings of a run: names, configuration, environments."""

@@ -1,0 +1,1 @@
+"""Grids of runs, several at a time."""

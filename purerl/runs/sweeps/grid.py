@@ -1,0 +1,301 @@
+"""Grids of experiments, with Spinning Up's names: every combination of values, each in a process.
+
+    grid = ExperimentGrid("bench")
+    grid.add("env_name", "CartPole-v1", in_name=True)
+    grid.add("seed", [0, 10, 20])
+    grid.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
+    sweep = grid.run("ppo", jobs=2)
+    print(shown(sweep))
+
+The runs are in `data_dir/bench/<variant>/<variant>_s<seed>`; running the same grid again does only
+what is missing. Importing this imports no JAX.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from purerl import algos, checks
+from purerl.runs.console import printed, told
+from purerl.runs.record import files, status
+from purerl.runs.sweeps import jobs, tasks
+from purerl.runs.sweeps.jobs import Say, Task
+from purerl.runs.sweeps.results import Row, Sweep, plain, shown
+
+__all__ = ["ExperimentFailed", "ExperimentGrid", "Row", "Sweep", "call_experiment", "shown"]
+
+Thunk = str | Callable[..., Any]
+
+
+class ExperimentFailed(RuntimeError):
+    """An experiment did not end as it should; the message says why, and where its output is."""
+
+
+class ExperimentGrid:
+    """Every combination of values of some parameters.
+
+    Args:
+        name: of the grid, the beginning of all names of its variants and of its folder.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.name = files.check_name(name) if name else ""
+        self.keys: list[str] = []
+        self.vals: list[list[Any]] = []
+        self.shs: list[str] = []
+        self.in_names: list[bool] = []
+
+    def add(self, key: str, vals: Any, shorthand: str | None = None, in_name: bool = False) -> None:
+        """Add a parameter.
+
+        Args:
+            key: its name; `a:b` is the entry `b` of the argument `a`.
+            vals: a list of values; anything else, a tuple too, is one value.
+            shorthand: for names; None for the first three letters of each part of the key.
+            in_name: be in the name even with one value.
+        """
+        if not isinstance(key, str) or not key:
+            raise ValueError(f"key must be a word, got {key!r}.")
+        for old in self.keys:
+            if key == old or key.startswith(f"{old}:") or old.startswith(f"{key}:"):
+                raise ValueError(f"{key!r} clashes with {old!r}, which the grid has already.")
+        values = list(vals) if isinstance(vals, list) else [vals]
+        if not values:
+            raise ValueError(f"{key} needs at least one value, got an empty list.")
+        self.keys.append(key)
+        self.vals.append(values)
+        self.shs.append(default_shorthand(key) if shorthand is None else shorthand)
+        self.in_names.append(in_name)
+
+    def flat(self) -> list[dict[str, Any]]:
+        """Return the variants as key -> value; the first key changes slowest."""
+        return [dict(zip(self.keys, one, strict=True)) for one in itertools.product(*self.vals)]
+
+    def variants(self) -> list[dict[str, Any]]:
+        """Return the variants with nested keys as nested dictionaries."""
+        return [nested(one) for one in self.flat()]
+
+    def variant_name(self, variant: Mapping[str, Any]) -> str:
+        """Return the name of a variant, flat or nested.
+
+        The name of the grid, then `_`, shorthand and value of each parameter that has several
+        values or asks to be in the name. The seed never is; a parameter of bools alone is there by
+        its shorthand where it is true.
+        """
+        name = self.name
+        columns = zip(self.keys, self.vals, self.shs, self.in_names, strict=True)
+        for key, values, shorthand, in_name in columns:
+            if key == "seed" or not (len(values) > 1 or in_name):
+                continue
+            value, word = _get(variant, key), valid_str(shorthand)
+            if all(isinstance(v, bool) for v in values):
+                name += f"_{word}" if value and word else ""
+            else:
+                name += f"_{word}{valid_str(value)}"
+        return name.lstrip("_")
+
+    def print(self) -> None:
+        """Print the parameters and the number of variants."""
+        printed("\n".join(self.lines()))
+
+    def lines(self) -> list[str]:
+        """Return what `print` prints."""
+        found = [f"grid {self.name}".rstrip()]
+        for key, values, shorthand in zip(self.keys, self.vals, self.shs, strict=True):
+            found.append(f"  {key} [{shorthand}]: {', '.join(str(plain(v)) for v in values)}")
+        seeds = [len(v) for k, v in zip(self.keys, self.vals, strict=True) if k == "seed"]
+        total = len(self.flat())
+        number = total // (seeds or [1])[0]
+        words = f"{number} variant{'s' * (number != 1)}, {total} run{'s' * (total != 1)}"
+        return [*found, f"  {words} with their seeds" if seeds else f"  {words}"]
+
+    def run(
+        self,
+        thunk: Thunk,
+        num_cpu: int = 1,
+        data_dir: str | None = None,
+        datestamp: bool = False,
+        jobs: int | None = None,
+        timeout: float | None = None,
+    ) -> Sweep:
+        """Do what is missing of the grid, several runs at a time; a run that fails stops no other.
+
+        Args:
+            thunk: name of an algorithm; a function at the top of a module, called with a variant's
+                arguments and its seed; or a key of the grid whose values are such functions.
+            num_cpu: MPI ranks of each run of an algorithm.
+            data_dir: where the folder of the grid is; None for the user's, else `./runs`.
+            datestamp: put date and time into the names of the runs' folders.
+            jobs: runs at a time; None for as many as there are cores for.
+            timeout: seconds that each may take; None for no limit.
+
+        Returns:
+            A row for each run; `shown` makes a table of it.
+        """
+        where = (num_cpu, data_dir, datestamp, jobs, timeout)
+        return run_variants(self.named(), self.name, thunk, *where, values=self.values())
+
+    def values(self) -> dict[str, list[Any]]:
+        """Return the values of each parameter."""
+        return dict(zip(self.keys, self.vals, strict=True))
+
+    def named(self) -> list[tuple[str, int, dict[str, Any]]]:
+        """Return name, seed and settings of each run; no two runs have both equal."""
+        found: list[tuple[str, int, dict[str, Any]]] = []
+        taken: dict[str, dict[str, Any]] = {}
+        for settings in self.flat():
+            seed = settings.pop("seed", 0)
+            checks.seed(seed)
+            base = self.variant_name(settings) or "run"
+            others = (f"{base}-{number}" for number in itertools.count(2))
+            for name in itertools.chain([base], others):  # 0.1 and "0-1" are written the same
+                if taken.setdefault(name, settings) == settings:
+                    break
+            found.append((files.check_name(name), seed, settings))
+        return list({(name, seed): one for one in found for name, seed, _ in [one]}.values())
+
+
+def run_variants(
+    named: Sequence[tuple[str, int, dict[str, Any]]],
+    name: str,
+    thunk: Thunk,
+    num_cpu: int = 1,
+    data_dir: str | None = None,
+    datestamp: bool = False,
+    jobs_at_once: int | None = None,
+    timeout: float | None = None,
+    say: Say = told,
+    alone: bool = True,
+    base: Mapping[str, Any] | None = None,
+    values: Mapping[str, list[Any]] | None = None,
+) -> Sweep:
+    """Do what is missing of named variants: what `ExperimentGrid.run` does.
+
+    `base` is the configuration that the settings are changes of, `values` the grid for
+    `sweep.json`; `alone` as `jobs.run` takes it.
+    """
+    check_limits(num_cpu, jobs_at_once, timeout)
+    at_once = max(1, jobs.cores() // num_cpu) if jobs_at_once is None else jobs_at_once
+    where = Path(data_dir or status.user_defaults()["data_dir"]).expanduser()
+    folder = where / (name or "grid")
+
+    def task(word: str, seed: int, settings: dict[str, Any]) -> Task:
+        parent = where if word == folder.name else folder
+        what, rest = _what(thunk, settings)
+        if isinstance(what, str):
+            return tasks.algorithm(
+                what, word, seed, rest, folder, parent, num_cpu, datestamp, at_once, base
+            )
+        if num_cpu != 1:
+            raise ValueError("num_cpu is for algorithms; a function calls purerl.mpi.fork itself.")
+        threads = max(1, jobs.cores() // at_once)
+        return tasks.function(what, word, seed, nested(rest), parent, datestamp, threads)
+
+    made = [task(*one) for one in named]
+    about = {"name": name, "what": plain(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
+    return jobs.run(made, folder, about, at_once, timeout, say, alone)
+
+
+def check_limits(num_cpu: int, jobs_at_once: int | None, timeout: float | None) -> None:
+    """Refuse what is no number of ranks, of runs at a time, or of seconds."""
+    checks.integer("num_cpu", num_cpu, 1)
+    if jobs_at_once is not None:
+        checks.integer("jobs", jobs_at_once, 1)
+    if timeout is not None:
+        checks.positive("timeout", timeout)
+
+
+def call_experiment(
+    exp_name: str,
+    thunk: Thunk,
+    seed: int = 0,
+    num_cpu: int = 1,
+    data_dir: str | None = None,
+    datestamp: bool = False,
+    **kwargs: Any,
+) -> Row:
+    """Do one experiment in a process of its own, unless it is done.
+
+    Args:
+        exp_name: of the run, in `data_dir/exp_name/exp_name_s<seed>`.
+        thunk: as `ExperimentGrid.run` takes it.
+        seed: of the run.
+        num_cpu: MPI ranks, for an algorithm.
+        data_dir: None for the user's, else `./runs`.
+        datestamp: put date and time into the names of folders.
+        **kwargs: settings.
+
+    Raises:
+        ExperimentFailed: if it did not end well.
+    """
+    checks.seed(seed)
+    one = (files.check_name(exp_name), seed, kwargs)
+    sweep = run_variants([one], exp_name, thunk, num_cpu, data_dir, datestamp, alone=False)
+    (row,) = sweep.rows
+    if row.status != "done":
+        raise ExperimentFailed(f"{exp_name}, seed {seed}: {row.status}, {row.reason} ({row.log})")
+    return row
+
+
+def _what(thunk: Thunk, settings: dict[str, Any]) -> tuple[Thunk, dict[str, Any]]:
+    """Return an algorithm's name or a function, and the settings that are left for it."""
+    if isinstance(thunk, str) and thunk in settings:
+        settings = dict(settings)
+        thunk = settings.pop(thunk)
+    if isinstance(thunk, str):
+        if thunk not in algos.NAMES:
+            algos.load(thunk)  # says what there is
+        return thunk, settings
+    tasks.check_function(thunk)
+    return thunk, settings
+
+
+def default_shorthand(key: str) -> str:
+    """Return the first three letters of each part of a key, without what is no letter or digit.
+
+    Example:
+        >>> default_shorthand("ac_kwargs:hidden_sizes"), default_shorthand("pi_lr")
+        ('ac-hid', 'pi')
+    """
+    return "-".join(re.sub("[^A-Za-z0-9]", "", part[:3]) for part in key.split(":"))
+
+
+def valid_str(value: Any) -> str:
+    """Return a value as a part of a name.
+
+    Example:
+        >>> valid_str((64, 64)), valid_str(3e-4), valid_str("CartPole-v1"), valid_str(len)
+        ('64-64', '0-0003', 'cartpole-v1', 'len')
+    """
+    if hasattr(value, "__name__"):
+        return valid_str(value.__name__)
+    if isinstance(value, tuple | list):
+        return "-".join(valid_str(v) for v in value)
+    return re.sub("[^a-z0-9_-]", "-", str(value).lower())
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dictionaries in a dictionary for keys with colons.
+
+    Example:
+        >>> nested({"a:b": 1, "a:c:d": 2, "e": 3})
+        {'a': {'b': 1, 'c': {'d': 2}}, 'e': 3}
+    """
+    made: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parts, last = key.split(":")
+        inner = made
+        for part in parts:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return made
+
+
+def _get(variant: Mapping[str, Any], key: str) -> Any:
+    """Return a value of a variant, flat or nested."""
+    if key in variant:
+        return variant[key]
+    first, _, rest = key.partition(":")
+    return _get(variant[first], rest)

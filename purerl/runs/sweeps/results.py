@@ -1,0 +1,86 @@
+"""What became of the runs of a sweep: a table for the screen, and `sweep.json`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from purerl.runs.console import aligned
+from purerl.runs.record import files
+from purerl.runs.record import status as places
+
+
+class Row(NamedTuple):
+    """What became of a task."""
+
+    name: str
+    seed: int
+    status: str  # done, failed, stopped, timeout, running (elsewhere), or waiting
+    exit: int | None  # code of its process in this sweep, if it had one
+    reason: str
+    step: int
+    score: float | None
+    seconds: float
+    run: str  # folder
+    log: str  # file with its output
+
+
+class Sweep(NamedTuple):
+    """What became of all of them."""
+
+    rows: tuple[Row, ...]
+    code: int  # 0 all done, 1 some are not, 75 stopped on request
+    folder: Path
+
+
+def keep(
+    folder: Path, about: dict[str, Any], settings: Sequence[dict[str, Any]], rows: Sequence[Row]
+) -> None:
+    """Write `sweep.json`; what it says of others, and of what was not done again, stays."""
+    path = folder / "sweep.json"
+    before: dict[tuple[str, int], dict[str, Any]] = {}
+    if path.exists():
+        try:
+            old = places.read_json(path)["variants"]
+            before = {(one["name"], one["seed"]): one for one in old}
+        except (places.ConfigError, files.Damaged, KeyError, TypeError) as error:
+            raise files.StorageError(f"{path} is not what a sweep wrote: {error}") from error
+    new = []
+    for given, row in zip(settings, rows, strict=True):
+        one = row._asdict() | {"settings": plain(given)}
+        then = before.pop((row.name, row.seed), {})
+        same = then.get("settings") == one["settings"]
+        again = then.get("status") == "done" and then.get("run") == row.run
+        new.append(
+            then if row.exit is None and same and (again or row.status == "waiting") else one
+        )
+    kept = list(before.values())
+    content = {k: plain(v) for k, v in about.items()} | {"variants": kept + new}
+    files.replace(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def shown(sweep: Sweep) -> str:
+    """Return the table of a sweep."""
+    rows: list[tuple[str, ...]] = [
+        ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
+    ]
+    for row in sweep.rows:
+        code = "-" if row.exit is None else str(row.exit)
+        score = "-" if row.score is None else f"{row.score:.1f}"
+        steps = f"{row.step:,}" if row.step else "-"
+        seconds = "-" if row.exit is None else f"{row.seconds:.0f}"
+        log = str(Path(row.log).relative_to(sweep.folder)) if row.log else "-"
+        cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
+        rows.append((*cells, row.reason))
+    return f"{aligned(rows)}\nall of it is in {sweep.folder}"
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it: functions by their names, tuples as lists."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, str | bool | int | float | None):
+        return value
+    return getattr(value, "__qualname__", str(value))

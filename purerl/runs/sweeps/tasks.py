@@ -1,0 +1,267 @@
+"""What a sweep starts: algorithms by `purerl train` and `resume`, functions of the user's."""
+
+import functools
+import glob
+import inspect
+import json
+import math
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from purerl.runs.record import files, status
+from purerl.runs.record.status import ConfigError
+from purerl.runs.settings import environments, names
+from purerl.runs.sweeps import jobs
+from purerl.runs.sweeps.jobs import Process, Refused, Task
+from purerl.runs.sweeps.results import plain
+
+UNFINISHED = ("stopped", "killed")
+
+
+def algorithm(
+    algo: str,
+    name: str,
+    seed: int,
+    settings: Mapping[str, Any],
+    folder: Path,
+    data_dir: Path,
+    num_cpu: int = 1,
+    datestamp: bool = False,
+    jobs_at_once: int = 1,
+    base: Mapping[str, Any] | None = None,
+) -> Task:
+    """Return the task of one run of an algorithm.
+
+    Args:
+        algo: its name.
+        name: of the run.
+        seed: of the run.
+        settings: key -> value, as `keys.configuration` takes them.
+        folder: of the sweep, for the configuration that is handed over.
+        data_dir: the run is in `data_dir/name/name_s<seed>`.
+        num_cpu: MPI ranks.
+        datestamp: as `purerl train --datestamp`.
+        jobs_at_once: among which the cores are divided.
+        base: configuration below the settings.
+    """
+    complete: dict[str, Any] = {}
+    refused = ""
+    try:
+        content = names.configuration(algo, settings, base) | {"seed": seed, "name": name}
+        complete = completed(content)
+    except ConfigError as error:
+        refused = str(error)
+    look = functools.partial(find, complete, data_dir, name)
+
+    def start(log: Path) -> Process:
+        if refused:
+            raise Refused(refused.replace("\n", "; "))
+        env = complete["env"]
+        ranks = [] if num_cpu == 1 else [f"--num-cpu={num_cpu}"]
+        there = look()
+        if there is not None and there.status in UNFINISHED:
+            typed = [f"--env={env}"] if ":" in env else []
+            words = ["resume", *typed, *ranks, "--", str(there.path)]
+        else:
+            path = folder / "configs" / f"{name}_s{seed}.json"
+            files.folder(path.parent)
+            files.replace(path, (json.dumps(content, indent=4) + "\n").encode())
+            words = ["train", algo, f"--config={path}", f"--env={env}", f"--seed={seed}"]
+            words += [f"--data-dir={data_dir}", *ranks]
+            words += ["--datestamp" if datestamp else "--no-datestamp"]
+        return _launch(words, log, max(1, jobs.cores() // (jobs_at_once * num_cpu)))
+
+    return Task(name, seed, dict(settings), look, start)
+
+
+def _launch(words: list[str], log: Path, threads: int) -> Process:
+    """Start `purerl` with some words, in a session of its own."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    with jobs.limited(threads), log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "purerl", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"PYTHONPATH": paths},
+            start_new_session=True,  # Ctrl-C comes from us, once
+            preexec_fn=jobs.die_with_parent,
+        )
+
+
+def completed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return all that `config.json` of a run will say, but for the spaces; no environment is made.
+
+    Raises:
+        ConfigError: with all that is wrong.
+    """
+    from purerl.runs.settings import config as configs
+
+    found = configs.from_json(content, spaces=names.stand_in(content["algo"]))
+    environments.check_there(found.env)
+    return _without_spaces(json.loads(json.dumps(configs.to_json(found))))
+
+
+def find(complete: dict[str, Any], data_dir: Path, name: str) -> status.Standing | None:
+    """Find the run with a configuration: one that is done, else the one that got furthest."""
+    order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
+    found = []
+    for parent in data_dir.glob(f"*{glob.escape(name)}"):
+        for one in status.standings(parent):
+            if _without_spaces(status.asked(one.path)) == complete:
+                found.append(one)
+
+    def rank(one: status.Standing) -> tuple[int, int, int]:
+        return order.get(one.status, 0), one.step, one.path.stat().st_mtime_ns
+
+    return max(found, key=rank, default=None)
+
+
+def _without_spaces(content: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in content.items() if k != "spaces"}
+
+
+def _give_up(run: Path) -> None:
+    """Mark a run that nothing can go on from, so that another one may take its place."""
+    reason = "ended before its first checkpoint"
+    status.write_status(run, status.status(run) | {"status": "failed", "reason": reason})
+
+
+# --- functions of the user's ---------------------------------------------------------------------
+
+
+def function(
+    thunk: Callable[..., Any],
+    name: str,
+    seed: int,
+    settings: Mapping[str, Any],
+    data_dir: Path,
+    datestamp: bool = False,
+    threads: int = 1,
+) -> Task:
+    """Return the task of one call of a function, `thunk(seed=seed, **settings)`.
+
+    Its run has a folder as others have, which it is told in `logger_kwargs` if it takes them. A
+    number that it returns is the run's score. What was stopped is called again from the start.
+
+    Args:
+        thunk: at the top of a module.
+        name: of the run.
+        seed: of the run.
+        settings: arguments, nested as `ExperimentGrid.variants` gives them.
+        data_dir: the run is in `data_dir/name/name_s<seed>`.
+        datestamp: put date and time into the names of folders.
+        threads: of numerical libraries.
+    """
+    about = {
+        "algo": f"{thunk.__module__}.{thunk.__qualname__}".replace("__main__.", ""),
+        "env": str(settings.get("env_name", settings.get("env", "-"))),
+        "seed": seed,
+        "name": name,
+        "exp_name": name,
+        "settings": plain(settings),
+        "schedule": {"steps": int(settings.get("steps", 0) or 0)},
+    }
+    about = json.loads(json.dumps(about))
+    look = functools.partial(find, about, data_dir, name)
+
+    def start(log: Path) -> Process:
+        there = look()
+        if there is not None and there.status in UNFINISHED:
+            _give_up(there.path)
+        run = _new(data_dir, name, seed, datestamp)
+        given = _arguments(thunk, settings, seed, {"output_dir": str(run), "exp_name": name})
+        files.replace(run / "config.json", (json.dumps(about, indent=4) + "\n").encode())
+        context = multiprocessing.get_context("spawn")
+        process = context.Process(target=_call, args=(thunk, given, run, log, about))
+        with jobs.limited(threads):
+            try:
+                process.start()
+            except (AttributeError, TypeError) as error:
+                raise Refused(f"an argument cannot be handed to a process: {error}") from error
+        return process
+
+    return Task(name, seed, dict(settings), look, start)
+
+
+def check_function(thunk: Any) -> None:
+    """Refuse what another process could not import."""
+    name = getattr(thunk, "__qualname__", "")
+    if not callable(thunk) or not name or "<" in name:
+        raise TypeError(
+            f"a function of its own process must be at the top of a module, with `def`: no lambda, "
+            f"no function inside of another, got {thunk!r}."
+        )
+
+
+def _arguments(
+    thunk: Callable[..., Any], settings: Mapping[str, Any], seed: int, logger: dict[str, str]
+) -> dict[str, Any]:
+    """Return what a function is called with: Spinning Up's two extras where it asks for them."""
+    signature = inspect.signature(thunk)
+    given = dict(settings) | {"seed": seed}
+    if "logger_kwargs" in signature.parameters:
+        given.setdefault("logger_kwargs", logger)
+    if "env_fn" in signature.parameters and "env_name" in given:
+        import gymnasium
+
+        given["env_fn"] = functools.partial(gymnasium.make, given.pop("env_name"))
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        raise Refused(f"{thunk.__name__}{signature}: {error}") from error
+    return given
+
+
+def _new(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
+    """Make the folder of a run, under the first free name."""
+    form = ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-") if datestamp else ("", "")
+    day, moment = map(time.strftime, form)
+    parent = data_dir / f"{day}{name}"
+    files.folder(parent)
+    for number in range(1, 10_000):
+        path = parent / f"{moment}{name}_s{seed}{'' if number == 1 else f'-{number}'}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise files.explained(error, path) from error
+        return path
+    raise files.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
+
+
+def _call(
+    thunk: Callable[..., Any], given: dict[str, Any], run: Path, log: Path, about: dict[str, Any]
+) -> None:
+    """Call a function, in the process that was started for it; the manifest keeps what it is of."""
+    os.setsid()  # Ctrl-C comes from the sweep, once
+    jobs.die_with_parent()
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    with files.owned(run):
+        state = {"status": "running", "started": time.strftime("%Y-%m-%d %H:%M:%S"), "task": about}
+        status.write_status(run, state)
+        try:
+            value = thunk(**given)
+        except BaseException as error:
+            word = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")
+            status.write_status(run, state | {"status": "failed", "reason": word})
+            raise
+        if not isinstance(value, int | float):
+            status.write_status(run, state | {"status": "done"})
+        elif math.isfinite(value):
+            status.write_status(run, state | {"status": "done", "score": float(value)})
+        else:
+            status.write_status(
+                run, state | {"status": "failed", "reason": f"{thunk.__name__} gave {value}"}
+            )
+            sys.exit(3)

@@ -1,0 +1,1 @@
+"""Train in a run folder: save, report, stop, fail, resume."""

@@ -1,0 +1,57 @@
+"""How a run ends: what is said of it, what its folder says, and what to type next."""
+
+import contextlib
+import math
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from purerl import mpi
+from purerl.loops.carry import NonFiniteError
+from purerl.loops.env_faults import in_a_line
+from purerl.runs.record import checkpoint, files, folder
+from purerl.runs.record import status as places
+from purerl.runs.record.logger import append
+
+
+def last_words(run: Path, step: int, total: int, score: float) -> str:
+    """Return what is said of a run that is done, or was asked to stop."""
+    if step < total:
+        return f"stopped at {step:,} of {total:,}. Go on: {places.command('resume', run)}"
+    result = f"return {score:.1f}" if math.isfinite(score) else "no episode has ended"
+    more = ("--steps", str(2 * total))
+    return (
+        f"{result}; everything is in {run}\n  {places.command('watch', run)}\n"
+        f"  {places.command('plot', run)}\n  {places.command('resume', run, *more)}"
+    )
+
+
+@contextlib.contextmanager
+def told(run: Path) -> Iterator[None]:
+    """Let a run that fails say in its folder why, and the error what is kept and what to do."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(_remedy(run, error))
+        asked = isinstance(error, KeyboardInterrupt)
+        status, reason = "failed", f"{type(error).__name__}: {in_a_line(error)}"
+        if asked:
+            status, reason = "stopped", "interrupted"
+        text = "interrupted" if asked else f"{traceback.format_exc()}purerl: {error}"
+        lines = "\n  ".join([text, *error.__notes__])
+        with contextlib.suppress(files.StorageError):  # perhaps the disk is what fails
+            folder.set_status(run, status=status, reason=reason)
+        with contextlib.suppress(files.StorageError):
+            if mpi.is_root():
+                append(run / "stdout.log", f"{lines}\n")
+        raise
+
+
+def _remedy(run: Path, error: BaseException) -> str:
+    kept = checkpoint.steps(run)
+    what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
+    if not isinstance(error, NonFiniteError):
+        return f"{what}. {'Go on' if kept else 'Begin again'}: {places.command('resume', run)}"
+    if mpi.num_procs() > 1:
+        return f"{what}."
+    return f"{what}; {places.command('doctor', run)} looks for the cause."

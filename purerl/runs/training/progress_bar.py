@@ -1,0 +1,77 @@
+"""What a person sees of a run: plain lines, and on a terminal how far it has come."""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from purerl.runs.console import Unshown, encodable, put, silence, write
+
+BAR = 24  # characters
+PAUSE = 0.2  # seconds between two pictures of the bar
+
+
+class Screen:
+    """Lines at once; on a terminal also a bar, on a last line that is drawn over.
+
+    A run does not end because nobody reads it any more: where a line cannot be written, the screen
+    is silent from then on, and `lost` says why, for who writes it down elsewhere.
+
+    Args:
+        stream: where to write; None for the standard output.
+        quiet: write nothing.
+    """
+
+    def __init__(self, stream: TextIO | None = None, quiet: bool = False) -> None:
+        self.stream = sys.stdout if stream is None else stream
+        self.quiet = quiet or self.stream is None or self.stream.closed
+        self.live = not self.quiet and self.stream.isatty()
+        self.lost = ""
+        self._drawn = -PAUSE  # when
+        self._first: tuple[float, int] | None = None  # time and step of the first picture
+
+    def say(self, line: str) -> None:
+        """Write a line; control characters, which may come out of files, are shown as `?`."""
+        if not self.quiet:
+            self._try(lambda: put(self.stream, line))
+
+    def progress(self, step: int, total: int) -> None:
+        """Draw how far the run has come, where there is a terminal."""
+        now = time.monotonic()
+        if not self.live or now - self._drawn < PAUSE:
+            return
+        self._drawn = now
+        if self._first is None:
+            self._first = (now, step)
+        began, first = self._first
+        rate = (step - first) / max(now - began, 1e-9)
+        done = int(BAR * step / total)
+        text = f"{'█' * done}{'░' * (BAR - done)} {step:,} of {total:,}"
+        if step > first:
+            text += f"   {rate:,.0f} steps/s   {clock((total - step) / rate)} left"
+        text = text[: shutil.get_terminal_size().columns - 1]  # a second line would stay
+        self._try(lambda: write(self.stream, encodable(self.stream, text)))
+
+    def end(self) -> None:
+        """Take the bar away."""
+        if self.live:
+            self._try(lambda: None)
+
+    def _try(self, show: Callable[[], None]) -> None:
+        """Show something where the bar was, or be silent from now on."""
+        try:
+            if self.live:
+                write(self.stream, "\r\x1b[K")
+            show()
+        except Unshown as error:
+            self.lost, self.quiet, self.live = error.strerror or str(error), True, False
+            if self.stream is sys.stdout:
+                silence(self.stream)
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as `0:07` or `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,139 @@
+"""What rank 0 tells of a run while it goes on: files, the screen, sinks."""
+
+import contextlib
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from purerl import mpi
+from purerl.loops.carry import Carry, Record
+from purerl.loops.env_faults import in_a_line
+from purerl.loops.gym import EpisodesCut
+from purerl.runs.record import files, progress
+from purerl.runs.record.logger import append
+from purerl.runs.settings import config as configs
+from purerl.runs.settings.config import Config
+from purerl.runs.training.progress_bar import Screen
+from purerl.runs.training.sinks import Sink, asked_for
+
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+class Report:
+    """What rank 0 tells of a run: files, sinks and the screen.
+
+    Args:
+        run: its folder.
+        config: of the run.
+        notes: of the checkpoint that it goes on from; empty for a new one.
+        carry: as it begins.
+        screen: for lines.
+        sinks: of one's own, besides those of the options.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        config: Config,
+        notes: dict[str, Any],
+        carry: Carry,
+        screen: Screen,
+        sinks: Sequence[Sink],
+    ) -> None:
+        self.run = run
+        self.logs, self.screen, self.total = progress.Logs(run, notes), screen, carry.schedule.steps
+        content = configs.to_json(config)
+        self.sinks = [*asked_for(config, run, content, carry.steps), *sinks]
+        self.is_compiled = False
+        self.say(progress.sizes(carry))
+        self.say("compiling: seconds the first time, kept for the next")
+
+    def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
+        """Tell of an advance, and of the epoch that ended with it."""
+        if carry.updates and not self.is_compiled:
+            self.is_compiled = True
+            self.say(f"compiled in {sum(compiled):.1f} s")
+        self.screen.progress(carry.steps, self.total)
+        if not record:
+            return
+        row, lines = self.logs.add(record, self.total)
+        for line in lines:
+            self.say(line)
+        try:
+            self.logs.write()
+        except files.StorageError as error:
+            self.say(f"the logs wait for the disk: {error}")
+        numbers = {k: float(v) for k, v in row.items() if math.isfinite(v)}
+        for sink in [*self.sinks]:
+            self._into(sink, functools.partial(sink.write, record["steps"], numbers))
+
+    def _into(self, sink: Sink, call: Callable[[], None]) -> None:
+        """Hand something to a sink; one that fails is named, and left out from then on."""
+        try:
+            call()
+        except Exception as error:  # whatever a sink of somebody else's raises
+            self.sinks = [one for one in self.sinks if one is not sink]
+            what = f"{type(error).__name__}: {in_a_line(error)}"
+            self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")
+
+    def say(self, line: str) -> None:
+        """Write a line to the screen and to `stdout.log`."""
+        say(self.run, self.screen, line)
+
+    def notes(self) -> dict[str, Any]:
+        """Write what waits; return what a checkpoint must remember of the logs."""
+        self.logs.write()
+        return self.logs.notes()
+
+    def close(self) -> None:
+        """End the bar and the sinks."""
+        self.screen.end()
+        for sink in [*self.sinks]:
+            self._into(sink, sink.close)
+
+
+def say(run: Path, screen: Screen, line: str) -> None:
+    """Write a line to the screen and to `stdout.log` of a run, on rank 0."""
+    if not mpi.is_root():
+        return
+    screen.say(line)
+    lines = [line]
+    if screen.lost:
+        lines.append(f"the screen is gone ({screen.lost}): what follows is said here alone")
+        screen.lost = ""
+    with contextlib.suppress(files.StorageError):  # the logs that matter say so themselves
+        append(run / "stdout.log", "".join(f"{one}\n" for one in lines))
+
+
+@contextlib.contextmanager
+def noticing(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell in a plain line what the loop warns of in the block; show other warnings as ever."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EpisodesCut)
+        yield
+    for one in caught:
+        if issubclass(one.category, EpisodesCut):
+            tell(f"warning: {one.message}")
+        else:
+            warnings.showwarning(one.message, one.category, one.filename, one.lineno)
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[list[float]]:
+    """Gather the seconds of each compilation."""
+    spent: list[float] = []
+
+    def add(event: str, duration_secs: float, **_: str | int) -> None:
+        if event == _COMPILED:
+            spent.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(add)
+    try:
+        yield spent
+    finally:
+        jax.monitoring.unregister_event_duration_listener(add)

@@ -1,0 +1,285 @@
+"""`purerl train`: names of others, presets, help, the refusal of mistakes, the dry run."""
+
+import json
+import re
+import warnings
+
+import gymnasium
+import pytest
+
+from purerl import algos
+from purerl.buffers import replay
+from purerl.cli.commands import train_and_resume
+from purerl.runs.record import folder
+from purerl.runs.settings import config
+from purerl.runs.settings.config import ConfigError
+from purerl.runs.training import dry_run, train
+from purerl.runs.training.train import Outcome
+from tests.mpi.launch import python
+
+
+@pytest.fixture
+def trained(monkeypatch, tmp_path):
+    """Configurations that would be trained; nothing is."""
+    found = []
+
+    def train(made, env_fn, **where):
+        found.append((made, where))
+        return Outcome(tmp_path, 0, 0, 0.0, None)
+
+    monkeypatch.setenv("PURERL_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(train_and_resume.runs, "train", train)
+    monkeypatch.setattr(train_and_resume.purerl, "setup", lambda devices: None)
+    return found
+
+
+ENV = ["--env", "CartPole-v1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "part", "fields"),
+    [
+        ("--total-timesteps 8e3", "schedule", {"steps": 8000}),
+        ("--total_timesteps 8000", "schedule", {"steps": 8000}),
+        ("--epochs 3 --steps_per_epoch 100", "schedule", {"steps": 300, "steps_per_epoch": 100}),
+        ("--hid 16 --l 3", "spec", {"hidden": (16, 16, 16)}),
+        ("--hid [16,8]", "spec", {"hidden": (16, 8)}),
+        ("--l 1", "spec", {"hidden": (64,)}),
+        ("--act torch.nn.ReLU", "spec", {"activation": "relu"}),
+        ("--log-std-init -1e-1", "spec", {"log_std_init": -0.1}),
+        ("--set spec.hidden=8,8 gamma=0.5", "spec", {"hidden": (8, 8), "gamma": 0.5}),
+        ("--set schedule.steps=4e3 options.keep=9", "schedule", {"steps": 4000}),
+        ("--set gamma=0.5 --set lam=0.25 keep=9", "spec", {"gamma": 0.5, "lam": 0.25}),
+        ("--set normalise_obs=true", "spec", {"normalise_obs": True}),
+        ("--set options.keep=9 --save-freq none", "options", {"keep": 9, "save_freq": None}),
+    ],
+)
+def test_settings_have_the_names_people_know(words, part, fields, trained):
+    assert train_and_resume.train(["ppo", *ENV, *words.split()]) == 0
+    ((made, _),) = trained
+    got = getattr(made, part)
+    assert {name: getattr(got, name) for name in fields} == fields
+
+
+def test_where_a_run_is_kept_is_said_in_the_words_people_know(trained):
+    words = ["ppo", "--env-id", "CartPole-v1", "--exp_name", "x", "--data_dir", "d", "--dt"]
+    assert train_and_resume.train([*words, "--seed", "3", "4"]) == 0
+    assert [(made.name, made.seed) for made, _ in trained] == [("x", 3), ("x", 4)]
+    assert trained[0][1] == {"data_dir": "d", "datestamp": True}
+    assert train_and_resume.train(["ppo", *ENV]) == 0
+    assert trained[-1][1] == {"data_dir": None, "datestamp": None}
+
+
+def test_a_seed_that_is_there_twice_trains_once_and_that_is_said(trained, capsys):
+    assert train_and_resume.train(["ppo", *ENV, "--seed", "7", "8", "7"]) == 0
+    assert [made.seed for made, _ in trained] == [7, 8]
+    assert "seed: values that are equal count once, 7, 8\n" in capsys.readouterr().out
+
+
+def test_unfinished_runs_of_all_seeds_are_named_before_the_first_one_trains(trained, capsys):
+    content = {"algo": "ppo", "env": "CartPole-v1"}
+    made = [config.from_json(content | {"seed": seed}) for seed in (0, 1, 2)]
+    paths = [folder.create(one) for one in made]
+    for path, status in zip(paths, ("stopped", "done", "running"), strict=True):
+        folder.set_status(path, status=status)
+    assert train_and_resume.train(["ppo", *ENV, "--seed", "5", "0", "1", "2"]) == 2
+    assert not trained
+    said = capsys.readouterr().err
+    assert [f"{path} exists and is not finished" in said for path in paths] == [True, False, True]
+    assert train_and_resume.train(["ppo", *ENV, "--seed", "5", "1"]) == 0
+    assert len(trained) == 2
+
+
+def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
+    file = tmp_path / "preset.json"
+    nested = {"algo": "ppo", "spec": {"gamma": 0.9, "lam": 0.8}, "schedule": {"steps": 8000}}
+    bare = {"gamma": 0.9, "lam": 0.8, "steps": 8000}
+    for content in (nested, bare):
+        file.write_text(json.dumps(content))
+        assert train_and_resume.train(["ppo", *ENV, "--config", str(file), "--gamma", "0.7"]) == 0
+        made = trained[-1][0]
+        assert (made.spec.gamma, made.spec.lam, made.schedule.steps) == (0.7, 0.8, 8000)
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        ("--gamma 2 --hidden 0 --steps 0 --keep 0", ["gamma must", "hidden[0]", "steps", "keep"]),
+        ("--gamma x --lr 1 --hidden 64;64", ["--gamma: expected a number", "--lr", "--hidden"]),
+        ("--lr 1e-3", ["unknown setting --lr. Did you mean --pi-lr or --vf-lr?"]),
+        ("--ga 0.9", ["unknown setting --ga."]),
+        ("--set gama=1 x lr=2", ["--set gama=1: ", "--set x: expected KEY=VALUE", "--set lr=2"]),
+        ("--set gamma=1 gamma=0", ["it is given twice"]),
+        ("--gamma 1 --set spec.gamma=0", ["gamma and spec.gamma are the same setting"]),
+        ("--hid 32 --set hidden=64", ["--set hidden: it is given as a flag too."]),
+        ("--set seed=1", ["give it as --seed"]),
+        ("--set actor=x", ["given in Python"]),
+        ("--steps 100 --epochs 3", ["steps and epochs both say how long"]),
+        ("--hid 64 64 --l 2", ["several values are a grid, of purerl sweep"]),
+        ("--num_cpu some", ["expected an integer, got 'some'"]),
+        ("--num-cpu 0", ["expected auto or an integer of at least 1"]),
+        ("--seed -1", ["seed must be an integer"]),
+        ("--name ../x", ["name must be of letters"]),
+        ("--activation rleu", ["activation must be one of elu, gelu"]),
+        ("--gamma nan --steps 1.5", ["--total-timesteps: expected an integer", "gamma must be a"]),
+        ("--name ../x --steps 0", ["name must be of letters", "steps must be an integer"]),
+        ("--hid 8 --hidden 9", ["--hid and --hidden: one setting, given twice"]),
+        ("--hid 8 --hid 16", ["--hid: one setting, given twice"]),
+        ("--tensorboard --no-tensorboard", ["--tensorboard: one setting, given twice"]),
+        ("--dry-run=3", ["argument --dry-run: it takes no value, got '3'"]),
+    ],
+)
+def test_mistakes_are_refused_all_at_once_and_without_an_environment(
+    words, messages, trained, capsys, monkeypatch
+):
+    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
+    with pytest.raises(SystemExit) as stop:
+        train_and_resume.train(["ppo", *ENV, *words.split()])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert all(message in said for message in messages), said
+    assert not trained
+
+
+def test_words_of_others_for_a_setting_lead_to_it(capsys):
+    with pytest.raises(SystemExit):
+        train_and_resume.train(["trpo", *ENV, "--algo", "npg"])
+    assert "unknown setting --algo. Did you mean --method?" in capsys.readouterr().err
+
+
+def test_what_may_be_due_to_a_word_that_cannot_be_read_is_not_said(trained, capsys):
+    with pytest.raises(SystemExit):
+        train_and_resume.train(["ppo", *ENV, "--gamma", "x", "--set", "gamma=2", "--lam", "2"])
+    said = capsys.readouterr().err
+    assert "lam must be" in said
+    assert "gamma must be" not in said
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("a:b:c", "env must be an id of Gymnasium, as CartPole-v1, or module:Id, got 'a:b:c'."),
+        ("A,B", "got 'A,B'. Several are a grid: --grid env=A,B"),
+        ("CartPole-v9", "[ `v0`, `v1` ]. Did you mean CartPole-v1?"),
+        ("HalfCheetah-v2", " Did you mean HalfCheetah-v5?"),
+        ("Pendulum-v0", "environment Pendulum-v0: Environment version v0 for `Pendulum` is de"),
+    ],
+)
+def test_an_id_that_is_none_is_one_line(env, message, trained, capsys):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(SystemExit):
+            train_and_resume.train(["ppo", "--env", env])
+    assert not caught
+    _, said, *rest = capsys.readouterr().err.splitlines()
+    assert message in said
+    assert not rest
+
+
+def test_a_warning_of_an_environment_that_is_made_is_shown():
+    def made():
+        warnings.warn("old, but it works", DeprecationWarning, stacklevel=1)
+        return gymnasium.make("CartPole-v1")
+
+    with pytest.warns(DeprecationWarning, match="old, but it works"):
+        config.spec_of("word: no id", made)
+
+
+def helped(capsys, *words):
+    with pytest.raises(SystemExit) as stop:
+        train_and_resume.train(list(words))
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+TITLES = ["Run:", "Algorithm:", "Network:", "Logging and checkpoints:", "Compute:", "examples:"]
+
+
+@pytest.mark.parametrize("algo", algos.NAMES)
+def test_help_fits_on_a_page_and_help_all_has_every_setting(algo, capsys, monkeypatch):
+    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
+    monkeypatch.setenv("COLUMNS", "80")
+    short = helped(capsys, algo, "--gamma", "x", "--help")
+    assert len(short.splitlines()) <= 60
+    assert max(map(len, short.splitlines())) <= 80
+    assert re.search(r"^  --help-all +show \d+ more settings", short, re.MULTILINE)
+    full = helped(capsys, algo, "--help-all")
+    for text in (short, full):
+        assert [line for line in text.splitlines() if line in TITLES] == TITLES
+    assert "--steps INT " in short
+    assert "--steps INT, --total-timesteps INT" in full
+    for name, setting in config.keys.settings(algo).items():
+        if setting.part != "run":
+            assert f"  --{name.replace('_', '-')}" in full
+    assert "--keep" not in short
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
+def test_help_has_groups_examples_and_narrow_lines(algo, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    text = helped(capsys, algo, "--help")
+    assert max(map(len, text.splitlines())) <= 100
+    env = "Pendulum-v1" if algo == "sac" else "CartPole-v1"
+    assert f"purerl train {algo} --env {env}\n" in text
+    parts = dict(re.findall(r"^([A-Z][^\n]*):\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE))
+    assert "--steps INT " in parts["Run"]
+    assert "--gamma FLOAT" in parts["Algorithm"]
+    assert "--hidden" in parts["Network"]
+    assert "--save-freq" in parts["Logging and checkpoints"]
+    assert "--num-envs" in parts["Compute"]
+    monkeypatch.setenv("COLUMNS", "60")
+    for flag in ("--help", "--help-all"):
+        said = helped(capsys, algo, flag)
+        long = [line for line in said.splitlines() if len(line) > 60]
+        assert all(line.startswith(("  purerl ", "usage:")) for line in long)
+
+
+def test_the_words_of_readme_examples_are_read_from_the_help(trained, capsys):
+    with pytest.raises(SystemExit):
+        train_and_resume.train(["dqn", "--help"])
+    examples = re.findall(r"^  purerl train (.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert len(examples) == 3
+    for line in examples:
+        assert train_and_resume.train([w for w in line.split() if w != "--dry-run"]) == 0
+    assert trained[-1][0].spec.gamma == 0.98
+
+
+def test_a_dry_run_shows_sizes_speed_and_time_and_leaves_nothing(tmp_path):
+    words = ("ppo", "--env", "CartPole-v1", "--steps-per-epoch", "200", "--steps", "2000", "--seed")
+    data = tmp_path / "data"
+    run = python("-m", "purerl", "train", *words, "0", "1", "--data-dir", str(data), "--dry-run")
+    assert run.code == 0, run.err
+    assert "observations  (4,) float32" in run.out
+    actor = 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2
+    assert re.search(rf"^actor +{actor:,} parameters  4x64 64x64 64x2$", run.out, re.MULTILINE)
+    assert re.search(r"^speed +[\d,]+ environment steps/s with [\d,.]+ updates/s$", run.out, re.M)
+    assert re.search(r"^time needed +about .* for 2,000 steps$", run.out, re.MULTILINE)
+    assert "for 2 seeds" in run.out
+    assert not data.exists()
+
+
+def test_a_dry_run_off_policy_counts_the_replay_memory_and_test_episodes(tmp_path):
+    words = ("ddpg", "--env", "Pendulum-v1", "--hidden", "8", "--start-steps", "1e5", "--cpu", "2")
+    run = python("-m", "purerl", "train", *words, "--steps", "1e5", "--dry-run")
+    assert run.code == 0, run.err
+    row = 4 * (3 + 1 + 1 + 3) + 2  # obs, act, rew, next_obs in float32; two flags
+    assert f"replay {row} MB" in run.out
+    assert "of it for test episodes of 200 steps" in run.out
+    assert "if each of 2 ranks has a core of its own" in run.out
+
+
+def made(**schedule):
+    content = {"algo": "sac", "env": "Pendulum-v1", "schedule": schedule}
+    return config.from_json(content, spaces=config.keys.stand_in("sac"))
+
+
+def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch, tmp_path):
+    row = 4 * (1 + 1 + 1 + 1) + 2
+    assert dry_run.replay_bytes(made(replay_size=1000)) == 1000 * row
+    monkeypatch.setattr(replay, "free_memory", lambda: 2**30)
+    train.check_room(made(replay_size=10**6), 1)
+    with pytest.raises(ConfigError, match=r"replay_size = 100,000,000 takes 1\.7 GiB"):
+        train.train(made(replay_size=10**8), data_dir=str(tmp_path))
+    assert not [*tmp_path.iterdir()]
+    monkeypatch.setattr(replay, "free_memory", lambda: None)
+    train.check_room(made(replay_size=2**30), 1)

@@ -1,0 +1,176 @@
+"""The command line: what it prints, what it refuses, the codes it ends with."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from purerl.cli.main import OVERVIEW
+from purerl.runs.record import checkpoint, status
+from tests.mpi.launch import ROOT, clean, python
+
+PURERL = ("-m", "purerl")
+SMALL = ("--env", "CartPole-v1", "--steps", "400", "--steps-per-epoch", "200", "--hidden", "8")
+
+
+def train(tmp_path, *words, code=0):
+    done = python(*PURERL, "train", *words, "--data-dir", str(tmp_path / "data"))
+    assert done.code == code, done.err
+    return done
+
+
+def test_the_overview_and_lists_need_no_jax(tmp_path):
+    probe = "import sys; from purerl.__main__ import main; code = main(sys.argv[1:]);"
+    probe += "assert not {'jax', 'gymnasium', 'flax'} & set(sys.modules); sys.exit(code)"
+    for words in ((), ("--help",), ("list", "algos"), ("list", "--data-dir", str(tmp_path))):
+        done = python("-c", probe, *words)
+        assert done.code == 0, done.err
+        assert "sac" in done.out
+    assert python(*PURERL).out == OVERVIEW
+    assert "no runs in" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("trian",), "unknown command 'trian'. Did you mean 'train'?"),
+        (("train", "sca"), "got 'sca'. Did you mean sac?"),
+        (("train", "ppo"), "--env is needed"),
+        (("train", "ppo", "--env", "Nothing-v0"), "environment Nothing-v0: "),
+        (("train", "sac", "--env", "CartPole-v1"), "sac needs a Box action space"),
+        (("train", "ppo", *SMALL, "--gamma", "2"), "gamma must be a number in [0.0, 1.0]"),
+        (("train", "ppo", *SMALL, "--gama", "1"), "unknown setting --gama. Did you mean --gamma?"),
+        (("train", "ppo", *SMALL, "--name", "../x"), "name must be of letters"),
+        (("train", "ppo", *SMALL, "--save-freq", "0"), "save_freq must be"),
+        (("train", "ppo", *SMALL, "--num-cpu", "3"), "must divide by num_envs times ranks = 3"),
+        (("resume", "/nowhere"), "/nowhere is no run"),
+    ],
+)
+def test_mistakes_are_refused_in_a_line_with_code_2(words, message):
+    done = python(*PURERL, *words)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.splitlines()) <= 4
+
+
+def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_path):
+    more = ("--seed", "0", "1", "--name", "two", "--save-freq", "none")
+    done = train(tmp_path, "ppo", *SMALL, *more)
+    assert done.out.count("everything is in") == 2
+    run = tmp_path / "data" / "two" / "two_s1"
+    listed = python(*PURERL, "list", "runs", "--data-dir", str(tmp_path / "data")).out
+    assert [line.split()[4:6] for line in listed.splitlines()[1:]] == [["done", "400"]] * 2
+    shown = python(*PURERL, "inspect", str(run)).out
+    assert "status: done" in shown
+    assert "checkpoints: 400" in shown
+    assert "rank0.npz learner .params.actor" in shown
+    assert python(*PURERL, "resume", str(run)).code == 2  # complete
+    done = python(*PURERL, "resume", str(run), "--steps", "8e2")
+    assert done.code == 0, done.err
+    assert checkpoint.steps(run) == [400, 800]
+    assert status.status(run)["step"] == 800
+    (run / "checkpoints" / "000000000800" / "rank0.npz").write_bytes(b"")
+    done = python(*PURERL, "inspect", str(run))
+    assert done.code == 6
+    assert "purerl inspect: " in done.err
+    assert "checkpoints/000000000800/rank0.npz must have " in done.err
+    assert "checkpoint of step 400" in done.out  # the newest that is whole
+    done = python(*PURERL, "resume", str(run), "--steps", "300")
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith("purerl: ")
+    assert "steps" in done.err
+
+
+def test_the_configuration_that_is_saved_is_one_that_can_be_given(tmp_path):
+    train(tmp_path, "ppo", *SMALL, "--clip-ratio", "0.3", "--name", "first")
+    saved = tmp_path / "data" / "first" / "first_s0" / "config.json"
+    train(tmp_path, "ppo", "--config", str(saved), "--name", "again", "--gamma", "0.5")
+    again = json.loads((tmp_path / "data" / "again" / "again_s0" / "config.json").read_text())
+    first = json.loads(saved.read_text())
+    assert again["spec"] == first["spec"] | {"gamma": 0.5}
+    assert again["schedule"] == first["schedule"]
+    content = first | {"spec": first["spec"] | {"clip_ration": 0.1}}
+    saved.write_text(json.dumps(content))
+    done = train(tmp_path, "ppo", "--config", str(saved), code=2)
+    assert "spec has no entry 'clip_ration'. Did you mean 'clip_ratio'?" in done.err
+    saved.write_text(json.dumps(first | {"env": "os:Nothing-v0"}))
+    done = train(tmp_path, "ppo", "--config", str(saved), code=2)
+    assert "imports a module, which no file may ask for" in done.err
+    done = train(tmp_path, "td3", "--config", str(saved), code=2)
+    assert "is for 'ppo', not 'td3'" in done.err
+
+
+FAULTY = """
+import gymnasium, numpy as np
+class Faulty(gymnasium.Wrapper):
+    steps = 0
+    def step(self, action):
+        self.steps += 1
+        obs, *rest = super().step(action)
+        if self.steps == 250 and {kind!r} == "raise":
+            raise ArithmeticError("boom")
+        return (obs * np.nan if self.steps == 250 else obs), *rest
+gymnasium.register("Faulty-v0", lambda: Faulty(gymnasium.make("CartPole-v1")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "message"),
+    [
+        ("raise", 4, "environment 0 raised ArithmeticError in step: boom"),
+        ("nan", 3, "next_obs of environment 0 is not finite at environment step 250"),
+    ],
+)
+def test_faults_have_their_codes_and_keep_the_last_checkpoint(tmp_path, kind, code, message):
+    (tmp_path / "faulty.py").write_text(FAULTY.format(kind=kind))
+    words = ("ppo", "--env", "faulty:Faulty-v0", *SMALL[2:], "--save-freq", "200")
+    path = f"{ROOT}:{tmp_path}"
+    data = str(tmp_path / "data")
+    done = python(*PURERL, "train", *words, "--data-dir", data, PYTHONPATH=path)
+    assert done.code == code, done.err
+    assert message in done.err
+    assert "Traceback" not in done.err
+    run = tmp_path / "data" / "faulty-v0-ppo" / "faulty-v0-ppo_s0"
+    assert checkpoint.steps(run) == [200]
+    assert status.status(run)["status"] == "failed"
+    assert message in status.status(run)["reason"]
+    assert "the checkpoint of step 200 is kept" in done.err
+    if kind == "raise":
+        assert "it came after environment step 200 of the run." in done.err
+        assert f"Go on: purerl resume {run} --env faulty:Faulty-v0" in done.err
+    assert done.err.splitlines()[0] in (run / "stdout.log").read_text().splitlines()
+    assert "ArithmeticError" in (run / "stdout.log").read_text() or kind == "nan"
+    done = python(*PURERL, "resume", str(run), PYTHONPATH=path)
+    assert done.code == 2
+    assert "imports a module" in done.err
+
+
+def test_a_killed_run_is_listed_as_killed_and_one_in_progress_as_running(tmp_path):
+    words = [sys.executable, *PURERL, "train", "ppo", "--env", "CartPole-v1", "--hidden", "8"]
+    words += ["--steps", "10000000", "--steps-per-epoch", "1000", "--data-dir", str(tmp_path)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=clean(), cwd=ROOT)
+    for line in process.stdout:
+        if "steps/s" in line:
+            break
+    assert [one.status for one in status.standings(tmp_path)] == ["running"]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert [one.status for one in status.standings(tmp_path)] == ["killed"]
+
+
+def test_defaults_of_a_user_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "mine.json"))
+    monkeypatch.delenv("PURERL_DATA_DIR", raising=False)
+    assert status.user_defaults() == {"data_dir": "runs", "datestamp": False}
+    (tmp_path / "mine.json").write_text('{"data_dir": "elsewhere", "datestamp": true}')
+    assert status.user_defaults() == {"data_dir": "elsewhere", "datestamp": True}
+    monkeypatch.setenv("PURERL_DATA_DIR", "there")
+    monkeypatch.setenv("PURERL_DATESTAMP", "0")
+    assert status.user_defaults() == {"data_dir": "there", "datestamp": False}
+    for wrong in ('{"datadir": "x"}', '{"datestamp": 1}', "[]", "{"):
+        (tmp_path / "mine.json").write_text(wrong)
+        with pytest.raises(status.ConfigError, match=r"mine\.json"):
+            status.user_defaults()

@@ -1,0 +1,65 @@
+"""Environments that are typed: modules of the current folder, and the run's own alone."""
+
+import sys
+
+import gymnasium
+import pytest
+
+from purerl.cli import run_arguments
+from purerl.cli.commands import train_and_resume
+from purerl.runs.record import folder
+from purerl.runs.settings.config import ConfigError, from_json
+from tests.cli.test_main import FAULTY
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module in the current folder, which an installed program does not look in."""
+    (tmp_path / "mine_alone.py").write_text(FAULTY.format(kind="none"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [x for x in sys.path if x not in ("", str(tmp_path))])
+    yield tmp_path
+    sys.modules.pop("mine_alone", None)
+    gymnasium.registry.pop("Faulty-v0", None)
+
+
+def test_a_module_that_is_typed_may_be_in_the_current_folder(module):
+    before = [*sys.path]
+    run_arguments.typed("CartPole-v1")
+    assert sys.path == before
+    with pytest.raises(ConfigError):
+        from_json({"algo": "ppo", "env": "mine_alone:Faulty-v0"})
+    run_arguments.typed("mine_alone:Faulty-v0")().close()
+    run_arguments.typed("mine_alone:Faulty-v0")
+    assert sys.path == [str(module), *before]
+
+
+def test_a_run_goes_on_in_its_own_environment_alone(tmp_path, capsys):
+    run = folder.create(from_json({"algo": "vpg", "env": "CartPole-v1"}), str(tmp_path))
+    with pytest.raises(SystemExit) as left:
+        train_and_resume.resume([str(run), "--env", "CartPole-v0"])
+    assert left.value.code == 2
+    said = capsys.readouterr().err
+    assert f"{run} is a run in CartPole-v1, and cannot go on in CartPole-v0" in said
+    run_arguments.typed("CartPole-v1", run)
+    run_arguments.typed("its_module:CartPole-v1", run)
+
+
+@pytest.mark.parametrize(
+    ("own", "env", "same"),
+    [
+        ("mine:Own-v0", "mine:Own-v0", True),
+        ("mine:Own-v0", "moved:Own-v0", True),
+        ("mine:Own-v0", "mine:Other-v0", False),
+        ("mine:Own-v0", "CartPole-v1", False),
+        ("word", "mine:Own-v0", True),  # a function in Python, of which no id is known
+    ],
+)
+def test_an_environment_that_had_to_be_typed_is_its_own_by_its_id(tmp_path, own, env, same):
+    config = from_json({"algo": "vpg", "env": own}, lambda: gymnasium.make("CartPole-v1"))
+    run = folder.create(config, str(tmp_path))
+    if same:
+        run_arguments.typed(env, run)
+        return
+    with pytest.raises(ConfigError, match=f"in {own}, and cannot go on in {env}"):
+        run_arguments.typed(env, run)

@@ -1,0 +1,394 @@
+"""Command lines as people who know Spinning Up type them, and `purerl sweep`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from purerl.cli import main as program
+from purerl.cli import spinningup
+from purerl.cli.commands import sweep, train_and_resume
+from purerl.runs.record import files, status
+from purerl.runs.settings import config, names
+from purerl.runs.sweeps.grid import Sweep
+from tests.mpi.launch import ROOT, clean, python
+from tests.runs.sweeps.test_grid import wait
+
+SMALL = ("--steps", "400", "--steps-per-epoch", "200", "--hidden", "8")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What would be started: configurations by name and seed; nothing is."""
+    found = {}
+
+    def train(words, prog):
+        assert prog == "python -m purerl.run"
+        args = train_and_resume.cli.parse(
+            parser := train_and_resume.train_parser(words[0]), words[1:]
+        )
+        content = names.configuration(words[0], *train_and_resume.typed(words[0], args))
+        assert parser
+        found[content.get("name"), *args.seed] = config.from_json(content)
+        found["where"] = (args.num_cpu or 1, args.data_dir, bool(args.datestamp))
+        return 0
+
+    def variants(named, name, algo, *where, base, values):
+        for word, seed, settings in named:
+            found[word, seed] = config.from_json(names.configuration(algo, settings, base))
+        found["where"] = where[:3]
+        return Sweep((), 0, ROOT)
+
+    monkeypatch.setattr(train_and_resume, "train", train)
+    monkeypatch.setattr(sweep, "run_variants", variants)
+    return found
+
+
+def spec(**fields):
+    return {"spec": fields}
+
+
+# Words after `python -m purerl.run`, and (name, seed) -> what differs from the defaults.
+LINES = [
+    ("ppo --env CartPole-v1 --exp_name x", {("x", 0): {}}),
+    ("ppo_pytorch --env CartPole-v1 --exp_name x --seed 7", {("x", 7): {}}),
+    (
+        "ppo --env CartPole-v1 --hid 64 --l 2 --exp_name x",
+        {("x", 0): spec(hidden=(64, 64))},
+    ),
+    (
+        "ppo --env CartPole-v1 --hid 64 64 --l 2 --seed 0 10 20 --exp_name x --num_cpu 2",
+        {("x", s): spec(hidden=(64, 64)) for s in (0, 10, 20)} | {"where": (2, None, False)},
+    ),
+    ("ppo --env CartPole-v1 --hid 64,32 --exp_name x", {("x", 0): spec(hidden=(64, 32))}),
+    ("ppo --env CartPole-v1 --hid [64,32] --exp_name x", {("x", 0): spec(hidden=(64, 32))}),
+    (
+        "ppo --env CartPole-v1 --hid 32 64,64 --exp_name x",
+        {("x_ac-hid32", 0): spec(hidden=(32,)), ("x_ac-hid64-64", 0): spec(hidden=(64, 64))},
+    ),
+    (
+        "ppo --env CartPole-v1 --hid 32 64 --l 1 2 --exp_name x",
+        {
+            ("x_ac-hid32", 0): spec(hidden=(32,)),
+            ("x_ac-hid32-32", 0): spec(hidden=(32, 32)),
+            ("x_ac-hid64", 0): spec(hidden=(64,)),
+            ("x_ac-hid64-64", 0): spec(hidden=(64, 64)),
+        },
+    ),
+    (
+        "ppo --env CartPole-v1 --exp_name x --hid[h] [32,32] [64,32] --act torch.nn.Tanh nn.relu",
+        {
+            ("x_h32-32_ac-acttanh", 0): spec(hidden=(32, 32), activation="tanh"),
+            ("x_h32-32_ac-actrelu", 0): spec(hidden=(32, 32), activation="relu"),
+            ("x_h64-32_ac-acttanh", 0): spec(hidden=(64, 32), activation="tanh"),
+            ("x_h64-32_ac-actrelu", 0): spec(hidden=(64, 32), activation="relu"),
+        },
+    ),
+    (
+        "ddpg --env Pendulum-v1 --exp_name ddpg --ac_kwargs:hidden_sizes [300] --pi_lr[p] 1e-4",
+        {("ddpg_p0-0001", 0): spec(hidden=(300,), pi_lr=1e-4)},
+    ),
+    (
+        "sac --env Pendulum-v1 --exp_name s --gamma 0.9 0.99 --dt --data_dir d --cpu 1",
+        {
+            ("s_gam0-9", 0): spec(gamma=0.9),
+            ("s_gam0-99", 0): spec(gamma=0.99),
+            "where": (1, "d", True),
+        },
+    ),
+    (
+        "sac --env Pendulum-v1 --exp_name s --epochs 3 --steps_per_epoch 2000 --start_steps 0",
+        {
+            ("s", 0): {
+                "schedule": {"steps": 6_000, "steps_per_epoch": 2_000, "start_steps": 0},
+            }
+        },
+    ),
+    (
+        "ppo --env CartPole-v1 Acrobot-v1 --exp_name e",
+        {("e_envcartpole-v1", 0): {}, ("e_envacrobot-v1", 0): {}},
+    ),
+    (
+        "ppo --env CartPole-v1 --exp_name b --normalise_obs True False --recompute_advantages",
+        {
+            ("b_nor", 0): spec(normalise_obs=True, recompute_advantages=True),
+            ("b", 0): spec(recompute_advantages=True),
+        },
+    ),
+    (
+        "trpo --env_name CartPole-v1 --exp_name t --algo npg --schedule:max_ep_len 100",
+        {("t", 0): spec(method="npg") | {"schedule": {"max_ep_len": 100}}},
+    ),
+    (
+        "ppo --env CartPole-v1 --exp_name n --log_std_init -1e-1 -.5 --target_kl none",
+        {
+            ("n_log-0-1", 0): spec(log_std_init=-0.1, target_kl=None),
+            ("n_log-0-5", 0): spec(target_kl=None),
+        },
+    ),
+    (
+        "vpg --env CartPole-v1 --exp_name v --options:save_freq 500",
+        {("v", 0): {"options": {"save_freq": 500}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES, ids=[line for line, _ in LINES])
+def test_lines_of_spinning_up_start_what_they_mean(line, expected, started):
+    assert spinningup.main(line.split()) == 0
+    where = expected.get("where", (1, None, False))
+    expected = {k: v for k, v in expected.items() if k != "where"}
+    assert started.pop("where") == where
+    assert set(started) == set(expected)
+    for key, changes in expected.items():
+        made = started[key]
+        default = config.from_json({"algo": made.algo, "env": made.env})
+        for part in ("spec", "schedule", "options"):
+            given, usual = vars(getattr(made, part)), vars(getattr(default, part))
+            assert given == usual | changes.get(part, {}), part
+
+
+@pytest.mark.parametrize(
+    ("line", "messages"),
+    [
+        ("ppo", ["--env is needed"]),
+        ("ppo --env", ["--env: expected a value"]),
+        ("pppo --env X", ["unknown command 'pppo'. Did you mean 'ppo'?"]),
+        ("ppo_torch --env X", ["unknown command 'ppo_torch'"]),
+        ("ppo --env CartPole-v1 --gama 1", ["--gama: ppo has no setting 'gama'", "'gamma'?"]),
+        ("ppo --env CartPole-v1 --gam 0.9", ["no setting 'gam'"]),
+        ("ppo --env CartPole-v1 --gamma x --lam y", ["--gamma: expected a n", "--lam: expected"]),
+        ("ppo --env CartPole-v1 --gamma 2", ["gamma must be a number in [0.0, 1.0]"]),
+        ("ppo --env CartPole-v1 --gamma 2 3", ["got 2.0", "got 3.0"]),
+        ("ppo --env CartPole-v1 --hid __import__('os')", ["expected an integer"]),
+        ("ppo --env CartPole-v1 --hid 64,64 --l 2", ["--l repeats one width"]),
+        ("ppo --env CartPole-v1 --exp_name a b", ["it has one value for all runs, got 2"]),
+        ("ppo --env CartPole-v1 --num_cpu 1 2", ["it has one value for all runs"]),
+        ("ppo --env CartPole-v1 --save_freq 10", ["counts epochs in Spinning Up"]),
+        ("ppo --env CartPole-v1 --logger_kwargs:output_dir x", ["give exp_name and data_dir"]),
+        ("ppo --env CartPole-v1 --actor_critic x", ["given in Python"]),
+        ("ppo --env CartPole-v1 --hid 8 --ac_kwargs:hidden_sizes 9", ["it is there twice"]),
+        ("ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9", ["are the same setting"]),
+        (
+            "ppo CartPole-v1 --gamma 1",
+            ["'CartPole-v1': no flag stands before that; an environment is --env CartPole-v1"],
+        ),
+        ("ppo --env CartPole-v1 --steps 3 --jobs x", ["--jobs: expected an integer"]),
+        ("ppo --env CartPole-v1 --exp_name ../x --seed 0 1", ["name must be of letters"]),
+    ],
+)
+def test_mistakes_are_refused_with_code_2(line, messages, capsys):
+    try:
+        code = spinningup.main(line.split())
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    error = capsys.readouterr().err
+    assert all(message in error for message in messages), error
+
+
+def test_values_that_are_there_twice_are_dropped_and_that_is_said(started, capsys):
+    words = "ppo --env CartPole-v1 --hid 64 64 --seed 0 0 1 --exp_name x"
+    spinningup.main(words.split())
+    out = capsys.readouterr().out
+    assert "ac_kwargs:hidden_sizes: values that are equal count once, [64]" in out
+    assert "seed: values that are equal count once, 0, 1" in out
+    assert {("x", 0), ("x", 1)} < set(started)
+
+
+def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeypatch):
+    trained, launched = [], []
+    monkeypatch.setattr(train_and_resume, "train", lambda words, prog: trained.append(words) or 0)
+    line = "ppo --env CartPole-v1 --exp_name x"
+    assert spinningup.main([*line.split(), "--dry-run"]) == 0
+    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --seed 0 --name x --dry-run"
+    monkeypatch.setattr(sweep, "launch", lambda algo, grid, args: launched.append(args) or 0)
+    for words, expected in (("--timeout 2", (2.0, None)), ("--jobs 3", (None, 3))):
+        assert spinningup.main([*line.split(), *words.split()]) == 0
+        assert [(args.timeout, args.jobs) for args in launched] == [expected]
+        launched.clear()
+    assert not trained
+
+
+def test_a_dry_run_of_a_grid_lists_its_runs_and_what_is_refused(started, capsys):
+    words = "ppo --env CartPole-v1 CartPole-v9 --exp_name x --seed 0 1 --dry-run"
+    assert spinningup.main(words.split()) == 0
+    assert not started
+    *_, first, _, third, _ = capsys.readouterr().out.splitlines()
+    assert first == "x_envcartpole-v1  seed 0  env_name=CartPole-v1"
+    assert third.startswith("x_envcartpole-v9  seed 0  environment CartPole-v9: ")
+    assert third.endswith("Did you mean CartPole-v1?")
+
+
+def test_a_line_is_said_before_anything_is_read(monkeypatch, capsys):
+    def read(algo, words):
+        assert capsys.readouterr().out.startswith("purerl ")
+        raise config.ConfigError("read")
+
+    monkeypatch.setattr(spinningup, "read", read)
+    assert spinningup.main(["ppo", "--env", "CartPole-v1"]) == 2
+    assert "read" in capsys.readouterr().err
+
+
+def test_plot_and_test_policy_are_passed_on(monkeypatch):
+    asked = []
+    monkeypatch.setattr(program, "main", lambda words: asked.append(words) or 5)
+    assert spinningup.main(["plot", "data/x", "-s", "5"]) == 5
+    assert spinningup.main(["test_policy", "data/x", "-l", "200", "-nr", "-d"]) == 5
+    assert (
+        spinningup.main(["ppo", "--hid", "3", "--help"])
+        == spinningup.main(["ppo", "--help-all"])
+        == 5
+    )
+    assert asked == [
+        ["plot", "data/x", "-s", "5"], ["watch", "data/x", "-l", "200", "-nr", "-d"],
+        ["train", "ppo", "--help"], ["train", "ppo", "--help-all"],
+    ]  # fmt: skip
+
+
+def test_help_needs_no_jax():
+    probe = "import sys; from purerl import __main__, run, sweep; import purerl.runs.sweeps.grid;"
+    probe += "code = run.main(['help']) or sweep.main(['--help']);"
+    probe += "assert not {'jax', 'gymnasium', 'flax'} & set(sys.modules); sys.exit(code)"
+    done = python("-c", probe)
+    assert done.code == 0, done.err
+    assert "test_policy" in done.out
+    assert "--grid KEY=V,V" in done.out
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("1,2", ["1", "2"]),
+        ("[64,64],[32]", ["[64,64]", "[32]"]),
+        ("(1,2), 3", ["(1,2)", "3"]),
+        ("[64,64]", ["[64,64]"]),
+        ("a", ["a"]),
+        ("1,", ["1", ""]),
+    ],
+)
+def test_commas_separate_values_and_brackets_keep_a_tuple_together(text, parts):
+    assert sweep.separated(text) == parts
+
+
+def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
+    (tmp_path / "preset.json").write_text('{"spec": {"lam": 0.9, "gamma": 0.5}, "steps": 8000}')
+    words = "ppo --env CartPole-v1 --grid hidden[h]=[64,64],[32] pi_lr=1e-4,3e-4 --seed 0 1"
+    words += f" --grid gamma=0.98 --name g --activation relu --config {tmp_path / 'preset.json'}"
+    assert sweep.main(words.split()) == 0
+    started.pop("where")
+    assert set(started) == {
+        (f"g_h{h}_pi{lr}", s)
+        for h in ("64-64", "32")
+        for lr in ("0-0001", "0-0003")
+        for s in (0, 1)
+    }
+    made = started["g_h64-64_pi0-0003", 1]
+    assert (made.spec.hidden, made.spec.pi_lr, made.spec.activation) == ((64, 64), 3e-4, "relu")
+    assert (made.spec.lam, made.spec.gamma, made.schedule.steps) == (0.9, 0.98, 8000)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "usage: purerl sweep"),
+        ("pppo", "unknown algorithm 'pppo'. Did you mean 'ppo'?"),
+        ("ppo --grid gamma=0.9", "--env is needed"),
+        ("ppo --env CartPole-v1 --grid gamma", "expected KEY=VALUE,VALUE"),
+        ("ppo --env CartPole-v1 --grid gama=1", "Did you mean 'gamma'?"),
+        ("ppo --env CartPole-v1 --grid gamma=1,", "--grid gamma=1,: expected a number, got ''"),
+        ("ppo --env CartPole-v1 --grid seed=1,2", "give it as --seed, for the whole grid"),
+        ("ppo --env CartPole-v1 --gamma 1 --grid gamma=1,2", "gamma is given twice"),
+        ("ppo --env CartPole-v1 --grid spec.gamma=1 gamma=0", "gamma is given twice"),
+        ("ppo --env CartPole-v1 --grid gamma=2,3", "gamma must be a number"),
+        ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown setting --gird. Did you mean --grid?"),
+        (
+            "ppo --env A,B --grid gamma=1",
+            "as CartPole-v1, or module:Id, got 'A,B'. Several are a grid",
+        ),
+        ("ppo --env CartPole-v1 --jobs x --gamma 2", "gamma must be a number in"),
+        ("ppo --env CartPole-v1 --jobs 0 --grid gamma=1", "jobs must be an integer of at least 1"),
+        ("ppo --env CartPole-v9 --grid gamma=0.9,1", "doesn't exist. It provides versioned"),
+    ],
+)
+def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = sweep.main(words.split())
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    said = capsys.readouterr()
+    assert message in said.err + said.out
+    assert "with their seeds" not in said.out
+    assert not list(tmp_path.glob("*/*/*"))
+
+
+def sweeping(tmp_path, *words):
+    command = [sys.executable, "-m", "purerl", "sweep", "ppo", "--env", "CartPole-v1", *words]
+    command += ["--data-dir", str(tmp_path), "--name", "g", "--jobs", "2"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=clean(), cwd=ROOT, start_new_session=True, **pipes)
+
+
+def statuses(out):
+    rows = [line.split() for line in out.splitlines()]
+    return {row[0]: row[2] for row in rows if row[0].startswith("g_") and not row[0].endswith(":")}
+
+
+def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
+    process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,2,0.8")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, err
+    assert statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
+    assert "Do what is missing: python -m purerl sweep ppo" in out
+    runs = {one.path.name: one.status for one in status.standings(tmp_path)}
+    assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
+    assert "400" in (tmp_path / "g" / "logs" / "g_gam0-9_s0.log").read_text()
+    saved = tmp_path / "g" / "g_gam0-9" / "g_gam0-9_s0" / "config.json"
+    assert json.loads(saved.read_text())["spec"]["gamma"] == 0.9
+    other = tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0"  # as if killed before its checkpoint
+    files.remove(other / "checkpoints")
+    status.write_status(other, {"status": "running"})
+    process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,0.8")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out.count("was done before") == 2
+    runs = {one.path.name: one.status for one in status.standings(tmp_path)}
+    assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
+
+
+def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_path):
+    long = "--steps 100000000 --steps-per-epoch 1000 --hidden 4 --save-freq 1000 "
+    long = (long + "--train-pi-iters 2 --train-v-iters 2 --grid gamma=0.9,0.8").split()
+    process = sweeping(tmp_path, *long)
+    logs = [tmp_path / "g" / "logs" / f"g_gam0-{digit}_s0.log" for digit in "98"]
+    wait(lambda: all(log.exists() and log.read_text().count("steps/s") > 1 for log in logs))
+    lock = (tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0" / ".lock").read_text()
+    os.kill(int(lock.split()[1]), signal.SIGKILL)
+    wait(lambda: any(one["status"] == "failed" for one in kept(tmp_path)))
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 75, err + out
+    assert "Traceback" not in err
+    states = statuses(out)
+    assert (states["g_gam0-9"], states["g_gam0-8"]) == ("stopped", "failed")
+    assert "ended by SIGKILL" in out
+    process = sweeping(tmp_path, *long)
+    wait(lambda: all("goes on at" in log.read_text() for log in logs))
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 75, err + out
+    assert statuses(out) == dict.fromkeys(states, "stopped")
+    assert out.count("goes on") >= 2
+    assert sorted(one.path.name for one in status.standings(tmp_path)) == [
+        "g_gam0-8_s0", "g_gam0-9_s0",
+    ]  # fmt: skip
+
+
+def kept(tmp_path):
+    path = tmp_path / "g" / "sweep.json"
+    return json.loads(path.read_text())["variants"] if path.exists() else []

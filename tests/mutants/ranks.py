@@ -1,0 +1,105 @@
+"""Errors in what ranks and devices share: averages, launching, failure, the loops' part of it."""
+
+from tests.mutants import Mutant
+
+MPI = "purerl/mpi/__init__.py"
+COLLECTIVE = "purerl/mpi/collective.py"
+WORLD = "purerl/mpi/world.py"
+LAUNCH = "purerl/mpi/launch.py"
+ASKED = "purerl/mpi/signals.py"
+CARRY = "purerl/loops/carry.py"
+OFF = "purerl/loops/offpolicy.py"
+ON = "purerl/loops/onpolicy.py"
+LOOP = "purerl/loops/gym.py"
+TYPES = "purerl/types.py"
+TRAIN = "purerl/runs/training/train.py"
+CHECKPOINT = "purerl/runs/record/checkpoint.py"
+T_MPI = "tests/mpi/test_collective.py"
+T_RANKS = "tests/mpi/test_ranks.py"
+T_LAUNCH = "tests/mpi/test_launch.py"
+T_FAIL = "tests/mpi/test_failures.py"
+T_DEVICES = "tests/loops/test_devices.py"
+
+MUTANTS = [
+    Mutant("purerl/mpi/collective.py", 'return reduce("pmean", tree)', 'return reduce("psum", tree)', T_MPI),
+    Mutant("purerl/mpi/host.py", "std = np.sqrt(psum(np.square(x - mean).sum()) / count)", "std = np.sqrt(np.square(x - mean).sum() / count)", T_RANKS),
+    Mutant("purerl/mpi/host.py", "x.min(initial=np.inf), -x.max(initial=-np.inf)", "x.min(initial=np.inf), x.max(initial=-np.inf)", T_MPI),
+    Mutant("purerl/mpi/host.py", "if world.world().rank == root else None", "if is_root() else None", T_RANKS),
+    Mutant("purerl/mpi/host.py", '_assert_equal("the shapes of state", _words(state, values=False))', "pass", T_RANKS),
+    Mutant("purerl/mpi/host.py", "values * f", "0 * f", T_RANKS),
+    Mutant("purerl/mpi/sharding.py", "state, info = update(state, _fold(batch))", "state, info = update(state, batch)", T_MPI),
+    Mutant("purerl/mpi/sharding.py", "return state, pmean(info)", "return state, info", T_MPI),
+    Mutant("purerl/mpi/sharding.py", "batch = _fold(_check_rows(batch, number))", "batch = _check_rows(batch, number)", T_MPI),
+    Mutant("purerl/mpi/sharding.py", "index * (x.shape[0] // number), x", "0 * (x.shape[0] // number), x", T_MPI),
+    Mutant("purerl/mpi/sharding.py", "or jnp.shape(leaf)[0] % number:", ":", T_MPI),
+    Mutant(COLLECTIVE, "by_dtype.setdefault(jnp.result_type(leaf), []).append(i)", "by_dtype.setdefault(i, []).append(i)", T_MPI),
+    Mutant(COLLECTIVE, "ordered=True", "ordered=False", T_RANKS),
+    Mutant(COLLECTIVE, "        x = x / world.world().size\n", "        pass\n", T_RANKS),
+    Mutant(COLLECTIVE, 'or op in ("pmin", "pmax")', "", T_RANKS),
+    Mutant(COLLECTIVE, "return np.float32 if dtype.itemsize < 4 else dtype", "return dtype", T_RANKS),
+    Mutant(COLLECTIVE, "np.int32 if dtype == np.bool_ else dtype", "dtype", T_RANKS),
+    Mutant(COLLECTIVE, "    if devices == 1:\n        return False\n", "    return False\n", T_RANKS),
+    Mutant(COLLECTIVE, "if len(set(everyone)) > 1:", "if False:", T_FAIL),
+    Mutant(WORLD, 'os.environ["PURERL_MPI"] = "0"', "pass", T_RANKS),
+    Mutant(WORLD, 'os.environ.setdefault("NPROC", str(threads))', "pass", T_LAUNCH),
+    Mutant(WORLD, "int(min(everyone.allgather(share)))", "share", T_LAUNCH),
+    Mutant(WORLD, "    if not limit > 0:", "    if limit <= 0:", T_LAUNCH),
+    Mutant(WORLD, "    _tell(found, mine)\n", "", T_RANKS),
+    Mutant(WORLD, "== [mine] * (found.size - 1)", "!= []", T_RANKS),
+    Mutant(WORLD, "        _heed(found, stopping)\n", "", T_FAIL),
+    Mutant(ASKED, "            elif now - self.since > ONE:", "            else:", T_LAUNCH),
+    Mutant(ASKED, "or entered > self.since:", ":", T_LAUNCH),
+    Mutant(ASKED, "        before = signal.set_wakeup_fd(other_end, warn_on_full_buffer=False)\n", "        before = -1\n", T_LAUNCH),
+    Mutant(WORLD, "        if (size or 1) > 1:", "        if False:", T_LAUNCH),
+    Mutant(WORLD, "except (ImportError, RuntimeError) as error:", "except ImportError as error:", T_LAUNCH),
+    Mutant(WORLD, "    sys.excepthook = functools.partial(_failed, found)\n", "", T_FAIL),
+    Mutant(WORLD, "    threading.excepthook = functools.partial(_thread_failed, found)\n", "", T_FAIL),
+    Mutant(WORLD, "if args.exc_type is not SystemExit:", "if True:", T_FAIL),
+    Mutant(WORLD, "    found.leaving = time.monotonic()\n", "", T_FAIL),
+    Mutant(LAUNCH, '    env.pop("PURERL_MPI", None)  # said of this process, not of the ranks it starts\n', "", T_LAUNCH),
+    Mutant(COLLECTIVE, "    if op in _EXTREMES:", "    if False:", T_RANKS),
+    Mutant(COLLECTIVE, "return np.float64 if dtype.itemsize == 8 else np.float32", "return np.float32", T_RANKS),
+    Mutant(WORLD, "if since is not None and begun > counts[i]:", "if False:", T_FAIL),
+    Mutant(WORLD, "    atexit.register(_leave, found, stop, watcher)\n", "", T_FAIL),
+    Mutant(WORLD, "if not waits or now - min(waits) <= limit:", "if True:", T_FAIL),
+    Mutant(WORLD, "                _say_where(found)", "                pass", T_FAIL),
+    Mutant(WORLD, "{RanksDisagree: DISAGREE, KeyboardInterrupt: 130}", "{KeyboardInterrupt: 130}", T_FAIL),
+    Mutant(WORLD, '    if wanted == "0":\n        return None\n', "", T_LAUNCH),
+    Mutant(LAUNCH, "if ranks not in (None, size := world.world().size):", "if False:", T_LAUNCH),
+    Mutant(LAUNCH, "*sys.orig_argv[1:]", "*sys.argv", T_LAUNCH),
+    Mutant(LAUNCH, "ctypes.CDLL(None).prctl(1, signal.SIGTERM)", "pass", T_FAIL),
+    Mutant(LAUNCH, "number != signal.SIGHUP and now", "now", "tests/runs/training/test_train.py"),
+    Mutant(LAUNCH, "            _asked.note(str(self.folder), passed)\n", "            pass\n", T_LAUNCH),
+    Mutant(LAUNCH, "and now - self.since > _asked.ONE:", "and True:", T_LAUNCH),
+    Mutant(LAUNCH, "    return began - done", "    return {0, 1} - done", T_FAIL),
+    Mutant(LAUNCH, '"--bind-to", "none", "--oversubscribe"', '"--bind-to", "none"', T_LAUNCH),
+    Mutant(LAUNCH, "            process_group=0,", "            process_group=None,", "tests/runs/training/test_train.py"),
+    Mutant(LAUNCH, "        return code if code >= 0 else 128 - code\n    first", "        return 0\n    first", T_LAUNCH),
+    Mutant(LAUNCH, "(code if code > 0 else 128 - code) if code else 1", "code", T_FAIL),
+    Mutant(LAUNCH, "next((some & unfinished for some in ended if some & unfinished), unfinished)", "unfinished", T_FAIL),
+    Mutant(LAUNCH, "env.setdefault(name, str(max(1, cores // ranks)))", "env[name] = str(max(1, cores // ranks))", T_LAUNCH),
+    Mutant(LAUNCH, '    if importlib.util.find_spec("mpi4py") is None:', "    if False:", T_LAUNCH),
+    Mutant(CARRY, "    if carry.ranks > 1:\n        mpi.assert_in_sync", "    if False:\n        mpi.assert_in_sync", T_FAIL),
+    Mutant(CARRY, "zip(*mpi.allgather(mine), strict=True)", "zip(*[mine], strict=True)", T_RANKS),
+    Mutant(CARRY, "tally=no_tally(len(carry.metrics), carry.schedule.devices)", "tally=no_tally(len(carry.metrics), 1)", T_DEVICES),
+    Mutant(CARRY, "return jax.tree.map(lambda x: x.addressable_data(0), params)", "return params", T_DEVICES),
+    Mutant(LOOP, "learner=memory.placed(mpi.sync(learner), schedule.devices)", "learner=learner", T_DEVICES),
+    Mutant(LOOP, "    _check_world(algo, spec, schedule, seed)\n", "", T_DEVICES),
+    Mutant(LOOP, "    _check_world(algo, spec, schedule, seed)\n", "", T_FAIL),
+    Mutant(LOOP, "range(carry.rank, schedule.num_test_episodes, carry.ranks)", "range(schedule.num_test_episodes)", T_RANKS),
+    Mutant(LOOP, "everyone = mpi.allgather(own)", "everyone = [own]", T_RANKS),
+    Mutant(OFF, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
+    Mutant(ON, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
+    Mutant(ON, "        if devices > 1:  #", "        if False:  #", T_DEVICES),
+    Mutant(ON, "rows = length * number // devices", "rows = length * number", T_DEVICES),
+    Mutant(CHECKPOINT, "_read(run, one, content, rank), mpi.allgather", "_read(run, one, content, rank)", T_RANKS),
+    Mutant(TRAIN, '    mpi.assert_in_sync(_words(config), "the configuration")\n', "", T_RANKS),
+    Mutant(TRAIN, '        mpi.assert_in_sync(snapshot.shared(carry), f"the checkpoint of step {loaded.step:,}")\n', "", T_RANKS),
+    Mutant("purerl/cli/commands/train_and_resume.py", "        if not mpi.all_raise(error):", "        if mpi.num_procs() > 1:", T_LAUNCH),
+    Mutant("purerl/loops/memory.py", "ranks if mpi.num_procs() == 1 else mpi.num_local()", "1", T_RANKS),
+    Mutant("purerl/loops/memory.py", "return schedule.devices * (", "return 1 * (", "tests/reliability/test_room.py"),
+    Mutant("purerl/returns.py", "    var = mpi.psum(jnp.square(rows - mean[None]).sum(axis=0)) / new\n", "    var = mpi.pmean(jnp.square(rows - mean[None]).mean(axis=0))\n", T_RANKS),
+    Mutant(TYPES, "if getattr(self, name) < ranks * self.batch_size:", "if False:", "tests/test_types.py"),
+    Mutant(TYPES, "if self.batch_size % self.devices:", "if False:", T_DEVICES),
+    Mutant(TYPES, '        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")\n', "", T_DEVICES),
+]  # fmt: skip

@@ -1,0 +1,48 @@
+"""Errors in what keeps damage, strangers' files, bad settings and bad environments out."""
+
+from tests.mutants import Mutant
+
+REGULAR = "purerl/runs/record/safe_files.py"
+STORAGE = "purerl/runs/record/files.py"
+WITNESS = "purerl/runs/record/log_hashes.py"
+CHECKPOINT = "purerl/runs/record/checkpoint.py"
+PLACES = "purerl/runs/record/status.py"
+SNAPSHOT = "purerl/loops/snapshot.py"
+FAULTS = "purerl/loops/env_faults.py"
+VECTOR = "purerl/loops/vector.py"
+ROOM = "purerl/loops/memory.py"
+CHECKS = "purerl/checks.py"
+TYPES = "purerl/types.py"
+HERE = "tests/reliability/"
+T_HOSTILE, T_DAMAGE = f"{HERE}test_hostile.py", f"{HERE}test_damage.py"
+T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "room"))
+
+MUTANTS = [
+    Mutant(REGULAR, "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
+    Mutant(REGULAR, "    check(path)\n", "", T_HOSTILE),
+    Mutant(REGULAR, "    if path.is_symlink():\n", "    if False:\n", T_HOSTILE),
+    Mutant(STORAGE, "        path.unlink(missing_ok=True)  # a link left there would be followed to another file\n        with open(path, \"xb\")", "        with open(path, \"wb\")", T_HOSTILE),
+    Mutant(STORAGE, "        content = file.read(most + 1)", "        content = file.read()[: most + 1]", T_HOSTILE),
+    Mutant(STORAGE, "hashlib.file_digest(there, \"sha256\").hexdigest() != file.sha256", "False", T_DAMAGE),
+    Mutant(STORAGE, "    if needed != there or min(shape, default=0) < 0:", "    if False:", "tests/runs/record/test_files.py"),
+    Mutant(WITNESS, "length + (name in WHOLE)", "length", T_DAMAGE),
+    Mutant(WITNESS, "piece = piece.rstrip(b\"\\t\\n\")", "pass", T_DAMAGE),
+    Mutant(WITNESS, "if now != (length, digest):", "if now[0] < length:", T_DAMAGE),
+    Mutant(CHECKPOINT, 'if content["best"] and not best(run):', "if False:", T_DAMAGE),
+    Mutant(CHECKPOINT, "    if len(segments) >= MAX_SEGMENTS:\n        segments = ()\n", "", "tests/reliability/test_segments.py"),
+    Mutant(PLACES, 'content.pop("sha256", None) == digest(content)', 'content.pop("sha256", "")', T_DAMAGE),
+    Mutant(SNAPSHOT, "    return np.concatenate([tail, x[: number - len(tail)]])", "    return np.concatenate([x[: number - len(tail)], tail])", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
+    Mutant(SNAPSHOT, "        filled[name][: len(kept) - tail] = kept[tail:]\n", "", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
+    Mutant(FAULTS, "and isinstance(terminated, _FLAG)", "", T_ENVS),
+    Mutant(FAULTS, 'if obs is not None and obs.dtype.kind == "f"', "if False", T_ENVS),
+    Mutant(FAULTS, '_single(i, "a number as its reward", rew, "biuf")', "rew", T_ENVS),
+    Mutant(FAULTS, "RAISED = (Exception, SystemExit)", "RAISED = (Exception,)", T_ENVS),
+    Mutant(FAULTS, 'return " ".join(str(error).split())', "return str(error)", T_ENVS),
+    Mutant(VECTOR, "        if failed:\n            raise failed\n", "", T_ENVS),
+    Mutant(ROOM, "row * (schedule.replay_size // ranks)", "row * schedule.replay_size", T_ROOM),
+    Mutant(ROOM, "name = max(needs", "name = min(needs", T_ROOM),
+    Mutant(CHECKS, "    if value > high:", "    if False:", T_CONFIGS),
+    Mutant(CHECKS, "    if abs(value) > LARGEST:", "    if False:", T_CONFIGS),
+    Mutant(CHECKS, "    if not SMALLEST <= value <= LARGEST:", "    if False:", T_CONFIGS),
+    Mutant(TYPES, 'checks.integer("start_steps", self.start_steps, 0, checks.COUNTER)', "pass", T_CONFIGS),
+]  # fmt: skip

@@ -1,0 +1,96 @@
+"""Errors in what a run keeps: snapshots, files, checkpoints, logs, the loop around it."""
+
+from tests.mutants import Mutant
+
+SNAPSHOT = "purerl/loops/snapshot.py"
+VECTOR = "purerl/loops/vector.py"
+STORAGE = "purerl/runs/record/files.py"
+REGULAR = "purerl/runs/record/safe_files.py"
+CHECKPOINT = "purerl/runs/record/checkpoint.py"
+MANIFESTS = "purerl/runs/record/manifest.py"
+LOG = "purerl/runs/record/logger.py"
+TABLE = "purerl/runs/record/progress.py"
+TRAIN = "purerl/runs/training/train.py"
+STOPPING = "purerl/runs/interrupts.py"
+KEEPER = "purerl/runs/training/saving.py"
+FOLDER = "purerl/runs/record/folder.py"
+CONFIG = "purerl/runs/settings/config.py"
+PLACES = "purerl/runs/record/status.py"
+T_SNAPSHOT = "tests/loops/test_snapshot.py"
+T_STORAGE = "tests/runs/record/test_files.py"
+T_CHECKPOINT = "tests/runs/record/test_checkpoint.py"
+T_LOG = "tests/runs/record/test_logger.py"
+T_TRAIN = "tests/runs/training/test_train.py"
+T_REWIND = "tests/runs/record/test_manifest.py"
+T_COMMANDS = "tests/cli/test_main.py"
+
+MUTANTS = [
+    Mutant(SNAPSHOT, '("steps", "calls", "updates", "epoch")', '("steps", "calls", "updates")', T_SNAPSHOT),
+    Mutant(SNAPSHOT, '("steps", "calls", "updates", "epoch")', '("steps", "updates", "epoch")', T_SNAPSHOT),
+    Mutant(SNAPSHOT, 'fields["tally"] = memory.placed(jnp.asarray(fields["tally"]), devices)', 'fields.pop("tally")', T_SNAPSHOT),
+    Mutant(SNAPSHOT, "        jnp.int32(frozen.stop % capacity),", "        jnp.int32(0),", T_SNAPSHOT),
+    Mutant(SNAPSHOT, "frozen.rows[name][first - frozen.first :]", "frozen.rows[name][: frozen.stop - first]", T_CHECKPOINT),
+    Mutant(SNAPSHOT, "first = max(since, stop - len(data.rew))", "first = max(0, stop - len(data.rew))", T_SNAPSHOT),
+    Mutant(SNAPSHOT, "if (came.shape, came.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),
+    Mutant(SNAPSHOT, 'fields["ep_return"][lost] = 0', "pass", T_SNAPSHOT),
+    Mutant(VECTOR, "self.episode[i] = episodes[i] - 1", "self.episode[i] = episodes[i]", T_SNAPSHOT),
+    Mutant(VECTOR, "            for action in taken:", "            for action in taken[:-1]:", T_SNAPSHOT),
+    Mutant(VECTOR, "                self.actions[i].append(action)\n                try:", "                try:", T_SNAPSHOT),
+    Mutant(VECTOR, "if ended or reached[i].tobytes() != obs[i].tobytes():", "if ended:", T_SNAPSHOT),
+    Mutant(STORAGE, "    if size != file.bytes:", "    if False:", T_STORAGE),
+    Mutant(STORAGE, "        if hashlib.file_digest(there, \"sha256\").hexdigest() != file.sha256:", "        if False:", T_STORAGE),
+    Mutant(STORAGE, "    if not isinstance(content, dict) or same != seal:", "    if not isinstance(content, dict):", T_STORAGE),
+    Mutant(STORAGE, "    if needed != there or min(", "    if min(", T_STORAGE),
+    Mutant(STORAGE, "            os.fsync(file.fileno())\n", "", T_STORAGE),
+    Mutant(STORAGE, "        os.replace(made, path)\n", "        path.write_bytes(made.read_bytes())\n        made.unlink()\n", T_STORAGE),
+    Mutant(STORAGE, "        remove(made)\n        raise explained(error, path) from error\n", "        raise explained(error, path) from error\n", T_STORAGE),
+    Mutant(REGULAR, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_STORAGE),
+    Mutant(CHECKPOINT, "            why = str(error)\n", "            raise\n", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "else reversed(there)", "else there", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "    elif now != then:", "    elif False:", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "            files.remove(unfinished(run, carry.steps))", "            pass", T_CHECKPOINT),
+    Mutant(REGULAR, "for _ in range(TRIES):", "for _ in range(1):", T_STORAGE),
+    Mutant(STORAGE, "explained(error, name or path)", "explained(error, path)", T_STORAGE),
+    Mutant(MANIFESTS, "kept = {*there[-keep:], ", "kept = {*there[:keep], ", T_CHECKPOINT),
+    Mutant(MANIFESTS, "*_mark_best_of(run, whole)}", "*(best(run) or ())[:1]}", T_CHECKPOINT),
+    Mutant(MANIFESTS, "ranked = [(score, -step)", "ranked = [(score, step)", T_REWIND),
+    Mutant(MANIFESTS, "    if kept & damaged:\n        return\n", "    kept -= damaged\n", T_REWIND),
+    Mutant(MANIFESTS, "    if kept & damaged:\n", "    if damaged:\n", T_REWIND),
+    Mutant(MANIFESTS, "        _mark_best_of(run, _read(run, [one for one in there if one <= step])[0])\n", "        pass\n", T_REWIND),
+    Mutant(MANIFESTS, "for one in reversed(later):", "for one in later:", T_REWIND),
+    Mutant(MANIFESTS, "        path.rename(unnamed)\n", "        storage.remove(path)\n", T_REWIND),
+    Mutant(MANIFESTS, 'if notes.get("step") == content["step"] else None', "", T_REWIND),
+    Mutant(TRAIN, "            _rewind(run, loaded.step, screen)\n", "", T_REWIND),
+    Mutant(TRAIN, "        keeper.prune(report)\n", "        pass\n", T_REWIND),
+    Mutant(KEEPER, "score is None or self.failures:", "score is None:", T_REWIND),
+    Mutant(KEEPER, "marked is None or score > marked[1]", "marked is None or score >= marked[1]", T_REWIND),
+    Mutant(KEEPER, "return math.isfinite(score) and (", "return bool(", T_REWIND),
+    Mutant(KEEPER, "            return freq is not None\n", "            return True\n", T_REWIND),
+    Mutant(KEEPER, "if report and line not in self.said:", "if report:", T_REWIND),
+    Mutant(FOLDER, "        if is_owned(path):\n", "        if False:\n", T_TRAIN),
+    Mutant(MANIFESTS, "path.name not in used:", "True:", T_CHECKPOINT),
+    Mutant(MANIFESTS, "path.name not in used:", "False:", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "return tuple(s for s in segments if s.stop > oldest)", "return segments", T_CHECKPOINT),
+    Mutant(MANIFESTS, "    if content.get(\"format\") != FORMAT:", "    if False:", T_CHECKPOINT),
+    Mutant(MANIFESTS, "        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)\n", "", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "segment.first != last or any(", "any(", T_CHECKPOINT),
+    Mutant(LOG, "if not mpi.psum(mine.size):", "if False:", T_LOG),
+    Mutant(LOG, "        self.stored.pop(key, None)\n", "", T_LOG),
+    Mutant(LOG, "        if table.exists() and not resume:", "        if False:", T_LOG),
+    Mutant(LOG, 'super().log_tabular(f"Max{key}", high)', 'super().log_tabular(f"Max{key}", low)', T_LOG),
+    Mutant("purerl/cli/run_arguments.py", "        _check_own(env, run)\n", "        pass\n", "tests/cli/test_run_arguments.py"),
+    Mutant("purerl/cli/run_arguments.py", "    is_id = ", "    is_id = True or ", "tests/cli/test_run_arguments.py"),
+    Mutant("purerl/cli/run_arguments.py", "        sys.path.insert(0, here)", "        pass", "tests/cli/test_run_arguments.py"),
+    Mutant("purerl/runs/training/saving.py", "                carry.envs.rewind(marks)\n", "", "tests/runs/training/test_failure.py"),
+    Mutant(VECTOR, "[taken[:length] for", "[taken for", "tests/runs/training/test_failure.py"),
+    Mutant(STOPPING, "        asked.append(number)\n", "", "tests/runs/test_interrupts.py"),
+    Mutant(TABLE, 'max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)', "episodes", T_TRAIN),
+    Mutant(TABLE, 'max(0, _cut(run / "progress.txt", 1 + rows) - 1)', '(_cut(run / "progress.txt", 1 + rows), rows)[1]', T_TRAIN),
+    Mutant(TABLE, 'notes.get("objects", rows)', "rows", T_TRAIN),
+    Mutant(TABLE, "        path.unlink()  # it is begun with its header again\n", "        pass\n", T_TRAIN),
+    Mutant(KEEPER, 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
+    Mutant(KEEPER, "steps // freq > before // freq:", "False:", T_REWIND),
+    Mutant(CONFIG, '    if ":" in env:', "    if False:", T_COMMANDS),
+    Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
+    Mutant(PLACES, 'if found == "running" and not is_owned(run):', "if False:", T_COMMANDS),
+]  # fmt: skip

@@ -1,0 +1,435 @@
+"""Runs in Python: `purerl.train`, `purerl.load`, and what a run object gives."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from flax import linen as nn
+
+import purerl
+from purerl import rng
+from purerl.loops import gym as loop
+from purerl.loops.vector import EnvFault
+from purerl.runs.record import checkpoint, files
+from purerl.runs.record.checkpoint import Refused
+from purerl.runs.settings import config as configs
+from purerl.runs.settings.config import ConfigError
+from purerl.runs.training import train as training
+from purerl.types import Box, Discrete, EnvSpec
+from tests.cases import BOX, DISCRETE
+from tests.runs.trained import COMMON, SMALL, begun, trained
+
+OBS = {"CartPole-v1": (4,), "Pendulum-v1": (3,)}
+
+
+def bits(tree):
+    return [np.asarray(x).tobytes() for x in jax.tree.leaves(tree)]
+
+
+def copied(run, tmp_path):
+    return shutil.copytree(run.folder, tmp_path / "copy")
+
+
+def by_hand(run, episodes, limit):
+    """Returns and lengths of episodes played with `run.policy` and nothing else of purerl."""
+    env, returns, lengths = gymnasium.make(run.config.env), [], []
+    for number in range(episodes):
+        obs, _ = env.reset(seed=rng.host_seed(10_000, 0, "eval", 0, 0, number))
+        total, length, over = 0.0, 0, False
+        while not over:
+            action = run.policy(obs)
+            assert env.action_space.contains(action)
+            obs, reward, terminated, truncated, _ = env.step(action)
+            total, length = total + reward, length + 1
+            over = terminated or truncated or length == limit
+        returns.append(total)
+        lengths.append(length)
+    env.close()
+    return returns, lengths
+
+
+@pytest.mark.parametrize("algo", SMALL)
+def test_a_loaded_policy_is_the_one_that_was_trained(algo, tmp_path, monkeypatch):
+    run = trained(algo) if algo in ("ppo", "sac") else begun(algo)
+    folder = copied(run, tmp_path)
+    shutil.rmtree(folder / "replay", ignore_errors=True)  # nothing of it is read
+    with monkeypatch.context() as patch:
+        patch.setattr(gymnasium, "make", None)  # no environment is made
+        loaded = purerl.load(folder)
+    assert (loaded.step, loaded.config) == (run.step, run.config)
+    assert bits(loaded.params) == bits(run.params)
+    obs = np.random.default_rng(0).normal(size=(5, *OBS[run.config.env]))
+    act = loaded.policy(obs)
+    assert act.tolist() == run.algo.policy(run.params, obs).tolist()
+    np.testing.assert_allclose([loaded.policy(row) for row in obs], act, rtol=1e-5)
+    assert loaded.policy(obs[None]).shape == (1, *act.shape)
+    returns, lengths = by_hand(loaded, 2, 30)
+    found = loaded.evaluate(episodes=2)
+    np.testing.assert_allclose(found.returns, returns, rtol=1e-5)  # rewards are stored in 32 bits
+    assert list(found.lengths) == lengths
+
+
+def test_exploring_actions_come_with_a_key_and_stay_in_the_box(tmp_path):
+    obs = np.zeros((200, 3))
+    for algo in ("vpg", "td3"):
+        run = begun(algo)
+        first, again, other = (run.policy(obs, key=jax.random.key(i)) for i in (0, 0, 1))
+        assert (first == again).all()
+        assert not (first == other).all()
+        assert first.std() > 0.05
+        assert np.abs(first).max() <= 2.0
+    wide = dataclasses.replace(begun("vpg").params.spec, log_std_init=2.0)
+    params = begun("vpg").algo.init(jax.random.key(0), wide).params
+    run = dataclasses.replace(begun("vpg"), params=params)
+    assert np.abs(run.policy(obs, key=jax.random.key(0))).max() == 2.0
+    with pytest.raises(ValueError, match="key must be one typed key"):
+        run.policy(obs, key=0)
+
+
+def test_observations_of_another_shape_or_kind_are_refused():
+    run = trained("ppo")
+    assert isinstance(run.policy([0, 0, 0, 0]), int)
+    assert run.policy(np.zeros((2, 4), np.int64)).dtype == np.int64
+    with pytest.raises(ValueError, match=r"obs must have shape \[..., \*\(4,\)\], got \(3,\)"):
+        run.policy(np.zeros(3))
+    with pytest.raises(ValueError, match="obs must be of dtype float32, got complex128"):
+        run.policy(np.zeros(4, complex))
+
+
+def test_actions_of_a_stochastic_evaluation_have_keys_of_their_own(monkeypatch):
+    run, seen = trained("ppo"), []
+
+    class Watched(gymnasium.Wrapper):
+        def reset(self, **options):
+            obs, info = self.env.reset(**options)
+            self.obs = obs
+            return obs, info
+
+        def step(self, action):
+            seen.append((self.obs, action))
+            self.obs, *rest = self.env.step(action)
+            return self.obs, *rest
+
+    run = dataclasses.replace(run, env_fn=lambda: Watched(gymnasium.make("CartPole-v1")))
+    first = run.evaluate(3, seed=5, deterministic=False)
+    for call, (obs, action) in enumerate(seen):
+        key = rng.stream(5, 0, "eval", 0, call)
+        assert run.algo.act(run.params, obs[None], key).tolist() == [action]
+    assert first == run.evaluate(3, seed=5, deterministic=False)
+    assert first != run.evaluate(3, seed=6, deterministic=False)
+
+
+def test_limits_of_episodes_are_those_of_training_unless_said_otherwise():
+    run = begun("td3")
+    assert run.evaluate(1).lengths == (30,)
+    assert run.evaluate(1, max_ep_len=7).lengths == (7,)
+    assert run.evaluate(1, max_ep_len=0).lengths == (200,)
+
+
+def test_a_checkpoint_is_chosen_by_step_best_or_last(tmp_path):
+    folder = copied(trained("ppo"), tmp_path)
+    first, last = purerl.load(folder, 60), purerl.load(folder, "last")
+    assert (first.step, last.step) == (60, 120)
+    assert bits(first.params) != bits(last.params)
+    for step in (60, 120):
+        checkpoint.mark_best(folder, step, 1.0)
+        assert purerl.load(folder, "best").step == step
+    with pytest.raises(Refused, match=r"no checkpoint of step 70; there are \[60, 120\]"):
+        purerl.load(folder, 70)
+    with pytest.raises(ConfigError, match="checkpoint must be 'last', 'best' or a step"):
+        purerl.load(folder, "newest")
+    (folder / "checkpoints" / "best.json").unlink()
+    with pytest.raises(Refused, match="no best checkpoint yet"):
+        purerl.load(folder, "best")
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_it_is_said(tmp_path):
+    folder = copied(trained("sac"), tmp_path)
+    file = folder / "checkpoints" / "000000000120" / "rank0.npz"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.warns(UserWarning, match=r"passed over: .*rank0\.npz was changed"):
+        run = purerl.load(folder)
+    assert run.step == 60
+    assert "SHA-256" in run.skipped[0]
+    assert bits(run.params) == bits(purerl.load(trained("sac").folder, 60).params)
+    with pytest.raises(Refused, match=r"(?s)can be used\n.*SHA-256"):
+        purerl.load(folder, 120)
+
+
+def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_path):
+    folder = copied(trained("sac"), tmp_path)
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"spec": content["spec"] | {"hidden": [8, 9]}}))
+    with pytest.raises(Refused, match=r"run: spec\.hidden was \[8, 8\], now it is \[8, 9\]"):
+        purerl.load(folder)
+    path.write_text(json.dumps(content))
+    made = folder / "checkpoints" / "000000000120"
+    arrays = files.unpacked((made / "rank0.npz").read_bytes(), made)
+    name = "learner .params.actor['params']['MLP_0']['Dense_0']['kernel']"
+    for change in (
+        {name: arrays[name].T.copy()},
+        {name: arrays[name].astype(np.float64)},
+        {"learner .more": arrays[name]},
+    ):
+        file = files.write(made / "rank0.npz", files.packed(arrays | change))
+        manifest = files.unsealed(made / "manifest.json")
+        sealed = files.sealed(manifest | {"files": {"rank0.npz": list(file)}})
+        (made / "manifest.json").write_bytes(sealed)
+        with pytest.warns(UserWarning, match="does not hold the learner of the configuration"):
+            assert purerl.load(folder).step == 60
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        BOX,
+        DISCRETE,
+        EnvSpec((2, 3), Box((0.1, -1e-3), (0.3, 1.0 / 3.0), (2, 1)), "uint8"),
+        EnvSpec((1,), Discrete(2, start=-5), "int64"),
+    ],
+)
+def test_spaces_survive_a_file(env):
+    config = dataclasses.replace(trained("ppo").config, spec=_Holding(env))
+    plain = json.loads(json.dumps(configs.to_json(config)["spaces"]))
+    assert configs.spaces_from(plain) == env
+
+
+@dataclasses.dataclass(frozen=True)
+class _Holding:
+    env: EnvSpec
+
+
+GOOD = {"obs_shape": [3], "obs_dtype": "float32", "discrete": {"n": 2, "start": 0}}
+LOW = {"low": [-1.0], "high": [1.0], "shape": [1]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "EnvSpec(obs_shape=(3,))",
+        None,
+        {},
+        GOOD | {"more": 1},
+        GOOD | {"obs_shape": [0]},
+        GOOD | {"obs_shape": ["3"]},
+        GOOD | {"obs_shape": [3.0]},
+        GOOD | {"obs_dtype": "object"},
+        GOOD | {"obs_dtype": 7},
+        GOOD | {"discrete": {"n": 2, "start": 0, "more": 0}},
+        GOOD | {"discrete": {"n": [2, 3], "start": 0}},
+        GOOD | {"discrete": {"n": True, "start": 0}},
+        GOOD | {"discrete": [2, 0]},
+        {"obs_shape": [3], "obs_dtype": "float32", "box": LOW | {"low": ["-1"]}},
+        {"obs_shape": [3], "obs_dtype": "float32", "box": LOW | {"low": [float("nan")]}},
+        {"obs_shape": [3], "obs_dtype": "float32", "box": LOW | {"shape": [2]}},
+        {"obs_shape": [3], "obs_dtype": "float32", "cube": LOW},
+    ],
+)
+def test_spaces_that_purerl_does_not_write_are_refused(content):
+    with pytest.raises(ConfigError, match="spaces must be as purerl writes them"):
+        configs.spaces_from(content)
+
+
+def test_spaces_too_large_to_be_true_are_refused_before_anything_is_allocated():
+    with pytest.raises(ConfigError, match="too large to read"):
+        configs.spaces_from(GOOD | {"obs_shape": [10**6, 10**6]})
+
+
+def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
+    folder = copied(trained("ppo"), tmp_path)
+    (tmp_path / "hostile.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(content | {"env": "hostile:CartPole-v1"}))
+    for made in (folder / "checkpoints").glob("0*"):
+        manifest = files.unsealed(made / "manifest.json")
+        manifest["about"]["env"] = "hostile:CartPole-v1"
+        (made / "manifest.json").write_bytes(files.sealed(manifest))
+    run = purerl.load(folder)
+    for use in (run.evaluate, run.video):
+        with pytest.raises(ConfigError, match="imports a module, which no file may ask for"):
+            use()
+    assert not (tmp_path / "ran").exists()
+    assert "hostile" not in sys.modules
+    assert run.policy(np.zeros(4)) in (0, 1)
+    allowed = purerl.load(folder, env_fn=lambda: gymnasium.make("CartPole-v1"))
+    assert allowed.evaluate(1) == trained("ppo").evaluate(1)
+
+
+def test_what_is_no_run_is_refused_with_the_runs_below(tmp_path, monkeypatch):
+    run = trained("ppo").folder
+    with pytest.raises(ConfigError, match=r"is no run: it has no config\.json\. Runs in it: .*_s3"):
+        purerl.load(run.parent)
+    monkeypatch.setenv("PURERL_DATA_DIR", str(run.parents[1]))
+    for word in (run.name, run.parent.name):
+        with pytest.raises(ConfigError, match=rf"{word} is no run: .* Did you mean .*{run}"):
+            purerl.load(word)
+    with pytest.raises(ConfigError, match=r"/nowhere is no run: it has no config\.json\.$"):
+        purerl.load("/nowhere")
+    (tmp_path / "user.json").write_text("[]")
+    monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "user.json"))
+    with pytest.raises(ConfigError, match=rf"{run.name} is no run: it has no config\.json\.$"):
+        purerl.load(run.name)
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(ConfigError, match="must hold an object"):
+        purerl.load(tmp_path)
+
+
+def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
+    run = dataclasses.replace(trained("ppo"), folder=tmp_path)
+    assert (run.metrics, run.status) == ({}, "unknown")
+    (tmp_path / "progress.txt").write_text("Epoch\tLossQ\n1\t0.5\n2\t\n3\tnan\n4\t0.")
+    assert run.metrics["Epoch"].tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(run.metrics["LossQ"], [0.5, np.nan, np.nan])
+    (tmp_path / "progress.txt").write_text("Epoch\tLossQ\n1\n")
+    with pytest.raises(files.Damaged, match="longer or shorter than its header"):
+        _ = run.metrics
+    (tmp_path / "episodes.csv").write_text('a,b\n1,"' + 140_000 * "2\n")
+    with pytest.raises(files.Damaged, match="no table: field larger"):
+        _ = run.episodes
+    (tmp_path / "episodes.csv").write_text("epoch,kind\n" + 500_000 * "1234,test\n")  # over 4 MiB
+    assert (run.episodes["epoch"].sum(), run.episodes["kind"][-1]) == (1234 * 500_000, "test")
+    for text, columns in (("", []), ("Epoch\n", ["Epoch"])):
+        (tmp_path / "progress.txt").write_text(text)
+        assert list(run.metrics) == columns
+    real = trained("ppo")
+    assert real.metrics["TotalEnvInteracts"].tolist() == [60, 120]
+    kinds, lengths = real.episodes["kind"], real.episodes["length"]
+    assert set(kinds) == {"train", "test"}
+    assert lengths[kinds == "train"].sum() <= 120
+
+
+def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_path):
+    config = trained("sac").config
+    assert (config.spec.hidden, config.schedule.steps, config.options.save_freq) == (
+        (8, 8),
+        120,
+        60,
+    )
+    where = {"data_dir": str(tmp_path)}
+    for settings, message in (
+        ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps'?"),
+        ({"zzz": 5}, "ppo has no setting 'zzz'. Known are actor, critic"),
+        ({"gamma": 2.0}, "gamma must be a number in"),
+        ({"steps": 5}, "steps must be a whole number of rollouts"),
+        ({"name": "../x"}, "name must be of letters"),
+        ({"seed": -1}, "seed must be"),
+    ):
+        with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+            purerl.train("ppo", "CartPole-v1", **where, **settings)
+    with pytest.raises(ConfigError, match="algorithm must be one of"):
+        purerl.train("pppo", "CartPole-v1", **where)
+    with pytest.raises(ConfigError, match="environment Nothing-v0"):
+        purerl.train("ppo", "Nothing-v0", **where)
+    assert not list(tmp_path.iterdir())
+
+
+def quick(env="CartPole-v1", **settings):
+    return purerl.train("reinforce", env, **(COMMON | SMALL["reinforce"][1] | settings))
+
+
+class Actor(nn.Module):
+    width: int = 5
+
+    @nn.compact
+    def __call__(self, obs):
+        return nn.Dense(2)(nn.tanh(nn.Dense(self.width)(obs)))
+
+
+def test_networks_of_ones_own_are_trained_and_need_the_spec_to_come_back(tmp_path):
+    run = quick(actor=Actor(), data_dir=str(tmp_path))
+    assert "Actor" in json.loads((run.folder / "config.json").read_text())["spec"]["actor"]["repr"]
+    with pytest.raises(ConfigError, match=r"actor is a network of one's own.*train\.resume\("):
+        purerl.load(run.folder)
+    with pytest.raises(ConfigError, match="is complete: 120 of 120"):  # the call that it names
+        training.resume(Path(run.folder), spec=run.config.spec)
+    loaded = purerl.load(run.folder, spec=run.config.spec)
+    assert bits(loaded.params) == bits(run.params)
+    wrong = dataclasses.replace(run.config.spec, actor=Actor(6))
+    with pytest.raises(Refused, match=r"are of another run: spec\.actor\.repr was"):
+        purerl.load(run.folder, spec=wrong)
+
+
+def test_a_run_says_in_a_line_that_episodes_may_be_longer_than_its_rollouts(tmp_path):
+    run = quick(data_dir=str(tmp_path), max_ep_len=None)
+    lines = (run.folder / "stdout.log").read_text().splitlines()
+    assert [line for line in lines if "and here they may have 500: REINFORCE, which" in line]
+    assert not any("EpisodesCut" in line for line in lines)
+
+
+def test_an_environment_may_be_a_function(tmp_path):
+    def short_pole():
+        return gymnasium.make("CartPole-v1", max_episode_steps=9)
+
+    run = quick(short_pole, data_dir=str(tmp_path), max_ep_len=None)
+    assert (run.config.env, run.config.name) == ("short_pole", "short-pole-reinforce")
+    assert run.evaluate(2).max <= 9
+    again = purerl.load(run.folder)
+    with pytest.raises(EnvFault, match=r"short_pole.*If it was a function.*give env_fn again"):
+        again.evaluate(2)
+    assert purerl.load(run.folder, env_fn=short_pole).evaluate(2) == run.evaluate(2)
+    with pytest.raises(ConfigError, match="spec.env must be that of env_fn"):
+        purerl.load(run.folder, env_fn=lambda: gymnasium.make("Pendulum-v1")).evaluate(1)
+    named = quick(short_pole, env_name="Pole", name="mine", data_dir=str(tmp_path))
+    assert (named.config.env, named.folder.name) == ("Pole", "mine_s3")
+
+
+def test_an_environment_that_is_made_already_is_refused(tmp_path):
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(ConfigError, match=r"an id of Gymnasium, or a function that makes the en"):
+        purerl.train("ppo", env, data_dir=str(tmp_path))
+    env.close()
+
+
+def test_training_works_in_another_thread_as_in_a_notebook(tmp_path):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(quick(data_dir=str(tmp_path))))
+    thread.start()
+    thread.join()
+    assert bits(made[0].params) == bits(quick(data_dir=str(tmp_path)).params)
+    assert made[0].status == "done"
+
+
+class Faulty(gymnasium.Wrapper):
+    """Does something at its 90th step."""
+
+    steps = 0
+
+    def __init__(self, what):
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self.what = what
+
+    def step(self, action):
+        obs, *rest = self.env.step(action)
+        self.steps += 1
+        return (self.what(obs) if self.steps == 90 else obs), *rest
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_was_asked_to_stop_says_so(tmp_path, number):
+    def asked(obs):
+        os.kill(os.getpid(), number)
+        return obs
+
+    run = quick(lambda: Faulty(asked), env_name="x", data_dir=str(tmp_path), steps=600)
+    assert (run.status, run.step) == ("stopped", 120)
+    assert bits(purerl.load(run.folder).params) == bits(run.params)
+
+
+def test_a_run_that_failed_raises_and_can_be_loaded(tmp_path):
+    with pytest.raises(loop.NonFiniteError):
+        quick(lambda: Faulty(lambda obs: obs * np.nan), env_name="x", data_dir=str(tmp_path))
+    run = purerl.load(tmp_path / "x-reinforce" / "x-reinforce_s3")
+    assert (run.status, run.step) == ("failed", 60)

@@ -1,0 +1,376 @@
+"""`purerl watch` and `run.video`: films of the episodes that are evaluated."""
+
+import dataclasses
+import io
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import types
+
+import gymnasium
+import numpy as np
+import pytest
+from PIL import Image
+
+from purerl.runs.policy import video, video_files
+from purerl.runs.settings.config import ConfigError
+from tests.mpi.launch import python
+from tests.runs.trained import begun
+
+RED, GREEN, BLUE = (200, 30, 40), (20, 180, 60), (30, 60, 220)
+
+
+@pytest.fixture(autouse=True)
+def no_display(monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+
+
+def frames(content):
+    """Frames as arrays, and how long each is shown in seconds."""
+    image = Image.open(io.BytesIO(content))
+    found = []
+    for i in range(image.n_frames):
+        image.seek(i)
+        found.append((np.asarray(image.convert("RGB")), image.info["duration"] / 1000))
+    assert image.info["loop"] == 0  # for ever
+    image.close()
+    return found
+
+
+def painted(number, height=40, width=60):
+    """A red block that moves over green, from frame to frame; blue comes late."""
+    for i in range(number):
+        frame = np.full((height, width, 3), GREEN, np.uint8)
+        frame[10:20, i % 50 : i % 50 + 8] = RED
+        if i % 40 > 20:
+            frame[30:38, 5:15] = BLUE
+        yield frame
+
+
+@pytest.mark.parametrize(
+    ("rate", "number", "shown"), [(20, 70, 70), (30, 61, 61), (50, 100, 50), (100, 10, 3)]
+)
+def test_a_gif_lasts_as_long_as_its_steps_and_shows_them(rate, number, shown):
+    gif = video_files.Gif(rate, None)
+    given = list(painted(number))
+    for frame in given:
+        gif.add(frame)
+    found = frames(gif.content())
+    every = number // shown if shown != 3 else 4
+    assert sum(seconds for _, seconds in found) == pytest.approx(shown * every / rate, abs=0.011)
+    assert len(found) == shown
+    for (image, _), wanted in zip(found, given[::every], strict=True):
+        assert np.abs(image.astype(int) - wanted).max() <= 12
+    assert all(seconds >= 0.02 for _, seconds in found)  # viewers slow down what is shorter
+
+
+def test_a_wide_gif_is_made_smaller_and_a_long_one_is_cut(monkeypatch):
+    monkeypatch.setattr(video_files, "LONGEST", 5)
+    for width, size in ((None, (213, 320)), (90, (60, 90)), (900, (400, 600))):
+        gif = video_files.Gif(10, width)
+        for frame in painted(9, 400, 600):
+            gif.add(frame)
+        found = frames(gif.content())
+        assert found[0][0].shape[:2] == size
+        assert len(found) == 5
+
+
+def test_the_film_of_cartpole_shows_each_step_of_the_episodes_evaluated(tmp_path):
+    run = dataclasses.replace(begun("ppo"), folder=tmp_path)
+    path = run.video(episodes=2, fps=25)
+    assert path == tmp_path / "video" / "000000000000-1.gif"
+    assert path.stat().st_size < 200_000
+    found, lengths = frames(path.read_bytes()), run.evaluate(2).lengths
+    steps = sum(lengths) + 2  # each episode begins with a frame of its own
+    assert sum(seconds for _, seconds in found) == pytest.approx(steps / 25, abs=0.011)
+    env = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = np.asarray(Image.fromarray(env.render()).resize((320, 213), Image.Resampling.BOX))
+    env.close()
+    for image, _ in found:  # the same scene, but for where cart and pole are
+        assert (np.abs(image.astype(int) - picture).max(axis=2) > 40).mean() < 0.1
+        assert (image.max(axis=2) < 60).mean() > 0.005  # the black cart
+    assert run.video(str(tmp_path / "again.gif"), max_steps=3).exists()
+    assert run.video().name == "000000000000-1.gif".replace("-1", "-2")
+
+
+def test_frames_are_handed_over_in_order_and_a_reset_alone_shows_nothing():
+    class Numbered(gymnasium.Env):
+        metadata = None
+        render_mode = "rgb_array"
+        state = 0
+
+        def reset(self, **options):
+            self.state += 100
+            return self.state, {}
+
+        def step(self, action):
+            self.state += 1
+            return self.state, 0.0, False, False, {}
+
+        def render(self):
+            return self.state
+
+    seen = []
+    env = video_files.Filmed(Numbered(), seen.append)
+    env.reset(seed=0)
+    env.step(0)
+    env.step(0)
+    env.reset()
+    env.step(0)
+    env.reset()
+    assert seen == [100, 101, 102, 202, 203]
+
+
+def test_files_that_are_there_and_other_mistakes_are_refused(tmp_path):
+    run = dataclasses.replace(begun("ppo"), folder=tmp_path)
+    (tmp_path / "there.gif").write_text("mine")
+    for path, options, message in (
+        (tmp_path / "there.gif", {}, "there.gif exists, and nothing is ever written over"),
+        (tmp_path / "film.avi", {}, "must end in .gif or .mp4"),
+        (None, {"fps": 0}, "fps must be in 1 .. 1000, got 0"),
+        (None, {"width": 3}, "width must be at least 16 pixels, got 3"),
+        (None, {"episodes": 0}, "episodes must be an integer"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            run.video(path, **options)
+    assert (tmp_path / "there.gif").read_text() == "mine"
+    assert not list((tmp_path / "video").iterdir())
+
+
+def test_an_environment_given_as_a_function_is_asked_to_draw(tmp_path):
+    run = dataclasses.replace(begun("ppo"), folder=tmp_path)
+    blind = dataclasses.replace(run, env_fn=lambda: gymnasium.make("CartPole-v1"))
+    with pytest.raises(ConfigError, match="must have render_mode='rgb_array', got None"):
+        blind.video()
+    for env_fn in (
+        lambda render_mode=None: gymnasium.make("CartPole-v1", render_mode=render_mode),
+        lambda **options: gymnasium.make("CartPole-v1", **options),
+        lambda: gymnasium.make("CartPole-v1", render_mode="rgb_array"),
+    ):
+        assert dataclasses.replace(run, env_fn=env_fn).video(max_steps=2).exists()
+
+
+class Undrawn(gymnasium.Wrapper):
+    """Cannot be drawn, for a reason."""
+
+    def __init__(self, reason, render_mode):
+        super().__init__(gymnasium.make("CartPole-v1", render_mode=render_mode))
+        self.reason = reason
+
+    def render(self):
+        if isinstance(self.reason, Exception):
+            raise self.reason
+        return self.reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        (
+            gymnasium.error.DependencyNotInstalled("pygame is not installed, run x"),
+            r"cannot be drawn: .*pip install 'purerl\[classic\]'",
+        ),
+        (RuntimeError("gladLoadGL error"), "cannot be drawn: RuntimeError: gladLoadGL error"),
+        (
+            AttributeError("'NoneType' object has no attribute 'eglQueryString'"),
+            "No off-screen OpenGL context.*apt-get install libegl1.*MUJOCO_GL=osmesa",
+        ),
+        (None, "must return an array of uint8"),
+        (np.zeros((2, 2, 3)), "must return an array of uint8"),
+    ],
+)
+def test_what_cannot_be_drawn_says_what_to_install(tmp_path, reason, message):
+    def env_fn(render_mode):
+        return Undrawn(reason, render_mode)
+
+    run = dataclasses.replace(begun("ppo"), folder=tmp_path, env_fn=env_fn)
+    with pytest.raises(ConfigError, match=message):
+        run.video()
+    assert not (tmp_path / "video").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "message"),
+    [
+        ("PIL", "a.gif", r"a GIF needs Pillow: pip install 'purerl\[video\]'"),
+        ("imageio_ffmpeg", "a.mp4", r"an MP4 needs imageio-ffmpeg: pip install 'purerl\[video\]'"),
+    ],
+)
+def test_what_is_not_installed_is_named(tmp_path, monkeypatch, package, name, message):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=message):
+        begun("ppo").video(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("libraries", "before", "after"),
+    [
+        (("EGL", "OSMesa"), None, "egl"),
+        (("OSMesa",), "", "osmesa"),
+        ((), None, None),
+        ((), "", None),  # empty, it is an error
+        (("EGL",), "glfw", "glfw"),
+    ],
+)
+def test_without_a_display_it_is_drawn_off_the_screen(monkeypatch, libraries, before, after):
+    monkeypatch.setattr(video.ctypes.util, "find_library", lambda x: x if x in libraries else None)
+    monkeypatch.delenv("SDL_VIDEODRIVER")
+    monkeypatch.delenv("MUJOCO_GL")
+    if before is not None:
+        monkeypatch.setenv("MUJOCO_GL", before)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(video, "_answers", lambda address: True)
+    video.headless()
+    assert (video.os.environ.get("MUJOCO_GL"), "SDL_VIDEODRIVER" in video.os.environ) == (
+        before, False,
+    )  # fmt: skip
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.setattr(video.sys, "platform", "linux")
+    video.headless()
+    assert video.os.environ.get("MUJOCO_GL") == after
+    assert video.os.environ["SDL_VIDEODRIVER"] == "dummy"
+
+
+def test_a_display_is_there_if_somebody_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(video.sys, "platform", "linux")
+    path = tmp_path / "wayland-9"
+    for name in (path.name, str(path)):
+        monkeypatch.setenv("WAYLAND_DISPLAY", name)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        assert not video.has_display()
+    with socket.socket(socket.AF_UNIX) as there:
+        there.bind(str(path))
+        there.listen()
+        for name in (path.name, str(path)):
+            monkeypatch.setenv("WAYLAND_DISPLAY", name)
+            assert video.has_display()
+    assert not video.has_display()  # the file is left behind
+    monkeypatch.delenv("WAYLAND_DISPLAY")
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        number = there.getsockname()[1] - 6000
+        if number >= 0:
+            monkeypatch.setenv("DISPLAY", f"127.0.0.1:{number}.0")
+            assert video.has_display()
+    for name in (":77", ":77.0", "unix:77", "127.0.0.1:77", ":99999", "word", ""):
+        monkeypatch.setenv("DISPLAY", name)
+        assert not video.has_display()
+    asked = []
+    monkeypatch.setattr(video, "_answers", lambda address: asked.append(address))
+    monkeypatch.setenv("DISPLAY", ":3.1")
+    assert not video.has_display()
+    assert asked == ["\0/tmp/.X11-unix/X3", "/tmp/.X11-unix/X3"]
+
+
+def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, monkeypatch, capsys):
+    run = dataclasses.replace(begun("ppo"), folder=tmp_path)
+    monkeypatch.setattr(video.run_arguments, "opened", lambda args, path: run)
+    monkeypatch.setattr(video_files, "LONGEST", 4)
+    monkeypatch.setenv("DISPLAY", ":77")
+    assert video.command([str(tmp_path), "-l", "6", "--fps", "20"]) == 0
+    said = capsys.readouterr()
+    path = tmp_path / "video" / "000000000000-1.gif"
+    assert f"written: {path}" in said.out
+    assert said.err.splitlines()[0] == (
+        "nobody answers at the display :77: a GIF instead of a window"
+    )
+    assert f"{path} ends after 4 frames, as a GIF must: 3 more are not in it." in said.err
+    monkeypatch.delenv("DISPLAY")
+    assert video.command([str(tmp_path), "-l", "3"]) == 0
+    assert not capsys.readouterr().err
+
+
+def test_an_mp4_has_every_frame_and_its_rate(tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    run = dataclasses.replace(begun("td3"), folder=tmp_path)
+    for name, width, size in (("a.mp4", None, (500, 500)), ("b.mp4", 101, (100, 100))):
+        path = run.video(tmp_path / name, max_steps=20, width=width)
+        words = [ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path), "-f", "rawvideo"]
+        words += ["-pix_fmt", "rgb24", "-"]
+        told = subprocess.run([*words[:1], "-i", str(path)], capture_output=True, text=True).stderr
+        assert ", 30 fps," in told
+        raw = subprocess.run(words, capture_output=True, check=True).stdout
+        assert len(raw) == 21 * size[0] * size[1] * 3
+        images = np.frombuffer(raw, np.uint8).reshape(21, *size, 3)
+        assert (images[:, 0, 0] > 245).all()  # white around the pendulum
+        assert ((images[..., 0] > 150) & (images[..., 1] < 130)).any(axis=(1, 2)).all()  # the rod
+
+
+def test_watch_writes_a_film_where_there_is_no_window_and_says_what_happened(tmp_path):
+    run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
+    gone = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "SDL_VIDEODRIVER": ""}
+    done = python("-m", "purerl", "watch", str(run), "-n", "2", "-l", "9", "-d", "-i", "-1", **gone)
+    assert done.code == 0, done.err
+    lengths = begun("ppo").evaluate(2, max_ep_len=9).lengths
+    assert f"episode 2: return {lengths[1]:.1f}, length {lengths[1]}\n" in done.out
+    path = run / "video" / "000000000000-1.gif"
+    assert re.search(rf"^written: {path} \([\d.]+ kB\)$", done.out, re.MULTILINE)
+    done = python("-m", "purerl", "watch", str(run), "-nr", "-n", "2", "--save", "x.gif", **gone)
+    assert done.code == 0, done.err
+    assert "written" not in done.out
+    done = python("-m", "purerl", "watch", str(run), "--save", "x.avi", **gone)
+    assert (done.code, "must end in .gif or .mp4" in done.err) == (2, True)
+
+
+def test_where_there_is_a_display_a_window_is_opened(monkeypatch, capsys):
+    opened = []
+    real = gymnasium.make
+
+    def make(name, **options):
+        opened.append(options)
+        return real(name, **options)
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    monkeypatch.setattr(video, "has_display", lambda: True)
+    monkeypatch.setattr(video.run_arguments, "opened", lambda args, run: begun("ppo"))
+    assert video.command([str(begun("ppo").folder), "-l", "3"]) == 0
+    assert opened == [{"render_mode": "human"}] * 2  # tried out first
+    assert "episode 1: return 3.0, length 3\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("before", "settings", "names", "after"),
+    [
+        (-1, {"distance": 4.0}, ["top", "track"], 1),
+        (-1, None, ["track"], 0),
+        (-1, {"trackbodyid": 2}, ["top", "track"], -1),  # follows already
+        (0, {}, ["top", "track"], 0),  # chosen by who made the environment
+        (-1, {}, ["top"], -1),
+    ],
+)
+def test_the_camera_follows_what_runs_unless_another_was_chosen(before, settings, names, after):
+    cameras = [types.SimpleNamespace(name=name) for name in names]
+    model = types.SimpleNamespace(ncam=len(names), camera=cameras.__getitem__)
+    renderer = types.SimpleNamespace(camera_id=before, default_cam_config=settings)
+    inner = types.SimpleNamespace(mujoco_renderer=renderer, model=model)
+    video_files.follow(types.SimpleNamespace(unwrapped=inner))
+    assert renderer.camera_id == after
+
+
+def test_headless_mujoco_is_drawn_through_egl(tmp_path):
+    pytest.importorskip("mujoco")
+    if not video.ctypes.util.find_library("EGL"):
+        pytest.skip("no libEGL on this machine")
+    code = (
+        "import sys, gymnasium, json\n"
+        "from purerl.runs import film, video\n"
+        "video.headless()\n"
+        "env = gymnasium.make('HalfCheetah-v5', render_mode='rgb_array')\n"
+        "film.follow(env)\n"
+        "env.reset(seed=0)\n"
+        "frame = env.render()\n"
+        "found = [frame.shape, float(frame.std()), env.unwrapped.mujoco_renderer.camera_id]\n"
+        "env.close()\n"
+        "print(json.dumps(found))\n"
+    )
+    done = python("-c", code, MUJOCO_GL="", DISPLAY="", WAYLAND_DISPLAY="")
+    assert done.code == 0, done.err
+    shape, spread, camera = json.loads(done.out.splitlines()[-1])
+    assert (shape, camera) == ([480, 480, 3], 0)
+    assert spread > 30

@@ -1,0 +1,241 @@
+"""Checkpoints: the newest that is whole is used, nothing damaged is, and a kill loses little."""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from purerl.loops import snapshot
+from purerl.runs.record import checkpoint
+from purerl.runs.record import files as storage
+from tests.loops.test_snapshot import begin, everything, go_on
+
+ABOUT = {"algorithm": "td3", "ranks": 1}
+
+
+def saved(run, name="td3", at=(60, 100, 200), keep=9):
+    """A run with checkpoints at some steps; what is left of it at each."""
+    carry, segments, states = begin(name), (), {}
+    for step in at:
+        carry, _ = go_on(carry, step)
+        segments = checkpoint.save(run, carry, ABOUT, segments, keep, {"step": step})
+        states[step] = everything(carry)
+    carry.envs.close()
+    return states
+
+
+def thawed(run, name="td3", **options):
+    loaded = checkpoint.load(run, ABOUT, 0, **options)
+    carry, lost = snapshot.thaw(begin(name), loaded.frozen)
+    assert not lost
+    return loaded, carry
+
+
+@pytest.mark.parametrize(("name", "at"), [("td3", (60, 100, 200)), ("ppo", (60, 120))])
+def test_every_checkpoint_gives_the_run_back_bit_for_bit(tmp_path, name, at):
+    states = saved(tmp_path, name, at)
+    assert checkpoint.steps(tmp_path) == list(at)
+    for step, state in states.items():
+        loaded, carry = thawed(tmp_path, name, step=step)
+        assert everything(carry) == state
+        assert loaded.manifest["notes"] == {"step": step}
+    loaded, carry = thawed(tmp_path, name)
+    assert loaded.step == at[-1]
+    assert not loaded.skipped
+
+
+def test_a_resumed_run_that_saves_again_ends_like_one_that_did_not_stop(tmp_path):
+    saved(tmp_path, at=(60, 100))
+    loaded, carry = thawed(tmp_path)
+    carry, _ = go_on(carry, 130)
+    checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
+    _, carry = thawed(tmp_path)
+    carry, _ = go_on(carry, 330)
+    whole, _ = go_on(begin("td3"), 330)
+    assert everything(carry) == everything(whole)
+
+
+def test_a_checkpoint_writes_only_the_rows_that_are_new(tmp_path):
+    saved(tmp_path, at=(60, 100, 130))
+    sizes = {p.name: p.stat().st_size for p in (tmp_path / "replay").iterdir()}
+    assert sorted(sizes) == [
+        f"0-{a:012d}-{b:012d}.npz" for a, b in ((0, 60), (60, 100), (100, 130))
+    ]
+    assert sizes["0-000000000100-000000000130.npz"] < sizes["0-000000000000-000000000060.npz"]
+
+
+def test_old_checkpoints_go_and_take_along_what_nobody_needs(tmp_path):
+    carry, segments = begin("td3"), ()
+    for step in range(20, 331, 20):
+        carry, _ = go_on(carry, step)
+        notes = {"step": step, "score": -3.0 if step in (40, 100) else -4.0}
+        segments = checkpoint.save(tmp_path, carry, ABOUT, segments, 2, notes)
+    assert checkpoint.steps(tmp_path) == [40, 300, 320]
+    assert checkpoint.best(tmp_path) == (40, -3.0)
+    for step in (40, 300, 320):
+        thawed(tmp_path, step=step)
+    first = sorted(int(p.name[2:14]) for p in (tmp_path / "replay").iterdir())
+    assert first == [0, 20, *range(140, 320, 20)]  # the ring holds 150 rows
+    assert not list((tmp_path / "checkpoints").glob(".tmp*"))
+
+
+def test_whatever_is_damaged_an_older_one_is_used_and_it_is_said(tmp_path):
+    states = saved(tmp_path / "good", at=(60, 100))
+    files = [p.relative_to(tmp_path / "good") for p in (tmp_path / "good").rglob("*.*")]
+    newest = [p for p in files if "000000000100" in str(p) and p.suffix in (".npz", ".json")]
+    assert len(newest) == 3  # a manifest, the arrays, a segment
+    rng = random.Random(0)
+    for number in range(60):
+        run = tmp_path / "bad"
+        shutil.copytree(tmp_path / "good", run)
+        path = run / newest[number % 3]
+        content = bytearray(path.read_bytes())
+        way = ("flip", "cut", "zero", "delete")[number // 3 % 4]
+        place = rng.randrange(len(content))
+        if way == "flip":
+            content[place] ^= 1 << rng.randrange(8)
+        elif way == "zero":
+            place = rng.randrange(len(content) // 2)
+            content[place : place + 64] = bytes(64)
+        path.write_bytes(content[:place] if way == "cut" else content)
+        if way == "delete":
+            path.unlink()
+        loaded, carry = thawed(run)
+        if loaded.step == 100:  # white space in the manifest
+            assert everything(carry) == states[100], (path, way)
+        else:
+            assert everything(carry) == states[60]
+            assert path.name in loaded.skipped[0]
+        shutil.rmtree(run)
+
+
+def test_without_any_good_one_the_reasons_are_listed(tmp_path):
+    with pytest.raises(checkpoint.Refused, match="no checkpoint that can be used"):
+        checkpoint.load(tmp_path, ABOUT, 0)
+    saved(tmp_path, at=(60, 100))
+    with pytest.raises(
+        checkpoint.Refused, match=r"no checkpoint of step 70; there are \[60, 100\]"
+    ):
+        checkpoint.load(tmp_path, ABOUT, 0, step=70)
+    for step in (60, 100):
+        (tmp_path / "checkpoints" / f"{step:012d}" / "rank0.npz").unlink()
+    with pytest.raises(checkpoint.Refused, match=r"(?s)can be used\n.*rank0\.npz.*\n.*rank0\.npz"):
+        checkpoint.load(tmp_path, ABOUT, 0)
+
+
+def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
+    saved(tmp_path, at=(60,))
+    wrong = ABOUT | {"algorithm": "sac"}
+    with pytest.raises(checkpoint.Refused, match="algorithm was 'td3', now it is 'sac'"):
+        checkpoint.load(tmp_path, wrong, 0)
+    path = tmp_path / "checkpoints" / "000000000060" / "manifest.json"
+    content = storage.unsealed(path)
+    spec = {"gamma": 0.99, "hidden": [16], **{f"x{i}": 0 for i in range(9)}}
+    path.write_bytes(storage.sealed(content | {"about": ABOUT | {"spec": spec, "ranks": 2}}))
+    wrong = ABOUT | {"spec": spec | {"gamma": 0.98}}
+    with pytest.raises(checkpoint.Refused) as caught:
+        checkpoint.load(tmp_path, wrong, 0)
+    said = str(caught.value)
+    assert "of another run: ranks was 2, now it is 1; spec.gamma was 0.99, now it is 0.98." in said
+    assert said.endswith(f"Type: purerl resume {tmp_path} --num-cpu 2")
+    with pytest.raises(checkpoint.Refused, match=r"spec\.x2 was 0, now it is 1, and 6 more\.$"):
+        checkpoint.load(tmp_path, {"spec": {k: 1 for k in spec}}, 0)
+    path.write_bytes(storage.sealed(content | {"format": 2}))
+    with pytest.raises(checkpoint.Refused, match="has format 2; this purerl reads format 1"):
+        checkpoint.load(tmp_path, ABOUT, 0)
+    for change in (
+        {"files": {"../../rank0.npz": content["files"]["rank0.npz"]}},
+        {"files": {"/etc/passwd": [1, "x"]}},
+        {"segments": [[["../x.npz", 0, 60, 1, "x"]]]},
+        {"facts": []},
+        {"step": 61},
+        {"segments": None},
+    ):
+        path.write_bytes(storage.sealed(content | change))
+        with pytest.raises(checkpoint.Refused, match="lacks what a manifest holds|contradicts"):
+            checkpoint.load(tmp_path, ABOUT, 0)
+
+
+def test_a_gap_between_segments_is_noticed(tmp_path):
+    saved(tmp_path, at=(60, 100, 130))
+    path = tmp_path / "checkpoints" / "000000000130" / "manifest.json"
+    content = storage.unsealed(path)
+    del content["segments"][0][1]
+    path.write_bytes(storage.sealed(content))
+    loaded = checkpoint.load(tmp_path, ABOUT, 0)
+    assert loaded.step == 100
+    assert "does not hold the rows 100 .. 130" in loaded.skipped[0]
+
+
+def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
+    states = saved(tmp_path, at=(60, 100))
+    loaded, carry = thawed(tmp_path)
+    carry, _ = go_on(carry, 130)
+
+    real = storage.os.fsync
+
+    def failing(turn):
+        """Return an `fsync` that fails when it is called for the n-th time."""
+        left = iter(range(turn - 1, -1, -1))
+
+        def fsync(descriptor):
+            if next(left, -1) == 0:
+                raise OSError(28, "No space left on device")
+            real(descriptor)
+
+        return fsync
+
+    for turn in range(1, 7):
+        with monkeypatch.context() as patch:
+            patch.setattr(storage.os, "fsync", failing(turn))
+            with pytest.raises(storage.StorageError, match="disk is full"):
+                checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
+        assert checkpoint.steps(tmp_path)[:2] == [60, 100]
+        assert not list((tmp_path / "checkpoints").glob(".tmp*"))
+        newest, again = thawed(tmp_path)
+        assert everything(again) == (states[100] if newest.step == 100 else everything(carry))
+    checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
+    assert checkpoint.load(tmp_path, ABOUT, 0).step == 130
+
+
+WRITER = """
+import sys; from pathlib import Path
+import purerl; purerl.setup()
+from purerl.runs import checkpoint
+from tests.loops.test_snapshot import begin, go_on
+from tests.runs.record.test_checkpoint import ABOUT
+carry, segments, run = begin("td3"), (), Path(sys.argv[1])
+while True:
+    for step in range(20, 331, 10):
+        carry, _ = go_on(carry, step)
+        segments = checkpoint.save(run, carry, ABOUT, segments, keep=2)
+        print(step, flush=True)
+    carry, segments = begin("td3"), ()
+"""
+
+
+def test_a_kill_at_any_moment_leaves_a_checkpoint_that_was_announced(tmp_path):
+    """Twelve kills in the midst of saving without a pause; `make test-reliability` has more."""
+    rng = random.Random(1)
+    for number in range(12):
+        run = tmp_path / str(number)
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(run)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout
+        process.stdout.readline()
+        time.sleep(rng.random() * 0.4)
+        process.send_signal(signal.SIGKILL)
+        said = process.stdout.read().split()
+        process.wait()
+        process.stdout.close()
+        loaded, carry = thawed(run)
+        assert not loaded.skipped
+        if said:
+            assert loaded.step >= int(said[-1]) or loaded.step == 330
+        assert np.isfinite(carry.obs).all()

@@ -1,0 +1,57 @@
+"""Functions that a grid calls in processes of their own, each with a fate."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+def fate(kind, seed, scale=1.0):
+    """Return a number, or end as `kind` says."""
+    print(f"{kind} with seed {seed}", flush=True)
+    if kind == "raise":
+        raise ArithmeticError("boom\x1b[31m")
+    if kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "leave":
+        os._exit(0)
+    if kind == "exit":
+        sys.exit(0)
+    if kind == "hang":
+        time.sleep(60)
+    return {"nan": float("nan"), "word": None}.get(kind, scale * (seed + 1))
+
+
+def logged(seed, lr, logger_kwargs):
+    """Log as Spinning Up's algorithms do, with a configuration of its own."""
+    from purerl.runs.record.logger import EpochLogger
+
+    logger = EpochLogger(**logger_kwargs)
+    logger.save_config({"lr": lr, "seed": seed, "env": None})
+    logger.store(EpRet=lr)
+    logger.log_tabular("Epoch", 1)
+    logger.log_tabular("EpRet", with_min_and_max=True)
+    logger.dump_tabular()
+    return lr
+
+
+def counted(path, seed):
+    """Leave a line behind; wait until somebody says go on."""
+    with open(path, "a") as file:
+        file.write(f"{seed}\n")
+    for _ in range(2_000):
+        if Path(f"{path}.go").exists():
+            return seed
+        time.sleep(0.02)
+    raise TimeoutError("nobody said go on")
+
+
+def told(seed, logger_kwargs, ac_kwargs, env_fn):
+    """Say what it was given, in the folder of its run."""
+    env = env_fn()
+    name = env.spec.id
+    env.close()
+    out = Path(logger_kwargs["output_dir"]) / "said.txt"
+    threads = os.environ["OMP_NUM_THREADS"]
+    out.write_text(f"{name} {ac_kwargs} {seed} {logger_kwargs['exp_name']} {threads}")

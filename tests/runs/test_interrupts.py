@@ -1,0 +1,126 @@
+"""Requests to stop: Ctrl-C that Python loses, signals of a session that ends, ignored ones."""
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+import purerl.__main__ as cli
+from purerl.runs import interrupts
+from purerl.runs.record import status
+from purerl.runs.training import train
+from tests.runs.training.test_failure import only, quietly
+from tests.runs.training.test_reporting import tiny
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def lost_in_a_callback(words):
+    def collected(phase, info):
+        gc.callbacks.remove(collected)
+        interrupt()
+
+    gc.callbacks.append(collected)
+    gc.collect()
+    for _ in range(300):
+        time.sleep(0.01)
+    return 0
+
+
+def lost_among_all(words=()):
+    try:
+        interrupt()
+    except BaseException:
+        return 0
+
+
+def made_another_error(words):
+    try:
+        interrupt()
+    except KeyboardInterrupt:
+        raise ImportError("it failed to import") from None
+
+
+@pytest.mark.parametrize("command", [lost_in_a_callback, made_another_error])
+def test_ctrl_c_that_python_loses_ends_a_command(command, capsys):
+    hook = sys.unraisablehook
+    assert cli.guarded(command, []) == 130
+    assert capsys.readouterr().err == "purerl: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert sys.unraisablehook is hook
+
+
+def test_ctrl_c_that_was_lost_stops_a_run_before_its_first_advance(tmp_path, monkeypatch, capsys):
+    def command(words):
+        lost_among_all()
+        return quietly(tiny(), tmp_path).code
+
+    monkeypatch.setattr(train.loop, "advance", lambda carry: pytest.fail("it trains"))
+    assert cli.guarded(command, []) == 130
+    state = status.status(only(tmp_path))
+    assert (state["status"], state["reason"]) == ("stopped", "interrupted")
+    assert "no checkpoint yet. Begin again: purerl resume" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert cli.guarded(lost_among_all, []) == 0
+    assert quietly(tiny(), tmp_path, datestamp=True).code == 0  # asked of another command
+
+
+def test_ctrl_c_that_is_ignored_or_somebody_elses_stays():
+    def kept(words):
+        assert signal.getsignal(signal.SIGINT) is handler
+        return 0
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        for handler in (signal.SIG_IGN, lambda number, frame: None):
+            signal.signal(signal.SIGINT, handler)
+            assert cli.guarded(kept, []) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    handler, codes = before, []
+    thread = threading.Thread(target=lambda: codes.append(cli.guarded(kept, [])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+
+
+def test_a_program_that_was_interrupted_leaves_without_tidying_up(monkeypatch):
+    """JAX fails at that, or crashes, where it was compiling."""
+    before, left = signal.getsignal(signal.SIGINT), []
+    monkeypatch.setattr(os, "_exit", left.append)
+    try:
+        cli.guarded(lost_in_a_callback, None)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left == [130]
+
+
+def test_the_second_request_leaves_at_once_but_a_closed_session_sends_several():
+    pid = os.getpid()
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    hard = []
+    try:
+        for one in before:
+            signal.signal(one, lambda number, frame: hard.append(number))
+        with interrupts.requests() as asked:
+            for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
+                os.kill(pid, number)
+            assert (len(asked), hard) == (4, [])
+            os.kill(pid, signal.SIGINT)
+            assert hard == [signal.SIGINT]
+        os.kill(pid, signal.SIGHUP)
+        assert hard == [signal.SIGINT, signal.SIGHUP]
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+        with interrupts.requests() as asked:
+            os.kill(pid, signal.SIGHUP)
+        assert asked == []
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,0 +1,219 @@
+"""`purerl doctor`: the update that was the first to go wrong, found by replaying."""
+
+import ctypes.util
+import dataclasses
+import functools
+import sys
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+from purerl import rng
+from purerl.buffers import replay as memory
+from purerl.cli.commands import doctor
+from purerl.loops.carry import Diverged, NonFiniteError
+from purerl.loops.vector import EnvFault
+from purerl.runs.record import checkpoint, folder
+from purerl.runs.settings import config
+from purerl.runs.training import diagnosis, train
+from purerl.runs.training.progress_bar import Screen
+from tests.mpi.launch import python
+
+SPIKE = 1e30
+
+
+class Spiky(gymnasium.Env):
+    """A reward that no square of which float32 can hold comes once."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, at, value=SPIKE):
+        self.at, self.value, self.steps = at, value, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        obs = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        reward = self.value if self.steps == self.at else float(action[0])
+        return obs, reward, False, self.steps == 1_000, {}
+
+
+def settings(algo, env_fn, **schedule):
+    content = {"algo": algo, "env": "Spiky", "spec": {"hidden": [4]}, "schedule": schedule}
+    return config.from_json(content | {"options": {"save_freq": 100}}, env_fn)
+
+
+def diverge(tmp_path, algo, env_fn, **schedule):
+    made = settings(algo, env_fn, **schedule)
+    with pytest.raises(NonFiniteError) as caught:
+        train.train(made, env_fn, data_dir=str(tmp_path), screen=Screen(quiet=True))
+    (path,) = tmp_path.rglob("config.json")
+    return path.parent, caught.value
+
+
+@pytest.fixture(scope="module")
+def diverged(tmp_path_factory):
+    env_fn = functools.partial(Spiky, 555)
+    schedule = {"steps": 1_000, "steps_per_epoch": 500, "start_steps": 100, "update_after": 100}
+    schedule |= {"update_every": 50, "updates_per_burst": 10, "batch_size": 64}
+    where = tmp_path_factory.mktemp("diverged")
+    run, error = diverge(where, "td3", env_fn, **schedule | {"replay_size": 600})
+    return run, error, env_fn
+
+
+def test_divergence_keeps_the_last_checkpoint_and_says_what_to_type(diverged):
+    run, error, _ = diverged
+    assert isinstance(error, Diverged)
+    kept = checkpoint.steps(run)[-1]
+    assert kept in (500, 600)  # the row came at 555
+    assert error.__notes__ == [
+        f"the checkpoint of step {kept} is kept; purerl doctor {run} looks for the cause."
+    ]
+    assert folder.status(run)["status"] == "failed"
+
+
+def test_the_first_bad_update_is_found_with_its_batch_and_parameters(diverged):
+    run, error, env_fn = diverged
+    said = []
+    finding = diagnosis.diagnose(run, env_fn, say=said.append)
+    kept = checkpoint.steps(run)[-1]
+    assert said[0] == f"replaying from step {kept}"
+    assert finding.message == str(error)
+    assert f"(environment step {finding.step})" in str(error)
+    assert finding.step > kept
+    saved = np.load(finding.saved)
+    assert (saved["batch .rew"] == np.float32(SPIKE)).any()
+    assert int(saved["step"]) == finding.update - 1
+    rows = np.arange(finding.step)
+    ring = memory.add(memory.init(np.zeros((), int), 600), rows, len(rows))
+    which = (finding.update - 1) % 10  # of its burst
+    keys = jax.random.split(rng.stream(0, 0, "sample", finding.update - 1 - which), 10)
+    drawn = np.asarray(memory.sample(ring, keys[which], 64))
+    np.testing.assert_array_equal(drawn == 554, saved["batch .rew"] == np.float32(SPIKE))
+    params = {k: v for k, v in saved.items() if k.startswith("params ")}
+    assert all(np.isfinite(x).all() for x in params.values())
+    assert "metric ['loss_q']" in finding.bad
+    # Gradients of 1e28 are numbers still, their squares in Adam's second moments are not.
+    assert not any(name.startswith("gradient") for name in finding.bad)
+    assert any(name.startswith("new .opt_state['critic']") for name in finding.bad)
+    assert not any(name.startswith("new .params.target") for name in finding.bad)
+    again = diagnosis.diagnose(run, env_fn, at=400)
+    assert again == finding
+
+
+def test_a_run_that_does_not_diverge_again_says_so(diverged):
+    run, _, _ = diverged
+    assert diagnosis.diagnose(run, functools.partial(Spiky, 555, 1.0), at=400) is None
+
+
+def test_on_policy_the_line_of_the_first_nan_is_named(tmp_path):
+    env_fn = functools.partial(Spiky, 150, 3e38)
+    run, _ = diverge(tmp_path, "vpg", env_fn, steps=400, steps_per_epoch=100)
+    finding = diagnosis.diagnose(run, env_fn)
+    assert (finding.update, finding.step) == (2, 200)
+    assert "purerl/" in finding.line
+    lines = doctor.described(finding)
+    assert lines[0] == "update 2, environment step 200, is the first"
+    assert len(lines) <= 13
+
+
+def test_a_number_from_the_environment_is_not_laid_on_an_update(tmp_path):
+    env_fn = functools.partial(Spiky, 150, float("inf"))
+    run, error = diverge(tmp_path, "vpg", env_fn, steps=400, steps_per_epoch=100)
+    assert not isinstance(error, Diverged)
+    finding = diagnosis.diagnose(run, env_fn)
+    assert finding.update == 0
+    assert "rew of environment 0 is not finite at environment step 150" in finding.message
+    assert doctor.described(finding) == [f"the environment gave it: {finding.message}"]
+
+
+def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
+    words = ("train", "ddpg", "--env", "Pendulum-v1", "--hidden", "4", "--steps", "400")
+    words += ("--start-steps", "100", "--update-after", "200", "--batch-size", "10")
+    words += ("--save-freq", "100", "--data-dir", str(tmp_path))
+    done = python("-m", "purerl", *words, "--q-lr", "1e30")
+    assert done.code == 3, done.err
+    (path,) = tmp_path.rglob("config.json")
+    assert f"purerl doctor {path.parent} looks for the cause" in done.err
+    done = python("-m", "purerl", "doctor", str(path.parent))
+    assert done.code == 3, done.err
+    assert "checkpoint 100: whole" in done.out
+    assert "is the first" in done.out
+    assert "not finite: " in done.out
+    (path.parent / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
+    done = python("-m", "purerl", "doctor", str(path.parent), "--checkpoint", "100")
+    assert done.code == 6
+    assert "must have" in done.out
+    assert python("-m", "purerl", "doctor", str(tmp_path)).code == 2
+
+
+def test_the_machine_is_described():
+    found = doctor.machine()
+    assert {"python", "jax", "devices", "threads", "mpi", "extras", "cache"} <= set(found)
+    assert found["devices"].count("cpu") == len(jax.devices())
+    assert found["threads"].startswith("1 of XLA in the commands and after purerl.setup()")
+
+
+def test_the_launcher_beside_this_python_is_found_without_the_path(tmp_path, monkeypatch):
+    launcher = tmp_path / "bin" / "mpiexec"
+    launcher.parent.mkdir()
+    launcher.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    assert doctor.machine()["mpi"] == f"1 rank, launcher {launcher}"
+    launcher.unlink()
+    assert doctor.machine()["mpi"] == "1 rank, launcher missing"
+
+
+def test_what_draws_without_a_display_is_loaded(monkeypatch):
+    monkeypatch.setattr(ctypes.util, "find_library", {"EGL": "libEGL.so.1"}.get)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: name)
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    assert doctor._headless() == "libEGL.so.1 loads; MUJOCO_GL=glfw"
+    monkeypatch.undo()
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}-is-not-there.so")
+    assert doctor._headless() == "neither libEGL nor libOSMesa; MUJOCO_GL=unset"
+    for name, said in (("", "none"), (":77", ":77, where nobody answers")):
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        monkeypatch.setenv("DISPLAY", name)
+        assert doctor.machine()["display"] == said
+
+
+def test_other_errors_do_not_send_to_the_doctor(tmp_path):
+    made = settings("vpg", functools.partial(Spiky, 150), steps=400, steps_per_epoch=100)
+    made = dataclasses.replace(made, seed=3)
+
+    def broken():
+        raise ZeroDivisionError
+
+    with pytest.raises(EnvFault, match="env_fn raised ZeroDivisionError") as caught:
+        train.train(made, broken, data_dir=str(tmp_path), screen=Screen(quiet=True))
+    (path,) = tmp_path.rglob("config.json")
+    assert caught.value.__notes__ == [
+        f"no checkpoint yet. Begin again: purerl resume {path.parent}"
+    ]
+
+
+def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
+    env_fn = functools.partial(Spiky, 5_000)
+    made = settings("vpg", env_fn, steps=200, steps_per_epoch=100)
+    run = train.train(made, env_fn, data_dir=str(tmp_path), screen=Screen(quiet=True)).run
+    assert doctor.doctor([str(run)]) == 0
+    assert "nothing to replay" in capsys.readouterr().out
+    (run / "checkpoints" / "000000000200" / "rank0.npz").write_bytes(b"x")
+    assert doctor.doctor([str(run)]) == 6
+    said = capsys.readouterr().out
+    assert "checkpoint 100: whole" in said
+    assert "rank0.npz must have" in said
+    assert "resume takes the one of step 100" in said
+    (run / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
+    assert doctor.doctor([str(run)]) == 6
+    assert "none can be used" in capsys.readouterr().out
