@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from purerl import __version__, algos
+from purerl import __version__, algos, errors
 from purerl.mpi import world
 from purerl.runs import console, interrupts
 
@@ -86,7 +86,7 @@ def _guarded(command: Callable[[list[str]], int], words: list[str], alone: bool)
             raise  # ends the other ranks as well
         console.warned("\n  ".join(["purerl: interrupted", *getattr(error, "__notes__", ())]))
         return INTERRUPTED
-    except console.Unshown as error:
+    except errors.OutputClosed as error:
         if error.errno == errno.EPIPE:  # as of `| head`
             return NO_READER
         console.warned(f"purerl: the output could not be written: {error.strerror or error}.")
@@ -94,7 +94,7 @@ def _guarded(command: Callable[[list[str]], int], words: list[str], alone: bool)
     finally:
         try:
             console.write(sys.stdout, "")
-        except console.Unshown:
+        except errors.OutputClosed:
             console.silence(sys.stdout)
 
 
@@ -131,7 +131,7 @@ def _command(words: list[str]) -> int:
 def begin(words: list[str]) -> None:
     """Say what begins, seconds before imports; one of many ranks says nothing."""
     if not world.is_rank():
-        with contextlib.suppress(console.Unshown):  # the run notices, and goes on
+        with contextlib.suppress(errors.OutputClosed):  # the run notices, and goes on
             console.printed(f"purerl {__version__}: {' '.join(words)}")
 
 

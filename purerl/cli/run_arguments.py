@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from purerl import errors
 from purerl.cli.parser import Parser
 from purerl.runs import interrupts
 from purerl.runs.console import warned
-from purerl.runs.record import safe_files, status
+from purerl.runs.record import status
 
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
 EXAMPLES = {
@@ -73,7 +74,7 @@ def _meant(name: str) -> list[str]:
     """Return the runs of a name in the data folder."""
     try:
         data_dir = Path(status.user_defaults()["data_dir"]).expanduser()
-    except (status.ConfigError, safe_files.Damaged):
+    except (errors.ConfigError, errors.Damaged):
         return []
     runs = [one.path for one in status.standings(data_dir)] if data_dir.is_dir() else []
     return [str(run) for run in runs if name in (run.name, run.parent.name)]
@@ -116,7 +117,7 @@ def _check_own(env: str, run: Path) -> None:
     is_id = ":" in own or own in gymnasium.registry
     if is_id and env.rpartition(":")[2] != own.rpartition(":")[2]:
         how = f"with --env {own}" if ":" in own else "without --env"
-        raise status.ConfigError(
+        raise errors.ConfigError(
             f"{run} is a run in {own}, and cannot go on in {env}. Type the same line {how}."
         )
 
@@ -127,10 +128,9 @@ def opened(args: argparse.Namespace, run: Path) -> Any:
         from purerl import mpi
         from purerl._setup import setup
         from purerl.runs.policy import run as runs
-        from purerl.runs.settings import config as configs
 
     if mpi.num_procs() > 1:
-        raise configs.ConfigError("one process does it alone: start it without mpiexec.")
+        raise errors.ConfigError("one process does it alone: start it without mpiexec.")
     setup()
     return runs.load(run, args.checkpoint, env_fn=typed(args.env), say=warned)
 
@@ -149,12 +149,14 @@ def ended(name: str, command: Callable[[], None]) -> int:
 
 def codes() -> dict[type[Exception], int]:
     """Return the exit codes of errors, the same for all commands; imports JAX."""
-    from purerl.loops.carry import NonFiniteError
-    from purerl.loops.snapshot import Mismatch
-    from purerl.loops.vector import EnvFault
-    from purerl.runs.record.checkpoint import Refused
-    from purerl.runs.record.files import StorageError
-    from purerl.runs.settings.config import ConfigError
+    from purerl.errors import (
+        ConfigError,
+        EnvFault,
+        NoCheckpoint,
+        NonFiniteError,
+        SnapshotMismatch,
+        StorageError,
+    )
 
-    found = {ConfigError: 2, NonFiniteError: 3, EnvFault: 4, StorageError: 5, Refused: 6}
-    return found | {Mismatch: 6}
+    found = {ConfigError: 2, NonFiniteError: 3, EnvFault: 4, StorageError: 5, NoCheckpoint: 6}
+    return found | {SnapshotMismatch: 6}

@@ -13,11 +13,10 @@ import re
 import sys
 from typing import Any
 
-from purerl import algos
+from purerl import algos, errors
 from purerl.cli import main as program
+from purerl.errors import ConfigError
 from purerl.runs import console
-from purerl.runs.record import files
-from purerl.runs.record.status import ConfigError
 from purerl.runs.settings import names
 
 HELP = f"""Spinning Up's command line, on purerl.
@@ -87,9 +86,9 @@ def _command(words: list[str]) -> int:
     try:
         axes, single = read(algo, rest)
         return _run(algo, axes, single)
-    except (ConfigError, ValueError, files.StorageError) as error:
+    except (ConfigError, ValueError, errors.StorageError) as error:
         console.warned(f"purerl.run {algo}: {error}")
-        return 5 if isinstance(error, files.StorageError) else 2
+        return 5 if isinstance(error, errors.StorageError) else 2
 
 
 def read(algo: str, words: list[str]) -> tuple[Axes, dict[str, Any]]:

@@ -15,19 +15,12 @@ from jax.sharding import PartitionSpec as P
 
 from purerl import mpi, rng
 from purerl.buffers import replay
+from purerl.errors import Diverged, NonFiniteError
 from purerl.loops import metrics as tally
 from purerl.loops import vector
 from purerl.types import OffPolicySchedule, OnPolicySchedule, Transition
 
 Record = dict[str, Any]
-
-
-class NonFiniteError(FloatingPointError):
-    """A number that is not finite came from an environment or out of an update."""
-
-
-class Diverged(NonFiniteError):
-    """It came out of an update."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from purerl.errors import EnvFault
 from purerl.types import EnvSpec
 
 _NUMBER = (float, int, np.floating, np.integer)  # the usual types of a reward
@@ -11,10 +12,6 @@ _FLAG = (bool, np.bool_)
 
 
 RAISED = (Exception, SystemExit)  # an environment that asks Python to end ends nothing here
-
-
-class EnvFault(RuntimeError):
-    """An environment raised, or returned what no environment may return."""
 
 
 def check_kind(now: Any, spec: EnvSpec) -> None:

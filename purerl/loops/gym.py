@@ -23,16 +23,15 @@ import jax
 import numpy as np
 
 from purerl import checks, mpi, rng
+from purerl.errors import EpisodesCut, NonFiniteError
 from purerl.loops import carry as memory
 from purerl.loops import memory as room
 from purerl.loops import offpolicy, onpolicy, vector
-from purerl.loops.carry import Carry, NonFiniteError, Record
+from purerl.loops.carry import Carry, Record
 from purerl.types import OffPolicySchedule, OnPolicySchedule
 
 __all__ = [
     "Carry",
-    "EpisodesCut",
-    "NonFiniteError",
     "Record",
     "advance",
     "evaluate",
@@ -43,10 +42,6 @@ __all__ = [
 ]
 
 Schedule = OffPolicySchedule | OnPolicySchedule
-
-
-class EpisodesCut(UserWarning):
-    """Episodes may be longer than a rollout, at whose end they are cut."""
 
 
 def start(

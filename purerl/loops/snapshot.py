@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.buffers import replay
+from purerl.errors import SnapshotMismatch
 from purerl.loops import carry as memory
 from purerl.loops.carry import Carry
 
@@ -33,10 +34,6 @@ class Frozen(NamedTuple):
     rows: dict[str, np.ndarray] | None  # of the replay memory: field -> rows `first` .. `stop`
     first: int = 0
     stop: int = 0
-
-
-class Mismatch(ValueError):
-    """What was frozen does not fit the run that is to go on."""
 
 
 def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
@@ -115,11 +112,11 @@ def _counted(facts: dict[str, Any], number: int) -> dict[str, int]:
     """Return the counters, if they and the numbers of the episodes in progress are any."""
     episodes = facts.get("episodes")
     if not isinstance(episodes, list) or len(episodes) != number:
-        raise Mismatch(f"episodes must be the numbers of {number}, got {episodes!r}.")
+        raise SnapshotMismatch(f"episodes must be the numbers of {number}, got {episodes!r}.")
     counters = {name: facts.get(name) for name in _COUNTERS}
     for name, value in (*counters.items(), *(("episodes", n) for n in episodes)):
         if not isinstance(value, int) or not 0 <= value < 2**63:
-            raise Mismatch(f"{name} must be an integer of at least 0, got {value!r}.")
+            raise SnapshotMismatch(f"{name} must be an integer of at least 0, got {value!r}.")
     return {name: facts[name] for name in _COUNTERS}
 
 
@@ -128,12 +125,12 @@ def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
     if carry.buffer is None:
         return None
     if frozen.rows is None:
-        raise Mismatch("the replay memory is missing.")
+        raise SnapshotMismatch("the replay memory is missing.")
     data = memory.local(carry.buffer.data)
     capacity = len(data.rew)
     first = max(0, frozen.stop - capacity)
     if frozen.first > first or len(frozen.rows["rew"]) != frozen.stop - frozen.first:
-        raise Mismatch(
+        raise SnapshotMismatch(
             f"the replay memory must hold rows {first} .. {frozen.stop}, got "
             f"{len(frozen.rows['rew'])} rows from {frozen.first} on."
         )
@@ -180,14 +177,14 @@ def _fitted(
     """Return the given arrays in the wanted order, if each has the wanted shape and dtype."""
     for name, x in wanted.items():
         if name not in given:
-            raise Mismatch(f"{what}{name} is missing.")
+            raise SnapshotMismatch(f"{what}{name} is missing.")
         came = given[name]
         if (came.shape, came.dtype) != (x.shape, x.dtype):
-            raise Mismatch(
+            raise SnapshotMismatch(
                 f"{what}{name} must be {x.dtype} of shape {x.shape}, got {came.dtype} of shape "
                 f"{came.shape}."
             )
     extra = sorted(set(given) - set(wanted))
     if extra and what != "host ":
-        raise Mismatch(f"{what}{extra[0]} is not part of this run.")
+        raise SnapshotMismatch(f"{what}{extra[0]} is not part of this run.")
     return [np.array(given[name]) for name in wanted]

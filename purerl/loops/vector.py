@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from purerl.errors import EnvFault
 from purerl.loops import env_faults
-from purerl.loops.env_faults import EnvFault as EnvFault
 from purerl.types import Box, EnvSpec, Transition
 
 

@@ -15,9 +15,10 @@ Importing this imports no MPI; the first question about ranks does, if a launche
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from purerl.errors import MPIUnavailable, RanksDisagree
 from purerl.mpi import world
 from purerl.mpi.launch import fork
-from purerl.mpi.world import MPIUnavailable, RanksDisagree, abort, all_raise, fail
+from purerl.mpi.world import abort, all_raise, fail
 
 if TYPE_CHECKING:
     from purerl.mpi.collective import AXIS, pmax, pmean, pmean_grads, pmin, psum

@@ -14,6 +14,7 @@ import optax
 from jax import lax
 from jax.experimental import io_callback
 
+from purerl import errors
 from purerl.mpi import world
 
 AXIS = "device"
@@ -184,7 +185,7 @@ def _allreduce(channel: world.Channel, op: str, site: str, flat: Any) -> np.ndar
         everyone = channel(lambda comm: comm.allgather(mine))
         if len(set(everyone)) > 1:
             came = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(everyone))
-            raise world.RanksDisagree(f"ranks came to different collectives: {came}")
+            raise errors.RanksDisagree(f"ranks came to different collectives: {came}")
     if op in _EXTREMES:  # NaN wins, as in XLA; with MPI's own it depends on the rank
         table = np.empty((world.world().size, *flat.shape), flat.dtype)
         channel(lambda comm: comm.Allgather(flat, table))

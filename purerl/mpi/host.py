@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from purerl.errors import RanksDisagree
 from purerl.mpi import collective, world
 from purerl.mpi.collective import pmin, psum
-from purerl.mpi.world import RanksDisagree
 
 Tree = TypeVar("Tree")
 

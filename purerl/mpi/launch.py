@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from purerl import checks
+from purerl import checks, errors
 from purerl.mpi import signals as _asked
 from purerl.mpi import world
 
@@ -55,7 +55,7 @@ def fork(ranks: int | None = None) -> None:
         return
     assert ranks
     if "PURERL_MPI_JOB" in os.environ:
-        raise world.MPIUnavailable(
+        raise errors.MPIUnavailable(
             f"{find_launcher()} did not tell its processes that they are ranks, in none of the "
             f"variables that purerl knows. If it is an MPI launcher, set PURERL_MPI=1 and start "
             f"the program with it yourself."
@@ -66,12 +66,12 @@ def fork(ranks: int | None = None) -> None:
 def _run(ranks: int) -> int:
     """Run this program on `ranks` ranks; return the exit code of the job."""
     if importlib.util.find_spec("mpi4py") is None:
-        raise world.MPIUnavailable(
+        raise errors.MPIUnavailable(
             f"{ranks} ranks need mpi4py, which is not installed. Type: {world.INSTALL}"
         )
     launcher = find_launcher()
     if launcher is None:
-        raise world.MPIUnavailable(
+        raise errors.MPIUnavailable(
             f"{ranks} ranks need an MPI library, and there is no mpiexec next to {sys.executable} "
             f"or on the PATH. Type: {world.INSTALL}"
         )

@@ -21,20 +21,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from purerl.errors import MPIUnavailable, RanksDisagree
 from purerl.mpi import signals as _asked
 
 INSTALL = "pip install 'purerl[mpi]'"
 DISAGREE = 7  # exit code when ranks differ in what must be equal
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 _RANKS = ("PMI_RANK", "PMIX_RANK")  # of launchers that do not tell the size
-
-
-class MPIUnavailable(RuntimeError):
-    """Several ranks are wanted and MPI cannot provide them."""
-
-
-class RanksDisagree(RuntimeError):
-    """Ranks differ in what must be equal on all of them."""
 
 
 class Channel:

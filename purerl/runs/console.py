@@ -8,12 +8,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TextIO
 
+from purerl.errors import OutputClosed
+
 # Between the parts of a label: `name (key=value, other_key=value)`, `grid_ant_gam0-9_s0`.
 _PARTS = re.compile(r"( \(|, (?=\w+=)|: |/|_(?![A-Za-z_]*=))")
-
-
-class Unshown(OSError):
-    """What was to be shown cannot be written: a pipe without a reader, a full disk."""
 
 
 def plain(text: str, limit: int = 80) -> str:
@@ -73,7 +71,7 @@ def told(text: str) -> None:
     """Print lines of something that goes on where nobody takes them."""
     try:
         printed(text)
-    except Unshown:
+    except OutputClosed:
         silence(sys.stdout)
 
 
@@ -81,7 +79,7 @@ def warned(text: str) -> None:
     """Print lines on the error stream; where nobody takes them, the exit code says enough."""
     try:
         put(sys.stderr, text)
-    except Unshown:
+    except OutputClosed:
         silence(sys.stderr)
 
 
@@ -97,9 +95,9 @@ def write(stream: TextIO, text: str) -> None:
         stream.write(text)
         stream.flush()
     except OSError as error:
-        raise Unshown(error.errno, error.strerror) from error
+        raise OutputClosed(error.errno, error.strerror) from error
     except ValueError as error:  # it is closed
-        raise Unshown(str(error)) from error
+        raise OutputClosed(str(error)) from error
 
 
 def silence(stream: TextIO) -> None:

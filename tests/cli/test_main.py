@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from purerl import errors
 from purerl.cli.main import OVERVIEW
 from purerl.runs.record import checkpoint, status
 from tests.mpi.launch import ROOT, clean, python
@@ -172,5 +173,5 @@ def test_defaults_of_a_user_come_from_a_file_or_the_environment(tmp_path, monkey
     assert status.user_defaults() == {"data_dir": "there", "datestamp": False}
     for wrong in ('{"datadir": "x"}', '{"datestamp": 1}', "[]", "{"):
         (tmp_path / "mine.json").write_text(wrong)
-        with pytest.raises(status.ConfigError, match=r"mine\.json"):
+        with pytest.raises(errors.ConfigError, match=r"mine\.json"):
             status.user_defaults()

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import pytest
 
+from purerl import errors
 from purerl.algos import td3
 from purerl.cli import options as cli
 from purerl.runs.settings import config, environments
@@ -172,18 +173,18 @@ def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch,
         cli.env_spec(argparse.ArgumentParser(), "LunarLander-v3")
     error = capsys.readouterr().err
     assert "--env LunarLander-v3: it needs box2d: pip install 'purerl[box2d]'" in error
-    with pytest.raises(config.ConfigError, match=r"Ant-v5: it needs mujoco: .*purerl\[mujoco\]"):
+    with pytest.raises(errors.ConfigError, match=r"Ant-v5: it needs mujoco: .*purerl\[mujoco\]"):
         config.spec_of("Ant-v5", lambda: make("Ant-v5"))
-    with pytest.raises(config.ConfigError, match="Mine-v0: go elsewhere"):
+    with pytest.raises(errors.ConfigError, match="Mine-v0: go elsewhere"):
         config.spec_of("Mine-v0", lambda: make("Mine-v0"))
 
 
 def test_an_environment_that_ends_python_or_cannot_be_closed_is_a_mistake():
-    with pytest.raises(config.ConfigError, match=r"environment Mine-v0: SystemExit: 0$"):
+    with pytest.raises(errors.ConfigError, match=r"environment Mine-v0: SystemExit: 0$"):
         config.spec_of("Mine-v0", lambda: sys.exit(0))
     env = gymnasium.make("CartPole-v1")
     env.close = lambda: sys.exit("stays open")
-    with pytest.raises(config.ConfigError, match="Mine-v0 raised SystemExit in close: stays open"):
+    with pytest.raises(errors.ConfigError, match="Mine-v0 raised SystemExit in close: stays open"):
         config.spec_of("Mine-v0", lambda: env)
 
 

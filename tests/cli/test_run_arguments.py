@@ -7,8 +7,9 @@ import pytest
 
 from purerl.cli import run_arguments
 from purerl.cli.commands import train_and_resume
+from purerl.errors import ConfigError
 from purerl.runs.record import folder
-from purerl.runs.settings.config import ConfigError, from_json
+from purerl.runs.settings.config import from_json
 from tests.cli.test_main import FAULTY
 
 

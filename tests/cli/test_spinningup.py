@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from purerl import errors
 from purerl.cli import main as program
 from purerl.cli import spinningup
 from purerl.cli.commands import sweep, train_and_resume
@@ -226,7 +227,7 @@ def test_a_dry_run_of_a_grid_lists_its_runs_and_what_is_refused(started, capsys)
 def test_a_line_is_said_before_anything_is_read(monkeypatch, capsys):
     def read(algo, words):
         assert capsys.readouterr().out.startswith("purerl ")
-        raise config.ConfigError("read")
+        raise errors.ConfigError("read")
 
     monkeypatch.setattr(spinningup, "read", read)
     assert spinningup.main(["ppo", "--env", "CartPole-v1"]) == 2

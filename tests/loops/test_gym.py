@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from purerl import rng
+from purerl import errors, rng
 from purerl.algos import ddpg, td3
 from purerl.buffers import replay
+from purerl.errors import EnvFault
 from purerl.loops import carry as memory
 from purerl.loops import gym as loop
 from purerl.loops import offpolicy
-from purerl.loops.vector import EnvFault
 from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule, Transition
 from tests.loops import script
 
@@ -436,12 +436,12 @@ class Broken(script.Script):
         ("shape", EnvFault, r"^environment 0 must return observations of shape \(3,\).*got \(1,\)"),
         (
             "obs",
-            loop.NonFiniteError,
+            errors.NonFiniteError,
             r"^next_obs of environment 0 is not finite at environment step 8",
         ),
         (
             "rew",
-            loop.NonFiniteError,
+            errors.NonFiniteError,
             r"^rew of environment 0 is not finite at environment step 8: inf",
         ),
     ],
@@ -460,7 +460,7 @@ def test_the_culprit_among_many_environments_is_named():
 
     carry = start(env_fn, num_envs=3, update_every=30)
     with pytest.raises(
-        loop.NonFiniteError, match=r"^rew of environment 1 .* environment step 23: inf. Nothing"
+        errors.NonFiniteError, match=r"^rew of environment 1 .* environment step 23: inf. Nothing"
     ):
         loop.advance(carry)
     assert int(carry.buffer.stored) == 0
@@ -483,7 +483,7 @@ def test_faults_of_reset_and_of_vector_environments_are_named():
 def test_divergence_is_named():
     spec = td3.Spec(EnvSpec.of(script.Script()), q_lr=1e38, pi_lr=1e38, **SMALL)
     with pytest.raises(
-        loop.NonFiniteError,
+        errors.NonFiniteError,
         match=r"^learning diverged between updates \d+ and \d+ \(environment step \d+\): .*loss_q",
     ):
         finish(start(script.own(1)[0], spec=spec))
@@ -609,7 +609,7 @@ def test_evaluation_refuses_bad_seeds_and_numbers_that_are_not_finite():
             obs, _, *rest = super().step(action)
             return obs, float("nan"), *rest
 
-    with pytest.raises(loop.NonFiniteError, match="^the return of environment 0 is nan"):
+    with pytest.raises(errors.NonFiniteError, match="^the return of environment 0 is nan"):
         loop.evaluate(td3, params, Endless, 0, 1, 1)
 
 
@@ -675,7 +675,7 @@ def test_the_culprit_among_rows_that_waited_is_named():
         return obs, np.nan if envs[2].steps > 20 else rew, *rest
 
     envs[2].step = late
-    with pytest.raises(loop.NonFiniteError, match="^rew of environment 2 is not finite"):
+    with pytest.raises(errors.NonFiniteError, match="^rew of environment 2 is not finite"):
         finish(carry)
 
 

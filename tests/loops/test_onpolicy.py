@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from purerl import rng
+from purerl import errors, rng
 from purerl.algos import ppo, reinforce, vpg
 from purerl.loops import gym as loop
 from purerl.loops import onpolicy
@@ -179,12 +179,12 @@ def test_numbers_that_are_not_finite_are_named():
             return obs, float("nan") if self.steps == 17 else rew, *rest
 
     with pytest.raises(
-        loop.NonFiniteError,
+        errors.NonFiniteError,
         match=r"^rew of environment 0 is not finite at environment step 17: nan",
     ):
         finish(start(lambda: Broken()))
     wild = vpg.Spec(SPEC.env, hidden=(4,), vf_lr=1e38, pi_lr=1e38)
-    with pytest.raises(loop.NonFiniteError, match="^learning diverged between updates 0 and 1"):
+    with pytest.raises(errors.NonFiniteError, match="^learning diverged between updates 0 and 1"):
         finish(start(script.own(1)[0], spec=wild))
 
 
@@ -210,7 +210,9 @@ def test_a_rollout_shorter_than_the_limit_of_episodes_it_cuts_is_warned_of():
     spec = vpg.Spec(EnvSpec.of(swing()), hidden=(4,))
     given = {"spec": spec, "num_envs": 8, "steps": 1600, "continue_episodes": False}
     for limit, number in ((None, 200), (150, 150)):
-        with pytest.warns(loop.EpisodesCut, match=f"than 100 steps.* here they may have {number}:"):
+        with pytest.warns(
+            errors.EpisodesCut, match=f"than 100 steps.* here they may have {number}:"
+        ):
             start(swing, **given, steps_per_epoch=800, max_ep_len=limit).envs.close()
     for calm in ({"steps_per_epoch": 1600}, {"max_ep_len": 100}, {"continue_episodes": True}):
         start(swing, **(given | {"steps_per_epoch": 800} | calm)).envs.close()

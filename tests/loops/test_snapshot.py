@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from purerl import algos
+from purerl import algos, errors
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
 from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
@@ -167,18 +167,20 @@ def test_a_vector_environment_that_resets_itself_starts_new_episodes():
 def test_what_does_not_fit_is_named(change, message):
     carry, _ = go_on(begin("td3"), 60)
     frozen = snapshot.freeze(carry)
-    with pytest.raises(snapshot.Mismatch, match=message):
+    with pytest.raises(errors.SnapshotMismatch, match=message):
         snapshot.thaw(begin("td3", **change), frozen)
 
 
 def test_other_algorithms_and_memories_do_not_fit():
     carry, _ = go_on(begin("td3"), 60)
     frozen = snapshot.freeze(carry)
-    with pytest.raises(snapshot.Mismatch, match="learner.* is (missing|not part of this run)"):
+    with pytest.raises(
+        errors.SnapshotMismatch, match="learner.* is (missing|not part of this run)"
+    ):
         snapshot.thaw(begin("ddpg"), frozen)
-    with pytest.raises(snapshot.Mismatch, match="the replay memory is missing"):
+    with pytest.raises(errors.SnapshotMismatch, match="the replay memory is missing"):
         snapshot.thaw(begin("td3"), frozen._replace(rows=None))
     with pytest.raises(
-        snapshot.Mismatch, match=r"must hold rows 0 \.\. 60, got 60 rows from 10 on"
+        errors.SnapshotMismatch, match=r"must hold rows 0 \.\. 60, got 60 rows from 10 on"
     ):
         snapshot.thaw(begin("td3"), frozen._replace(first=10))

@@ -68,6 +68,6 @@ MUTANTS = [
     Mutant("purerl/cli/formulas.py", 'f"({_grouped(m[1])} / {_grouped(m[2])})"', 'f"({m[1]} / {m[2]})"', T_LOOKING),
     Mutant(LOOKING, "if algo in (None, one.algo)]", "]", T_LOOKING),
     Mutant(LOOKING, "            code = 6\n", "            pass\n", T_LOOKING),
-    Mutant(LOOKING, "        return 2 if isinstance(error, status.ConfigError) else 6\n", "        return 6\n", T_LOOKING),
+    Mutant(LOOKING, "        return 2 if isinstance(error, errors.ConfigError) else 6\n", "        return 6\n", T_LOOKING),
     Mutant("purerl/runs/console.py", 'c if c.isprintable() else "?"', "c", T_EVALUATE),
 ]  # fmt: skip

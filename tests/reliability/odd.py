@@ -8,8 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from purerl.loops.gym import NonFiniteError
-from purerl.loops.vector import EnvFault
+from purerl.errors import EnvFault, NonFiniteError
 
 BOX = spaces.Box(-10, 10, (3,))
 NOT_FINITE = (EnvFault, NonFiniteError)  # the first if it raises when it is given a nan to do

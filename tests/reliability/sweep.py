@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import purerl
+from purerl import errors
 from purerl.cli.commands import list as looking
-from purerl.loops.snapshot import Mismatch
+from purerl.errors import ConfigError, SnapshotMismatch
 from purerl.runs.record import checkpoint, files, status
 from purerl.runs.settings import config
-from purerl.runs.settings.config import ConfigError, Options
+from purerl.runs.settings.config import Options
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import ROOT
 from tests.reliability import hostile
 from tests.runs.script import settings
 
-NAMED = (ConfigError, files.StorageError, checkpoint.Refused, Mismatch)
+NAMED = (ConfigError, errors.StorageError, errors.NoCheckpoint, SnapshotMismatch)
 FORBIDDEN = (
     "exec", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "subprocess.Popen",
     "pty.spawn", "pickle.find_class", "marshal.loads", "marshal.load", "ctypes.dlopen",

@@ -11,8 +11,9 @@ from types import NoneType
 import pytest
 
 from purerl import algos
+from purerl.errors import ConfigError
 from purerl.runs.settings import config as configs
-from purerl.runs.settings.config import ConfigError, Options
+from purerl.runs.settings.config import Options
 
 ENVS = {"dqn": "CartPole-v1", "reinforce": "CartPole-v1"}
 NETWORKS = ("actor", "critic")  # objects in Python; no file can give any

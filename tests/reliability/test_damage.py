@@ -7,10 +7,11 @@ import shutil
 
 import pytest
 
+from purerl import errors
+from purerl.errors import ConfigError
 from purerl.runs.record import checkpoint, folder, log_hashes, status
-from purerl.runs.record import files as storage
 from purerl.runs.settings import config as configs
-from purerl.runs.settings.config import ConfigError, Options
+from purerl.runs.settings.config import Options
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import about
@@ -18,7 +19,7 @@ from tests.loops.test_snapshot import bits
 from tests.reliability.counts import sizes
 from tests.runs.script import settings
 
-NAMED = (ConfigError, storage.StorageError, checkpoint.Refused)  # errors of one line
+NAMED = (ConfigError, errors.StorageError, errors.NoCheckpoint)  # errors of one line
 UNREAD = "stdout.log"  # nothing reads it
 
 

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from purerl.runs.record import files, status
+from purerl import errors
+from purerl.runs.record import files, safe_files, status
 from tests.mpi.launch import python
 from tests.reliability.counts import sizes
 
@@ -36,7 +37,7 @@ def test_a_link_in_the_way_of_a_file_is_not_followed(tmp_path):
     assert (tmp_path / "mine").read_text() == "mine"
     assert (tmp_path / "new").read_bytes() == b"content"
     (tmp_path / ".lock").symlink_to(tmp_path / "mine")
-    with pytest.raises(files.Damaged, match="is a link"), files.owned(tmp_path):
+    with pytest.raises(errors.Damaged, match="is a link"), safe_files.owned(tmp_path):
         pass
     assert (tmp_path / "mine").read_text() == "mine"
 
@@ -50,5 +51,8 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
     (run / "manifest.json").write_text(json.dumps(state | {"sha256": status.digest(state)}))
     os.mkfifo(run / ".lock")
     assert [one.status for one in status.standings(tmp_path)] == ["killed"]
-    with pytest.raises(files.Damaged, match="is a link, a pipe or a device"), files.owned(run):
+    with (
+        pytest.raises(errors.Damaged, match="is a link, a pipe or a device"),
+        safe_files.owned(run),
+    ):
         pass

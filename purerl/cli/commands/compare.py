@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from purerl import checks
+from purerl import checks, errors
 from purerl.cli.parser import Parser
 from purerl.runs.console import aligned, printed, warned
 
@@ -86,7 +86,7 @@ def main(words: list[str]) -> int:
             files.replace(Path(out), (_markdown(found) + "\n").encode())
     except (ValueError, OSError) as error:
         warned(f"purerl compare: {error}")
-        return 5 if isinstance(error, files.StorageError) else 2
+        return 5 if isinstance(error, errors.StorageError) else 2
     if as_json:
         printed(json.dumps(_plain(found), indent=2, allow_nan=False))
     else:

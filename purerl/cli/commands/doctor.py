@@ -9,10 +9,11 @@ import os
 import platform
 from pathlib import Path
 
+from purerl import errors
 from purerl.cli import run_arguments
 from purerl.cli.parser import Parser
 from purerl.runs.console import aligned, printed, warned
-from purerl.runs.record import files, status
+from purerl.runs.record import status
 from purerl.runs.settings import environments
 
 EXTRAS = {  # by a module of each
@@ -44,7 +45,7 @@ def doctor(words: list[str]) -> int:
         return 0
     try:
         status.read_json(args.run / "config.json")
-    except (status.ConfigError, files.Damaged) as error:
+    except (errors.ConfigError, errors.Damaged) as error:
         parser.error(f"{args.run} is no run: {error}")
     return _of_a_run(args)
 
@@ -111,7 +112,7 @@ def _of_a_run(args: argparse.Namespace) -> int:
             checkpoint.verify(run, step)
             printed(f"checkpoint {step:,}: whole")
             whole.append(step)
-        except files.Damaged as error:
+        except errors.Damaged as error:
             printed(f"checkpoint {step:,}: {error}")
             code = 6
     reason = str(state.get("reason", ""))
@@ -130,18 +131,16 @@ def _of_a_run(args: argparse.Namespace) -> int:
 
 def _replayed(args: argparse.Namespace) -> int:
     import purerl
-    from purerl.loops.snapshot import Mismatch
-    from purerl.runs.record.checkpoint import Refused
-    from purerl.runs.settings import config as configs
+    from purerl.errors import NoCheckpoint, SnapshotMismatch
     from purerl.runs.training import diagnosis
 
     purerl.setup()
     try:
         env_fn = run_arguments.typed(args.env, args.run)
         finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=printed)
-    except (configs.ConfigError, Refused, Mismatch, files.StorageError) as error:
+    except (errors.ConfigError, NoCheckpoint, SnapshotMismatch, errors.StorageError) as error:
         warned(f"purerl doctor: {error}")
-        return 2 if isinstance(error, configs.ConfigError) else 6
+        return 2 if isinstance(error, errors.ConfigError) else 6
     if finding is None:
         printed("it does not diverge again: versions or threads may not be those of the run")
         return 0

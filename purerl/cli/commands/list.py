@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from purerl import algos
+from purerl import algos, errors
 from purerl.cli import run_arguments
 from purerl.cli.parser import Parser
 from purerl.runs.console import aligned, printed, warned
@@ -49,7 +49,7 @@ def listing(words: list[str]) -> int:
     try:
         data_dir = Path(args.data_dir or status.user_defaults()["data_dir"]).expanduser()
         _runs(data_dir, args.algo)
-    except (status.ConfigError, files.Damaged, ValueError) as error:
+    except (errors.ConfigError, errors.Damaged, ValueError) as error:
         parser.error(str(error))
     return 0
 
@@ -89,7 +89,7 @@ def inspect(words: list[str]) -> int:
             printed(_checkpoint(path))
             return 0
         if not (path / "config.json").is_file():
-            raise status.ConfigError(run_arguments.no_run(path))
+            raise errors.ConfigError(run_arguments.no_run(path))
         printed("\n".join(_configured(status.read_json(path / "config.json"))))
         state = status.status(path)
         for name in ("status", "step", "score", "reason", "started", "threads", "ranks"):
@@ -99,9 +99,9 @@ def inspect(words: list[str]) -> int:
     except RecursionError:
         warned(f"purerl inspect: {path / 'config.json'} is nested too deeply to be a run's.")
         return 2
-    except (status.ConfigError, files.StorageError) as error:
+    except (errors.ConfigError, errors.StorageError) as error:
         warned(f"purerl inspect: {error}")
-        return 2 if isinstance(error, status.ConfigError) else 6
+        return 2 if isinstance(error, errors.ConfigError) else 6
 
 
 def _configured(content: dict[str, Any]) -> list[str]:
@@ -122,7 +122,7 @@ def _newest(run: Path) -> int:
     for step in reversed(steps):
         try:
             printed(_checkpoint(run / "checkpoints" / f"{step:012d}"))
-        except files.StorageError as error:
+        except errors.StorageError as error:
             warned(f"purerl inspect: {error}")
             code = 6
         else:
@@ -136,7 +136,7 @@ def _checkpoint(path: Path) -> str:
     rows = [("array", "dtype", "shape", "bytes")]
     for name, file in sorted(content["files"].items()):
         if not re.fullmatch(r"rank\d{1,6}\.npz", name):
-            raise files.Damaged(f"{path} names a file {name!r}, which purerl does not write.")
+            raise errors.Damaged(f"{path} names a file {name!r}, which purerl does not write.")
         arrays = files.arrays(path / name, files.File(*file))
         rows += [
             (f"{name} {k}", x.dtype.name, str(x.shape), f"{x.nbytes:,}") for k, x in arrays.items()

@@ -144,8 +144,8 @@ def main(words: list[str]) -> int:
     args = vars(_parser().parse_args(words))
     ascii_only, given = args.pop("ascii"), args.pop("out")
     out = Path(given or OUT)
+    from purerl.errors import StorageError
     from purerl.runs.analysis import figures
-    from purerl.runs.record.files import StorageError
 
     try:
         if out.suffix.lower() not in FORMATS:

@@ -11,10 +11,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from purerl import algos
+from purerl import algos, errors
+from purerl.errors import ConfigError
 from purerl.runs.console import printed, write
-from purerl.runs.record import files
-from purerl.runs.record.status import ConfigError
 from purerl.runs.settings import names
 from purerl.runs.sweeps import tasks
 from purerl.runs.sweeps.grid import ExperimentGrid, check_limits, run_variants, shown
@@ -78,7 +77,7 @@ def main(words: list[str]) -> int:
         return launch(algo, grid, args, base)
     except (ConfigError, ValueError) as error:
         parser.error(str(error))
-    except files.StorageError as error:
+    except errors.StorageError as error:
         sys.stderr.write(f"purerl sweep: {error}\n")
         return 5
 

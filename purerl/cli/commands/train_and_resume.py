@@ -19,12 +19,12 @@ import purerl
 from purerl import algos, mpi
 from purerl.cli import options, run_arguments
 from purerl.cli.parser import Parser
+from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import printed, warned
 from purerl.runs.record import folder
-from purerl.runs.record.files import StorageError
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names as keys
-from purerl.runs.settings.config import Config, ConfigError, Options
+from purerl.runs.settings.config import Config, Options
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
 from purerl.runs.training.saving import on_root

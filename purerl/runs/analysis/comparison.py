@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from purerl.errors import ConfigError
 from purerl.runs.analysis import curves as bands
 from purerl.runs.analysis import groups as conditions
 from purerl.runs.analysis import statistics as estimates
@@ -13,7 +14,6 @@ from purerl.runs.analysis import tables
 from purerl.runs.analysis.groups import Condition
 from purerl.runs.analysis.tables import Run
 from purerl.runs.console import apart, plain
-from purerl.runs.record.status import ConfigError
 
 SEEDS = 5  # fewer allow no claim
 BETTER = 0.75  # least probability of improvement to be called better

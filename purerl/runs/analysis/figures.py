@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from purerl.errors import ConfigError
 from purerl.runs.analysis.curves import Curve
 from purerl.runs.analysis.tables import RETURNS
 from purerl.runs.console import aligned, apart, plain
 from purerl.runs.record import files
-from purerl.runs.record.status import ConfigError
 
 # Okabe and Ito's colours, which colour-blind people can tell apart, without yellow: too pale.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")

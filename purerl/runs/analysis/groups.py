@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from purerl.errors import ConfigError
 from purerl.runs.analysis.tables import Run
 from purerl.runs.console import apart, plain
-from purerl.runs.record.status import ConfigError
 
 
 class Condition(NamedTuple):

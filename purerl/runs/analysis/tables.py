@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from purerl.errors import ConfigError, UnreadableTable
 from purerl.runs.console import plain
 from purerl.runs.record import files as storage
 from purerl.runs.record import status
-from purerl.runs.record.status import ConfigError
 
 TABLE = "progress.txt"
 MONITOR = "monitor.csv"
@@ -47,10 +47,6 @@ class Run(NamedTuple):
     settings: dict[str, str]  # what else its configuration says, flat: env, spec.gamma, ...
     columns: dict[str, np.ndarray]
     origin: str = ""  # the folder it is in, where the same seed is in another one as well
-
-
-class Unreadable(ValueError):
-    """A file is no table."""
 
 
 # --- finding -------------------------------------------------------------------------------------
@@ -87,7 +83,7 @@ def find(
             seen.add(key)
             try:
                 runs.append(read(files, number, notes))
-            except (Unreadable, OSError) as error:
+            except (UnreadableTable, OSError) as error:
                 notes.append(f"left out: {error}")
     if not runs:
         raise ConfigError(" ".join(notes) or "select and exclude leave none of the runs found.")
@@ -200,10 +196,10 @@ def _progress(path: Path) -> dict[str, np.ndarray]:
     rows = (line.split("\t") for line in _lines(path))
     names = next(rows, [])
     if len(names) < 2 or any(_number(word) == _number(word) for word in names):
-        raise Unreadable(f"{path} is no table: its first line must be names between tabs.")
+        raise UnreadableTable(f"{path} is no table: its first line must be names between tabs.")
     columns = _columns(path, names, rows)
     if not len(columns[names[0]]):
-        raise Unreadable(f"{path} has no rows yet.")
+        raise UnreadableTable(f"{path} has no rows yet.")
     return columns
 
 
@@ -217,13 +213,15 @@ def _monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
             about: Any = json.loads(first[1:]) if first.startswith("#") else None
             start, env = float(about["t_start"]), str(about.get("env_id") or env)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise Unreadable(f"{path} is no table: its first line must be # and JSON.") from None
+            raise UnreadableTable(
+                f"{path} is no table: its first line must be # and JSON."
+            ) from None
         columns = _episodes(path, lines)
         if len(columns["r"]):
             parts.append(np.stack([columns["r"], columns["l"], columns["t"] + start]))
             starts.append(start)
     if not parts:
-        raise Unreadable(f"{paths[0].parent} has no finished episode yet.")
+        raise UnreadableTable(f"{paths[0].parent} has no finished episode yet.")
     every = np.concatenate(parts, axis=1)
     reward, length, time = every[:, np.argsort(every[2], kind="stable")]
     return {
@@ -240,10 +238,10 @@ def _episodes(path: Path, lines: Iterator[str]) -> dict[str, np.ndarray]:
     try:
         names = next(rows, [])
         if not {"r", "l", "t"} <= set(names):
-            raise Unreadable(f"{path} is no table: its second line must name r, l and t.")
+            raise UnreadableTable(f"{path} is no table: its second line must name r, l and t.")
         return _columns(path, names, rows)
     except csv.Error as error:
-        raise Unreadable(f"{path} is no table: {error}.") from error
+        raise UnreadableTable(f"{path} is no table: {error}.") from error
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -256,13 +254,13 @@ def _columns(path: Path, names: list[str], rows: Iterable[list[str]]) -> dict[st
     cells = array.array("d")
     for number, row in enumerate(rows, 1):
         if len(row) > len(names):
-            raise Unreadable(
+            raise UnreadableTable(
                 f"{path} is no table: row {number} has {len(row)} entries, its header {len(names)}."
             )
         cells.extend([_number(word) for word in row])
         cells.extend([math.nan] * (len(names) - len(row)))
         if len(cells) > MOST:
-            raise Unreadable(f"{path} has more than {MOST:,} cells.")
+            raise UnreadableTable(f"{path} has more than {MOST:,} cells.")
     table = np.frombuffer(cells).reshape(-1, len(names)).T
     return dict(zip(names, np.ascontiguousarray(table), strict=True))
 

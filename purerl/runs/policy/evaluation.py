@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from purerl import errors
 from purerl.cli import run_arguments
 from purerl.runs.console import printed, write
-from purerl.runs.record import files, status
+from purerl.runs.record import files, safe_files
 
 if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
@@ -97,10 +98,10 @@ def played(
         record = loop.evaluate(
             run.algo, run.params, env_fn, seed, 0, episodes, max_ep_len or None, deterministic
         )
-    except status.ConfigError:
+    except errors.ConfigError:
         raise
     except ValueError as error:
-        raise status.ConfigError(str(error)) from error
+        raise errors.ConfigError(str(error)) from error
     return Evaluation(tuple(record["test_returns"]), tuple(record["test_lengths"]))
 
 
@@ -183,6 +184,6 @@ def free(folder: Path, stem: str, suffix: str) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise files.explained(error, path) from error
+            raise safe_files.explained(error, path) from error
         return path
-    raise files.StorageError(f"{folder} is full: {stem}-999999{suffix} exists.")
+    raise errors.StorageError(f"{folder} is full: {stem}-999999{suffix} exists.")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from purerl import errors
 from purerl.cli import run_arguments
 from purerl.runs.console import printed
 from purerl.runs.policy import numpy_policy
 from purerl.runs.record import files as storage
-from purerl.runs.record import status
 
 if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
@@ -54,11 +54,11 @@ def save(run: "Run", form: str = "numpy", folder: str | Path | None = None) -> P
         ConfigError: if the policy cannot be exported so, or the folder is there.
     """
     if form not in FORMS:
-        raise status.ConfigError(f"format must be one of {', '.join(FORMS)}, got {form!r}.")
+        raise errors.ConfigError(f"format must be one of {', '.join(FORMS)}, got {form!r}.")
     write, read = FORMS[form]
     path = _free(run, form) if folder is None else Path(folder)
     if path.exists():
-        raise status.ConfigError(f"{path} exists, and nothing is ever written over.")
+        raise errors.ConfigError(f"{path} exists, and nothing is ever written over.")
     files = write(run)
     storage.folder(path.parent)
     made = path.with_name(f".{path.name}.tmp")
@@ -89,7 +89,7 @@ def _numpy(run: "Run") -> dict[str, bytes]:
     spec, params = run.params.spec, run.params
     name, tanh = ACTING[run.config.algo]
     if getattr(spec, name) is not None:
-        raise status.ConfigError(
+        raise errors.ConfigError(
             f"format numpy knows the default networks; this {name} is one's own, "
             f"{getattr(spec, name)!r}. Format stablehlo takes any: in Python, "
             f"purerl.load(run, spec=...).export('stablehlo')."
@@ -123,7 +123,7 @@ def _stablehlo(run: "Run") -> dict[str, bytes]:
     try:
         content = bytes(exported.serialize())
     except ImportError as error:
-        raise status.ConfigError(
+        raise errors.ConfigError(
             "format stablehlo needs flatbuffers: pip install 'purerl[export]'"
         ) from error
     about = {
@@ -159,7 +159,7 @@ def _check(run: "Run", policy: Callable[[Any], Any]) -> None:
     elif same:
         same = bool(np.abs(env.normalise(found) - env.normalise(wanted)).max() < TOLERANCE)
     if not same:
-        raise status.ConfigError(
+        raise errors.ConfigError(
             "what was exported does not act as the policy does, and was removed. Please report "
             "this, with the output of purerl inspect."
         )
@@ -186,7 +186,7 @@ def _free(run: "Run", form: str) -> Path:
         path = run.folder / "export" / f"{run.step:012d}-{form}-{number}"
         if not path.exists():
             return path
-    raise storage.StorageError(f"{run.folder / 'export'} is full.")
+    raise errors.StorageError(f"{run.folder / 'export'} is full.")
 
 
 def _json(content: dict[str, Any]) -> bytes:

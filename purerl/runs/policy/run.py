@@ -25,15 +25,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import algos
+from purerl import algos, errors
 from purerl.cli import run_arguments
+from purerl.errors import ConfigError
 from purerl.loops import carry as memory
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
 from purerl.runs.record import files
 from purerl.runs.record import status as places
 from purerl.runs.settings import config as configs
-from purerl.runs.settings.config import Config, ConfigError, Options
+from purerl.runs.settings.config import Config, Options
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import about
@@ -221,7 +222,7 @@ def _described(folder: Path, env_fn: Callable[[], Any] | None, spec: Any) -> Con
         raise ConfigError(run_arguments.no_run(folder))
     try:
         content = configs.read(folder / "config.json")
-    except files.Damaged as error:
+    except errors.Damaged as error:
         raise ConfigError(str(error)) from error
     env = configs.spaces_from(content["spaces"]) if "spaces" in content else None
     return configs.from_json(content, env_fn, spec, env)
@@ -269,11 +270,11 @@ def _columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
         columns: list[list[str]] = [[] for _ in header]
         for row in rows:
             if len(row) != len(header):
-                raise files.Damaged(f"{path} has rows that are longer or shorter than its header.")
+                raise errors.Damaged(f"{path} has rows that are longer or shorter than its header.")
             for column, cell in zip(columns, row, strict=True):
                 column.append(cell)
     except csv.Error as error:
-        raise files.Damaged(f"{path} is no table: {error}.") from error
+        raise errors.Damaged(f"{path} is no table: {error}.") from error
     return {name: _numbers(cells) for name, cells in zip(header, columns, strict=True)}
 
 

@@ -16,11 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from purerl import errors
 from purerl.cli import run_arguments
 from purerl.runs.console import printed, size, warned
 from purerl.runs.policy import evaluation
 from purerl.runs.policy.evaluation import Evaluation
-from purerl.runs.record import files, status
+from purerl.runs.record import files
 
 if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
@@ -70,13 +71,13 @@ def _filmed(
 
     kind = ".gif" if path is None else path.suffix
     if kind not in (".gif", ".mp4"):
-        raise status.ConfigError(f"a video must end in .gif or .mp4, got {str(path)!r}.")
+        raise errors.ConfigError(f"a video must end in .gif or .mp4, got {str(path)!r}.")
     if path is not None and path.exists():
-        raise status.ConfigError(f"{path} exists, and nothing is ever written over.")
+        raise errors.ConfigError(f"{path} exists, and nothing is ever written over.")
     if fps is not None and not 1 <= fps <= 1000:
-        raise status.ConfigError(f"fps must be in 1 .. 1000, got {fps}.")
+        raise errors.ConfigError(f"fps must be in 1 .. 1000, got {fps}.")
     if width is not None and width < 16:
-        raise status.ConfigError(f"width must be at least 16 pixels, got {width}.")
+        raise errors.ConfigError(f"width must be at least 16 pixels, got {width}.")
     make, rate = _drawing(run, "rgb_array")
     files.folder(run.folder / "video" if path is None else path.parent)
     reel = (video_files.Gif if kind == ".gif" else video_files.Mp4)(fps or rate, width)
@@ -118,7 +119,7 @@ def _tried(make: Callable[[], Any], mode: str) -> float:
             env.reset(seed=0)
         if able and mode == "rgb_array":
             frame = env.render()
-    except status.ConfigError:
+    except errors.ConfigError:
         raise
     except Exception as error:  # whatever it raises, it is the environment's
         text = f"{type(error).__name__}: {error}"
@@ -126,18 +127,18 @@ def _tried(make: Callable[[], Any], mode: str) -> float:
         missing = next((name for name in EXTRAS if f"{name} is not installed" in text.lower()), "")
         if missing:
             hint = f"Install it: pip install 'purerl[{EXTRAS[missing]}]'"
-        raise status.ConfigError(f"the environment cannot be drawn: {text}. {hint}") from error
+        raise errors.ConfigError(f"the environment cannot be drawn: {text}. {hint}") from error
     finally:
         if env is not None:
             env.close()
     if not able:
-        raise status.ConfigError(
+        raise errors.ConfigError(
             f"the environment must have render_mode={mode!r}, got "
             f"{getattr(env, 'render_mode', None)!r}. A function that makes one can take "
             f"render_mode as an argument and hand it on to gymnasium.make."
         )
     if mode == "rgb_array" and (getattr(frame, "ndim", 0) != 3 or frame.dtype != "uint8"):
-        raise status.ConfigError(
+        raise errors.ConfigError(
             f"render() must return an array of uint8 [height, width, 3], got {type(frame)}."
         )
     return float((env.metadata or {}).get("render_fps") or 30)

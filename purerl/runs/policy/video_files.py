@@ -18,8 +18,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from purerl.runs.record.files import StorageError
-from purerl.runs.record.status import ConfigError
+from purerl.errors import ConfigError, StorageError
 
 WIDTH = 320  # pixels of a GIF, at most
 COLORS = 64  # of a GIF

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from purerl import mpi
+from purerl import errors, mpi
+from purerl.errors import Damaged, NoCheckpoint
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
 from purerl.runs.record import files, log_hashes, safe_files, status
-from purerl.runs.record.files import Damaged, File
+from purerl.runs.record.files import File
 from purerl.runs.record.manifest import (
     FORMAT,
-    Refused,
     Segment,
     best,
     manifest,
@@ -37,7 +37,6 @@ from purerl.runs.record.manifest import (
 
 __all__ = [
     "Loaded",
-    "Refused",
     "Segment",
     "best",
     "learner",
@@ -102,7 +101,7 @@ def save(
         segments = ()
     try:
         return _saved(run, carry, about, segments, keep, notes or {}, say)
-    except files.StorageError:
+    except errors.StorageError:
         if mpi.is_root():
             files.remove(unfinished(run, carry.steps))  # on a full disk every byte counts
         raise
@@ -160,7 +159,7 @@ def _together(step: Callable[[], Any]) -> list[Any]:
     done, failed = None, None
     try:
         done = step()
-    except files.StorageError as error:
+    except errors.StorageError as error:
         failed = error
     everyone = mpi.allgather((done, failed))
     for _, one in everyone:
@@ -256,7 +255,7 @@ def _first_good(
     """
     there = gather(steps(run))[0]
     if step is not None and step not in there:
-        raise Refused(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
+        raise NoCheckpoint(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
     skipped: list[str] = []
     for one in [step] if step is not None else reversed(there):
         found, why = None, ""
@@ -270,7 +269,7 @@ def _first_good(
         if found and not damages:
             return one, *found, tuple(skipped)
         skipped += damages
-    raise Refused(
+    raise NoCheckpoint(
         f"{run} has no checkpoint that can be used" + "".join(f"\n  {why}" for why in skipped)
     )
 
@@ -292,7 +291,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: Any) -> None:
     text = f"the checkpoints of {run} are of another run: {'; '.join(changes[:SHOWN])}{more}."
     if found.get("ranks") != wanted.get("ranks", found.get("ranks")):
         text += f" Type: {status.command('resume', run, ranks=found.get('ranks'))}"
-    raise Refused(text)
+    raise NoCheckpoint(text)
 
 
 def _changes(now: Any, then: Any, name: str = "") -> Iterator[str]:
@@ -310,7 +309,9 @@ def _read(
 ) -> tuple[Frozen, tuple[Segment, ...]]:
     """Read and verify the parts of one rank."""
     if rank >= len(content["facts"]):
-        raise Refused(f"{run} was saved by {len(content['facts'])} ranks, this is rank {rank}.")
+        raise NoCheckpoint(
+            f"{run} was saved by {len(content['facts'])} ranks, this is rank {rank}."
+        )
     folder = run / "checkpoints" / f"{step:012d}"
     parts = _parts(folder / f"rank{rank}.npz", content)
     learner = parts["learner"] or _parts(folder / "rank0.npz", content)["learner"]

@@ -20,11 +20,9 @@ from typing import IO, Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from purerl.errors import Damaged, StorageError
 from purerl.runs.record import safe_files
-from purerl.runs.record.safe_files import Damaged as Damaged
-from purerl.runs.record.safe_files import StorageError as StorageError
-from purerl.runs.record.safe_files import explained as explained
-from purerl.runs.record.safe_files import owned as owned
+from purerl.runs.record.safe_files import explained
 
 MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
 MAX_LINE = 2**20  # bytes of a line of a table, which has as many lines as it has

@@ -15,18 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from purerl import mpi
+from purerl import errors, mpi
+from purerl.errors import ConfigError
 from purerl.runs.console import plain
-from purerl.runs.record import files
+from purerl.runs.record import files, safe_files
 from purerl.runs.record.machine import described, versions
-from purerl.runs.record.status import (
-    ConfigError,
-    command,
-    is_owned,
-    status,
-    user_defaults,
-    write_status,
-)
+from purerl.runs.record.status import command, is_owned, status, user_defaults, write_status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 
@@ -53,11 +47,11 @@ def create(
             _name_unfinished(path, say)
             continue
         except OSError as error:
-            raise files.explained(error, path) from error
+            raise safe_files.explained(error, path) from error
         text = json.dumps(configs.to_json(config), indent=4) + "\n"
         files.replace(path / "config.json", text.encode())
         return path
-    raise files.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
+    raise errors.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
 
 
 def check(

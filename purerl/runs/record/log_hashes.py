@@ -8,8 +8,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from purerl.errors import Damaged
 from purerl.runs.record import safe_files
-from purerl.runs.record.safe_files import Damaged
 
 WHOLE = ("config.json",)
 GROWING = ("metrics.jsonl", "episodes.csv")

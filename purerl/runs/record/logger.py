@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import mpi
+from purerl import errors, mpi
 from purerl.runs.record import files, safe_files
 
 
@@ -56,7 +56,7 @@ class Logger:
         files.folder(self.folder)
         table = self.folder / output_fname
         if table.exists() and not resume:
-            raise files.StorageError(
+            raise errors.StorageError(
                 f"{table} exists, and nothing is ever written over. Choose another output_dir."
             )
         if table.exists():
@@ -194,7 +194,7 @@ def append(path: Path, text: str) -> None:
             with open(path, "a", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            raise files.explained(error, path) from error
+            raise safe_files.explained(error, path) from error
 
 
 @contextlib.contextmanager
@@ -203,7 +203,7 @@ def whole(path: Path) -> Iterator[None]:
     length = path.stat().st_size if path.exists() else None
     try:
         yield
-    except files.StorageError:
+    except errors.StorageError:
         with contextlib.suppress(OSError):  # the error that is raised says what is wrong
             if length is None:
                 path.unlink(missing_ok=True)

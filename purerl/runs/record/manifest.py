@@ -10,19 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import checks
+from purerl.errors import ConfigError, Damaged, NoCheckpoint
 from purerl.runs.record import files as storage
 from purerl.runs.record import log_hashes, safe_files
-from purerl.runs.record.files import Damaged, File
-from purerl.runs.record.status import ConfigError
+from purerl.runs.record.files import File
 
 FORMAT = 1
 _FILE = re.compile(r"rank\d{1,6}\.npz")
 _SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
 _STEP = re.compile(r"\d{12}")
-
-
-class Refused(ValueError):
-    """No checkpoint can be used."""
 
 
 class Segment(NamedTuple):
@@ -66,7 +62,7 @@ def step_of(run: Path, wanted: str | int) -> int | None:
     if wanted == "best":
         marked = best(run)
         if marked is None:
-            raise Refused(f"{run} has no best checkpoint yet; take the last.")
+            raise NoCheckpoint(f"{run} has no best checkpoint yet; take the last.")
         return marked[0]
     try:
         checks.integer("checkpoint", wanted, 0)
@@ -193,5 +189,5 @@ def _drop(run: Path, step: int) -> None:
     try:
         path.rename(unnamed)
     except OSError as error:
-        raise storage.explained(error, path) from error
+        raise safe_files.explained(error, path) from error
     storage.remove(unnamed)

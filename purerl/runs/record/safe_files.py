@@ -15,20 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from purerl.errors import Damaged, StorageError
+
 TRIES = 100  # for the lock of a folder, which whoever looks at it may hold for a moment
 PAUSE = 0.01  # seconds between two
-
-
-class StorageError(OSError):
-    """Something could not be written or is not there."""
-
-    def __str__(self) -> str:
-        """Return the words alone, without the number of the error."""
-        return self.strerror or super().__str__()
-
-
-class Damaged(StorageError):
-    """A file is not what was written."""
 
 
 @contextlib.contextmanager

@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from purerl import errors
+from purerl.errors import ConfigError
 from purerl.runs.record import files, safe_files
 
 USER_FILE = Path("~/.config/purerl.json")
 MAX_CONFIG = 2**20  # bytes
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
-
-
-class ConfigError(ValueError):
-    """A configuration cannot be used."""
 
 
 class Standing(NamedTuple):
@@ -75,7 +73,7 @@ def status(run: Path) -> dict[str, Any]:
     """Return what `manifest.json` says; empty where it says nothing that can be believed."""
     try:
         content = read_json(run / "manifest.json")
-    except (ConfigError, files.Damaged):
+    except (ConfigError, errors.Damaged):
         return {}
     return content if content.pop("sha256", None) == digest(content) else {}
 
@@ -111,7 +109,7 @@ def command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
     """
     try:
         env = str(read_json(run / "config.json").get("env", ""))
-    except (ConfigError, files.Damaged):
+    except (ConfigError, errors.Damaged):
         env = ""
     words = ["purerl", verb, str(run), *more]
     if ":" in env and verb != "plot":
@@ -143,7 +141,7 @@ def standings(data_dir: Path) -> Iterator[Standing]:
                 float(score) if score is not None and math.isfinite(score) else None,
                 str(state.get("reason", "")),
             )
-        except (ConfigError, files.Damaged, KeyError, TypeError, ValueError, OverflowError):
+        except (ConfigError, errors.Damaged, KeyError, TypeError, ValueError, OverflowError):
             continue  # a config.json of somebody else
 
 
@@ -155,6 +153,6 @@ def is_owned(run: Path) -> bool:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
-    except files.Damaged:
+    except errors.Damaged:
         pass  # no lock, or nothing that could be one
     return False

@@ -13,9 +13,9 @@ from typing import Any
 import gymnasium
 
 from purerl import algos, checks
+from purerl.errors import ConfigError
 from purerl.loops import env_faults
 from purerl.runs.record import files
-from purerl.runs.record.status import ConfigError
 from purerl.runs.record.status import read_json as read
 from purerl.runs.settings import environments
 from purerl.runs.settings import names as keys
@@ -23,7 +23,6 @@ from purerl.types import Box, Discrete, EnvSpec
 
 __all__ = [
     "Config",
-    "ConfigError",
     "Options",
     "allowed",
     "default_name",

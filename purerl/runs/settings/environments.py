@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from purerl import algos
-from purerl.runs.record.status import ConfigError
+from purerl.errors import ConfigError
 
 BOX_ALGORITHMS = ("ddpg", "ppo", "reinforce", "sac", "td3", "trpo", "vpg")
 DISCRETE_ALGORITHMS = ("dqn", "ppo", "reinforce", "trpo", "vpg")

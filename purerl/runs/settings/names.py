@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from purerl import algos
-from purerl.runs.record.status import ConfigError
+from purerl.errors import ConfigError
 from purerl.runs.sweeps.results import plain
 
 SYNONYMS = {  # of Spinning Up, and of others

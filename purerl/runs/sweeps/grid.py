@@ -18,19 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from purerl import algos, checks
+from purerl.errors import ExperimentFailed
 from purerl.runs.console import printed, told
 from purerl.runs.record import files, status
 from purerl.runs.sweeps import jobs, tasks
 from purerl.runs.sweeps.jobs import Say, Task
 from purerl.runs.sweeps.results import Row, Sweep, plain, shown
 
-__all__ = ["ExperimentFailed", "ExperimentGrid", "Row", "Sweep", "call_experiment", "shown"]
+__all__ = ["ExperimentGrid", "Row", "Sweep", "call_experiment", "shown"]
 
 Thunk = str | Callable[..., Any]
-
-
-class ExperimentFailed(RuntimeError):
-    """An experiment did not end as it should; the message says why, and where its output is."""
 
 
 class ExperimentGrid:

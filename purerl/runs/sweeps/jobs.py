@@ -21,10 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from purerl import errors
+from purerl.errors import OutputClosed, TaskRefused
 from purerl.mpi import world
-from purerl.runs.console import Unshown, told, write
+from purerl.runs.console import told, write
 from purerl.runs.interrupts import requests
-from purerl.runs.record import files
+from purerl.runs.record import files, safe_files
 from purerl.runs.record import status as places
 from purerl.runs.sweeps import results
 from purerl.runs.sweeps.results import Row, Sweep
@@ -36,10 +38,6 @@ THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 Process = subprocess.Popen[bytes] | multiprocessing.process.BaseProcess
 Say = Callable[[str], None]
-
-
-class Refused(ValueError):
-    """A variant is not started, for what its settings are."""
 
 
 class Task(NamedTuple):
@@ -85,14 +83,14 @@ def run(
             "under `if __name__ == '__main__':`."
         )
     if world.launched():
-        raise places.ConfigError(
+        raise errors.ConfigError(
             "a grid starts its runs itself: start it without mpiexec; num_cpu gives each run its "
             "ranks."
         )
     files.folder(folder / "logs")
     board = _Board(tuple(tasks), folder, about if alone else None, timeout, say)
     waiting = collections.deque(tasks)
-    with files.owned(folder) if alone else contextlib.nullcontext(), requests() as asked:
+    with safe_files.owned(folder) if alone else contextlib.nullcontext(), requests() as asked:
         try:
             while board.running or (waiting and not asked):
                 while waiting and len(board.running) < jobs and not asked:
@@ -152,8 +150,8 @@ class _Board:
         began = time.monotonic()
         try:
             process = task.start(log)
-        except (Refused, files.StorageError) as error:
-            code = 2 if isinstance(error, Refused) else 5
+        except (TaskRefused, errors.StorageError) as error:
+            code = 2 if isinstance(error, TaskRefused) else 5
             self._settle(task, _row(task, "failed", code, str(error), there))
             return
         on = there is not None and there.status in ("stopped", "killed")
@@ -306,5 +304,5 @@ def _line(text: str) -> None:
     """Show a line that the next one replaces, on a terminal."""
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns - 1
-        with contextlib.suppress(Unshown):
+        with contextlib.suppress(OutputClosed):
             write(sys.stdout, "\r\x1b[K" + text[:width])

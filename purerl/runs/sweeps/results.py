@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from purerl import errors
 from purerl.runs.console import aligned
 from purerl.runs.record import files
 from purerl.runs.record import status as places
@@ -43,8 +44,8 @@ def keep(
         try:
             old = places.read_json(path)["variants"]
             before = {(one["name"], one["seed"]): one for one in old}
-        except (places.ConfigError, files.Damaged, KeyError, TypeError) as error:
-            raise files.StorageError(f"{path} is not what a sweep wrote: {error}") from error
+        except (errors.ConfigError, errors.Damaged, KeyError, TypeError) as error:
+            raise errors.StorageError(f"{path} is not what a sweep wrote: {error}") from error
     new = []
     for given, row in zip(settings, rows, strict=True):
         one = row._asdict() | {"settings": plain(given)}

@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from purerl.runs.record import files, status
-from purerl.runs.record.status import ConfigError
+from purerl import errors
+from purerl.errors import ConfigError, TaskRefused
+from purerl.runs.record import files, safe_files, status
 from purerl.runs.settings import environments, names
 from purerl.runs.sweeps import jobs
-from purerl.runs.sweeps.jobs import Process, Refused, Task
+from purerl.runs.sweeps.jobs import Process, Task
 from purerl.runs.sweeps.results import plain
 
 UNFINISHED = ("stopped", "killed")
@@ -62,7 +63,7 @@ def algorithm(
 
     def start(log: Path) -> Process:
         if refused:
-            raise Refused(refused.replace("\n", "; "))
+            raise TaskRefused(refused.replace("\n", "; "))
         env = complete["env"]
         ranks = [] if num_cpu == 1 else [f"--num-cpu={num_cpu}"]
         there = look()
@@ -185,7 +186,7 @@ def function(
             try:
                 process.start()
             except (AttributeError, TypeError) as error:
-                raise Refused(f"an argument cannot be handed to a process: {error}") from error
+                raise TaskRefused(f"an argument cannot be handed to a process: {error}") from error
         return process
 
     return Task(name, seed, dict(settings), look, start)
@@ -216,7 +217,7 @@ def _arguments(
     try:
         signature.bind(**given)
     except TypeError as error:
-        raise Refused(f"{thunk.__name__}{signature}: {error}") from error
+        raise TaskRefused(f"{thunk.__name__}{signature}: {error}") from error
     return given
 
 
@@ -233,9 +234,9 @@ def _new(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise files.explained(error, path) from error
+            raise safe_files.explained(error, path) from error
         return path
-    raise files.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
+    raise errors.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
 
 
 def _call(
@@ -247,7 +248,7 @@ def _call(
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (1, 2):
         os.dup2(file, stream)
-    with files.owned(run):
+    with safe_files.owned(run):
         state = {"status": "running", "started": time.strftime("%Y-%m-%d %H:%M:%S"), "task": about}
         status.write_status(run, state)
         try:

@@ -15,12 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import rng
+from purerl import errors, rng
 from purerl.buffers import replay as memory
+from purerl.errors import NonFiniteError
 from purerl.loops import carry as carries
 from purerl.loops import gym as loop
 from purerl.loops import offpolicy, onpolicy
-from purerl.loops.carry import Carry, NonFiniteError
+from purerl.loops.carry import Carry
 from purerl.runs.record import checkpoint, files
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
@@ -95,7 +96,7 @@ def _until_it_diverges(carry: Carry) -> tuple[int | None, str]:
             before = carry.steps
             try:
                 carry, _ = loop.advance(carry)
-            except carries.Diverged as error:
+            except errors.Diverged as error:
                 return before, str(error)
         return None, ""
     finally:

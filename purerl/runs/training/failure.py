@@ -6,10 +6,10 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from purerl import mpi
-from purerl.loops.carry import NonFiniteError
+from purerl import errors, mpi
+from purerl.errors import NonFiniteError
 from purerl.loops.env_faults import in_a_line
-from purerl.runs.record import checkpoint, files, folder
+from purerl.runs.record import checkpoint, folder
 from purerl.runs.record import status as places
 from purerl.runs.record.logger import append
 
@@ -39,9 +39,9 @@ def told(run: Path) -> Iterator[None]:
             status, reason = "stopped", "interrupted"
         text = "interrupted" if asked else f"{traceback.format_exc()}purerl: {error}"
         lines = "\n  ".join([text, *error.__notes__])
-        with contextlib.suppress(files.StorageError):  # perhaps the disk is what fails
+        with contextlib.suppress(errors.StorageError):  # perhaps the disk is what fails
             folder.set_status(run, status=status, reason=reason)
-        with contextlib.suppress(files.StorageError):
+        with contextlib.suppress(errors.StorageError):
             if mpi.is_root():
                 append(run / "stdout.log", f"{lines}\n")
         raise

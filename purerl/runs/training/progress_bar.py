@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from purerl.runs.console import Unshown, encodable, put, silence, write
+from purerl.errors import OutputClosed
+from purerl.runs.console import encodable, put, silence, write
 
 BAR = 24  # characters
 PAUSE = 0.2  # seconds between two pictures of the bar
@@ -64,7 +65,7 @@ class Screen:
             if self.live:
                 write(self.stream, "\r\x1b[K")
             show()
-        except Unshown as error:
+        except OutputClosed as error:
             self.lost, self.quiet, self.live = error.strerror or str(error), True, False
             if self.stream is sys.stdout:
                 silence(self.stream)

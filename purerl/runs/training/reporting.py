@@ -10,11 +10,11 @@ from typing import Any
 
 import jax
 
-from purerl import mpi
+from purerl import errors, mpi
+from purerl.errors import EpisodesCut
 from purerl.loops.carry import Carry, Record
 from purerl.loops.env_faults import in_a_line
-from purerl.loops.gym import EpisodesCut
-from purerl.runs.record import files, progress
+from purerl.runs.record import progress
 from purerl.runs.record.logger import append
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
@@ -66,7 +66,7 @@ class Report:
             self.say(line)
         try:
             self.logs.write()
-        except files.StorageError as error:
+        except errors.StorageError as error:
             self.say(f"the logs wait for the disk: {error}")
         numbers = {k: float(v) for k, v in row.items() if math.isfinite(v)}
         for sink in [*self.sinks]:
@@ -106,7 +106,7 @@ def say(run: Path, screen: Screen, line: str) -> None:
     if screen.lost:
         lines.append(f"the screen is gone ({screen.lost}): what follows is said here alone")
         screen.lost = ""
-    with contextlib.suppress(files.StorageError):  # the logs that matter say so themselves
+    with contextlib.suppress(errors.StorageError):  # the logs that matter say so themselves
         append(run / "stdout.log", "".join(f"{one}\n" for one in lines))
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from purerl import mpi
+from purerl import errors, mpi
+from purerl.errors import ConfigError, EnvFault
 from purerl.loops.carry import Carry
-from purerl.loops.env_faults import EnvFault
-from purerl.runs.record import checkpoint, files, folder
+from purerl.runs.record import checkpoint, folder
 from purerl.runs.record.logger import finite
 from purerl.runs.settings import config as configs
-from purerl.runs.settings.config import Config, ConfigError
+from purerl.runs.settings.config import Config
 from purerl.runs.training.reporting import Report
 
 PATIENCE = 3  # checkpoints in a row that may fail before the run ends
@@ -63,7 +63,7 @@ class Keeper:
             )
             on_root(lambda: folder.set_status(self.run, step=carry.steps))
             self.failures = 0
-        except files.StorageError as error:
+        except errors.StorageError as error:
             self.failures += 1
             if self.failures == PATIENCE or last:
                 which = f"the checkpoint of step {carry.steps:,} was not made"
@@ -84,7 +84,7 @@ class Keeper:
         except EnvFault:
             if carry.ranks == 1 and carry.steps and carry.steps not in checkpoint.steps(self.run):
                 carry.envs.rewind(marks)
-                with contextlib.suppress(files.StorageError):  # it is said; the fault is raised
+                with contextlib.suppress(errors.StorageError):  # it is said; the fault is raised
                     self.save(carry, report, score, last=False)
             raise
 
@@ -114,7 +114,7 @@ def on_root(make: Callable[[], Any], shared: bool = True) -> Any:
     if mpi.is_root():
         try:
             made = make()
-        except (ConfigError, files.StorageError) as error:
+        except (ConfigError, errors.StorageError) as error:
             failed = error
     result, failed = mpi.allgather((made if shared else None, failed))[0]
     if failed is not None:

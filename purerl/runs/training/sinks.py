@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from purerl.runs.settings.config import Config, ConfigError
+from purerl.errors import ConfigError
+from purerl.runs.settings.config import Config
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # option -> what it needs
 

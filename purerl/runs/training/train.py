@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import jax
 
 from purerl import algos, mpi
+from purerl.errors import ConfigError, EnvFault
 from purerl.loops import gym as loop
 from purerl.loops import memory, snapshot
-from purerl.loops.vector import EnvFault
 from purerl.runs.interrupts import requests
-from purerl.runs.record import checkpoint, files, folder
+from purerl.runs.record import checkpoint, folder, safe_files
 from purerl.runs.record.logger import finite
 from purerl.runs.settings import config as configs
-from purerl.runs.settings.config import Config, ConfigError
+from purerl.runs.settings.config import Config
 from purerl.runs.training.failure import last_words, told
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.reporting import Report, compiling, noticing, say
@@ -286,7 +286,7 @@ def _score(record: loop.Record, before: float) -> float:
 @contextlib.contextmanager
 def _owned(run: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        on_root(lambda: stack.enter_context(files.owned(run)), shared=False)
+        on_root(lambda: stack.enter_context(safe_files.owned(run)), shared=False)
         yield
 
 

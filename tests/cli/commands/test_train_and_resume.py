@@ -10,9 +10,9 @@ import pytest
 from purerl import algos
 from purerl.buffers import replay
 from purerl.cli.commands import train_and_resume
+from purerl.errors import ConfigError
 from purerl.runs.record import folder
 from purerl.runs.settings import config
-from purerl.runs.settings.config import ConfigError
 from purerl.runs.training import dry_run, train
 from purerl.runs.training.train import Outcome
 from tests.mpi.launch import python

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from purerl.cli.commands.compare import compare, main
+from purerl.errors import ConfigError
 from purerl.runs.analysis import comparison
 from purerl.runs.analysis import statistics as estimates
-from purerl.runs.record.status import ConfigError
 from tests.runs.analysis.made_tables import foreign, ours, seeds
 
 X = np.array([[0.31, 1.2], [0.55, 0.9], [0.12, 2.0], [0.91, 1.7], [0.44, 1.1]])

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from purerl.cli.commands.plot import main, plot
+from purerl.errors import ConfigError
 from purerl.runs.analysis import curves as bands
 from purerl.runs.analysis import figures
 from purerl.runs.console import apart
-from purerl.runs.record.status import ConfigError
 from tests.mpi.launch import python
 from tests.runs.analysis.made_tables import foreign, ours, seeds
 

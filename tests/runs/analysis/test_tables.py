@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from purerl.errors import ConfigError
 from purerl.runs.analysis import groups, tables
-from purerl.runs.record.status import ConfigError
 from tests.runs.analysis.made_tables import foreign, ours, seeds
 
 

@@ -11,10 +11,10 @@ import pytest
 from flax import linen as nn
 
 import purerl
-from purerl import nets
+from purerl import errors, nets
+from purerl.errors import ConfigError
 from purerl.runs.policy import export, numpy_policy
 from purerl.runs.record import files
-from purerl.runs.settings.config import ConfigError
 from purerl.types import Box, Discrete, EnvSpec
 from tests.cases import CASES
 from tests.mpi.launch import python
@@ -218,7 +218,7 @@ def test_a_disk_that_fails_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(files.StorageError, match="disk is full"):
+    with pytest.raises(errors.StorageError, match="disk is full"):
         run.export()
     assert not list((tmp_path / "export").iterdir())
 

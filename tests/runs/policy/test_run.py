@@ -16,13 +16,10 @@ import pytest
 from flax import linen as nn
 
 import purerl
-from purerl import rng
-from purerl.loops import gym as loop
-from purerl.loops.vector import EnvFault
+from purerl import errors, rng
+from purerl.errors import ConfigError, EnvFault, NoCheckpoint
 from purerl.runs.record import checkpoint, files
-from purerl.runs.record.checkpoint import Refused
 from purerl.runs.settings import config as configs
-from purerl.runs.settings.config import ConfigError
 from purerl.runs.training import train as training
 from purerl.types import Box, Discrete, EnvSpec
 from tests.cases import BOX, DISCRETE
@@ -143,12 +140,12 @@ def test_a_checkpoint_is_chosen_by_step_best_or_last(tmp_path):
     for step in (60, 120):
         checkpoint.mark_best(folder, step, 1.0)
         assert purerl.load(folder, "best").step == step
-    with pytest.raises(Refused, match=r"no checkpoint of step 70; there are \[60, 120\]"):
+    with pytest.raises(NoCheckpoint, match=r"no checkpoint of step 70; there are \[60, 120\]"):
         purerl.load(folder, 70)
     with pytest.raises(ConfigError, match="checkpoint must be 'last', 'best' or a step"):
         purerl.load(folder, "newest")
     (folder / "checkpoints" / "best.json").unlink()
-    with pytest.raises(Refused, match="no best checkpoint yet"):
+    with pytest.raises(NoCheckpoint, match="no best checkpoint yet"):
         purerl.load(folder, "best")
 
 
@@ -163,7 +160,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_it_is_said(tmp_path):
     assert run.step == 60
     assert "SHA-256" in run.skipped[0]
     assert bits(run.params) == bits(purerl.load(trained("sac").folder, 60).params)
-    with pytest.raises(Refused, match=r"(?s)can be used\n.*SHA-256"):
+    with pytest.raises(NoCheckpoint, match=r"(?s)can be used\n.*SHA-256"):
         purerl.load(folder, 120)
 
 
@@ -172,7 +169,7 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
     path = folder / "config.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"spec": content["spec"] | {"hidden": [8, 9]}}))
-    with pytest.raises(Refused, match=r"run: spec\.hidden was \[8, 8\], now it is \[8, 9\]"):
+    with pytest.raises(NoCheckpoint, match=r"run: spec\.hidden was \[8, 8\], now it is \[8, 9\]"):
         purerl.load(folder)
     path.write_text(json.dumps(content))
     made = folder / "checkpoints" / "000000000120"
@@ -294,10 +291,10 @@ def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
     assert run.metrics["Epoch"].tolist() == [1, 2, 3]
     np.testing.assert_array_equal(run.metrics["LossQ"], [0.5, np.nan, np.nan])
     (tmp_path / "progress.txt").write_text("Epoch\tLossQ\n1\n")
-    with pytest.raises(files.Damaged, match="longer or shorter than its header"):
+    with pytest.raises(errors.Damaged, match="longer or shorter than its header"):
         _ = run.metrics
     (tmp_path / "episodes.csv").write_text('a,b\n1,"' + 140_000 * "2\n")
-    with pytest.raises(files.Damaged, match="no table: field larger"):
+    with pytest.raises(errors.Damaged, match="no table: field larger"):
         _ = run.episodes
     (tmp_path / "episodes.csv").write_text("epoch,kind\n" + 500_000 * "1234,test\n")  # over 4 MiB
     assert (run.episodes["epoch"].sum(), run.episodes["kind"][-1]) == (1234 * 500_000, "test")
@@ -358,7 +355,7 @@ def test_networks_of_ones_own_are_trained_and_need_the_spec_to_come_back(tmp_pat
     loaded = purerl.load(run.folder, spec=run.config.spec)
     assert bits(loaded.params) == bits(run.params)
     wrong = dataclasses.replace(run.config.spec, actor=Actor(6))
-    with pytest.raises(Refused, match=r"are of another run: spec\.actor\.repr was"):
+    with pytest.raises(NoCheckpoint, match=r"are of another run: spec\.actor\.repr was"):
         purerl.load(run.folder, spec=wrong)
 
 
@@ -429,7 +426,7 @@ def test_a_run_that_was_asked_to_stop_says_so(tmp_path, number):
 
 
 def test_a_run_that_failed_raises_and_can_be_loaded(tmp_path):
-    with pytest.raises(loop.NonFiniteError):
+    with pytest.raises(errors.NonFiniteError):
         quick(lambda: Faulty(lambda obs: obs * np.nan), env_name="x", data_dir=str(tmp_path))
     run = purerl.load(tmp_path / "x-reinforce" / "x-reinforce_s3")
     assert (run.status, run.step) == ("failed", 60)

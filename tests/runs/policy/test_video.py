@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from purerl.errors import ConfigError
 from purerl.runs.policy import video, video_files
-from purerl.runs.settings.config import ConfigError
 from tests.mpi.launch import python
 from tests.runs.trained import begun
 

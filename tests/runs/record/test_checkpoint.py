@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from purerl import errors
 from purerl.loops import snapshot
 from purerl.runs.record import checkpoint
 from purerl.runs.record import files as storage
@@ -115,38 +116,38 @@ def test_whatever_is_damaged_an_older_one_is_used_and_it_is_said(tmp_path):
 
 
 def test_without_any_good_one_the_reasons_are_listed(tmp_path):
-    with pytest.raises(checkpoint.Refused, match="no checkpoint that can be used"):
+    with pytest.raises(errors.NoCheckpoint, match="no checkpoint that can be used"):
         checkpoint.load(tmp_path, ABOUT, 0)
     saved(tmp_path, at=(60, 100))
     with pytest.raises(
-        checkpoint.Refused, match=r"no checkpoint of step 70; there are \[60, 100\]"
+        errors.NoCheckpoint, match=r"no checkpoint of step 70; there are \[60, 100\]"
     ):
         checkpoint.load(tmp_path, ABOUT, 0, step=70)
     for step in (60, 100):
         (tmp_path / "checkpoints" / f"{step:012d}" / "rank0.npz").unlink()
-    with pytest.raises(checkpoint.Refused, match=r"(?s)can be used\n.*rank0\.npz.*\n.*rank0\.npz"):
+    with pytest.raises(errors.NoCheckpoint, match=r"(?s)can be used\n.*rank0\.npz.*\n.*rank0\.npz"):
         checkpoint.load(tmp_path, ABOUT, 0)
 
 
 def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
     saved(tmp_path, at=(60,))
     wrong = ABOUT | {"algorithm": "sac"}
-    with pytest.raises(checkpoint.Refused, match="algorithm was 'td3', now it is 'sac'"):
+    with pytest.raises(errors.NoCheckpoint, match="algorithm was 'td3', now it is 'sac'"):
         checkpoint.load(tmp_path, wrong, 0)
     path = tmp_path / "checkpoints" / "000000000060" / "manifest.json"
     content = storage.unsealed(path)
     spec = {"gamma": 0.99, "hidden": [16], **{f"x{i}": 0 for i in range(9)}}
     path.write_bytes(storage.sealed(content | {"about": ABOUT | {"spec": spec, "ranks": 2}}))
     wrong = ABOUT | {"spec": spec | {"gamma": 0.98}}
-    with pytest.raises(checkpoint.Refused) as caught:
+    with pytest.raises(errors.NoCheckpoint) as caught:
         checkpoint.load(tmp_path, wrong, 0)
     said = str(caught.value)
     assert "of another run: ranks was 2, now it is 1; spec.gamma was 0.99, now it is 0.98." in said
     assert said.endswith(f"Type: purerl resume {tmp_path} --num-cpu 2")
-    with pytest.raises(checkpoint.Refused, match=r"spec\.x2 was 0, now it is 1, and 6 more\.$"):
+    with pytest.raises(errors.NoCheckpoint, match=r"spec\.x2 was 0, now it is 1, and 6 more\.$"):
         checkpoint.load(tmp_path, {"spec": {k: 1 for k in spec}}, 0)
     path.write_bytes(storage.sealed(content | {"format": 2}))
-    with pytest.raises(checkpoint.Refused, match="has format 2; this purerl reads format 1"):
+    with pytest.raises(errors.NoCheckpoint, match="has format 2; this purerl reads format 1"):
         checkpoint.load(tmp_path, ABOUT, 0)
     for change in (
         {"files": {"../../rank0.npz": content["files"]["rank0.npz"]}},
@@ -157,7 +158,7 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
         {"segments": None},
     ):
         path.write_bytes(storage.sealed(content | change))
-        with pytest.raises(checkpoint.Refused, match="lacks what a manifest holds|contradicts"):
+        with pytest.raises(errors.NoCheckpoint, match="lacks what a manifest holds|contradicts"):
             checkpoint.load(tmp_path, ABOUT, 0)
 
 
@@ -193,7 +194,7 @@ def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
     for turn in range(1, 7):
         with monkeypatch.context() as patch:
             patch.setattr(storage.os, "fsync", failing(turn))
-            with pytest.raises(storage.StorageError, match="disk is full"):
+            with pytest.raises(errors.StorageError, match="disk is full"):
                 checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
         assert checkpoint.steps(tmp_path)[:2] == [60, 100]
         assert not list((tmp_path / "checkpoints").glob(".tmp*"))

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from purerl.runs.record import files
-from purerl.runs.record.files import Damaged, StorageError
+from purerl.errors import Damaged, StorageError
+from purerl.runs.record import files, safe_files
 
 ARRAYS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -194,7 +194,7 @@ def test_a_file_that_does_not_fit_is_refused_by_the_kernel_and_explained(tmp_pat
     assert ".tmp" not in said
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
-    error = files.explained(OSError(errno.ENOSPC, "x"), tmp_path)
+    error = safe_files.explained(OSError(errno.ENOSPC, "x"), tmp_path)
     assert "the disk is full; make room, or write elsewhere" in str(error)
 
 
@@ -211,13 +211,13 @@ def test_a_folder_has_one_owner_and_a_killed_one_gives_it_back(tmp_path):
     assert first.stdout.readline() == "mine\n"
     with (
         pytest.raises(StorageError, match=f"is in use by process {first.pid} on "),
-        files.owned(tmp_path),
+        safe_files.owned(tmp_path),
     ):
         pass
     first.kill()
     first.wait()
     first.stdout.close()
-    with files.owned(tmp_path):
+    with safe_files.owned(tmp_path):
         pass
 
 
@@ -235,7 +235,7 @@ def test_who_only_looks_whether_a_folder_is_owned_does_not_keep_its_owner_out(
                 fcntl.flock(looking, fcntl.LOCK_UN)
 
         monkeypatch.setattr("time.sleep", sleep)
-        with files.owned(tmp_path):
+        with safe_files.owned(tmp_path):
             assert len(waits) == 3
             assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
     assert sum(waits) < 1

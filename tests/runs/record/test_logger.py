@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.runs.record import files
+from purerl import errors
 from purerl.runs.record.logger import EpochLogger, Logger
 from tests.mpi.launch import ranks
 
@@ -69,14 +69,14 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(ValueError, match="without tabs"):
         logger.log_tabular("a\tb", 2)
     logger.dump_tabular()
-    with pytest.raises(files.StorageError, match="nothing is ever written over"):
+    with pytest.raises(errors.StorageError, match="nothing is ever written over"):
         Logger(tmp_path)
     again = Logger(tmp_path, quiet=True, resume=True)
     again.log_tabular("x", 2)
     again.dump_tabular()
     assert table(tmp_path) == [["x"], ["1"], ["2"]]
     (tmp_path / "file").touch()
-    with pytest.raises(files.StorageError, match="could not be written"):
+    with pytest.raises(errors.StorageError, match="could not be written"):
         Logger(tmp_path / "file" / "below")
 
 

@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from purerl.runs.record import checkpoint, files, folder
+from purerl import errors
+from purerl.runs.record import checkpoint, folder
 from purerl.runs.settings.config import Options
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
@@ -221,10 +222,10 @@ def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, score
 
 def test_a_disk_that_fails_is_not_asked_more_often_for_the_best(tmp_path, scores, monkeypatch):
     def full(*args, **options):
-        raise files.StorageError(28, "full")
+        raise errors.StorageError(28, "full")
 
     monkeypatch.setattr(checkpoint, "save", full)
     scores(*range(-50, 0))
-    with pytest.raises(files.StorageError) as caught:
+    with pytest.raises(errors.StorageError) as caught:
         train.train(configured(6_000, 2_000), data_dir=str(tmp_path), screen=QUIET)
     assert "the checkpoint of step 4,000 was not made, number 3 in a row." in caught.value.__notes__

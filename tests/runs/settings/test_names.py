@@ -7,7 +7,7 @@ import pytest
 
 from purerl import algos
 from purerl.cli import options
-from purerl.runs.record.status import ConfigError
+from purerl.errors import ConfigError
 from purerl.runs.settings import config, names
 
 FUZZ = 4_000

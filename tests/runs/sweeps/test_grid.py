@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from purerl.runs.record import files
+from purerl import errors
+from purerl.errors import ExperimentFailed
 from purerl.runs.record import status as places
 from purerl.runs.sweeps import grid as grids
 from purerl.runs.sweeps import jobs, results, tasks
-from purerl.runs.sweeps.grid import ExperimentFailed, ExperimentGrid, call_experiment
+from purerl.runs.sweeps.grid import ExperimentGrid, call_experiment
 from tests.mpi.launch import ROOT, clean
 from tests.runs.sweeps import thunks
 
@@ -265,7 +266,7 @@ def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
         time.sleep(0.3)
         assert len(path.read_text().split()) == 2
         assert [one.status for one in places.standings(tmp_path)] == ["running", "running"]
-        with pytest.raises(files.StorageError, match="in use by process"):
+        with pytest.raises(errors.StorageError, match="in use by process"):
             grid.run(thunks.counted, data_dir=str(tmp_path), timeout=3)
         Path(f"{path}.go").touch()
         assert process.wait(60) == 0

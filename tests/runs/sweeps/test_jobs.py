@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from purerl import errors
 from purerl.cli.commands import sweep
-from purerl.runs.record import files
 from purerl.runs.sweeps import grid as grids
 from purerl.runs.sweeps import jobs, results
 from tests.runs.sweeps import thunks
@@ -62,5 +62,5 @@ def test_the_table_of_a_damaged_sweep_is_not_written_over(tmp_path):
     named = [("good", 0, {"kind": "good"})]
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "sweep.json").write_text('{"variants": 3}')
-    with pytest.raises(files.StorageError, match="not what a sweep wrote"):
+    with pytest.raises(errors.StorageError, match="not what a sweep wrote"):
         grids.run_variants(named, "bench", thunks.fate, data_dir=str(tmp_path))

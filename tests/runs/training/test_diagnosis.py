@@ -13,8 +13,7 @@ import pytest
 from purerl import rng
 from purerl.buffers import replay as memory
 from purerl.cli.commands import doctor
-from purerl.loops.carry import Diverged, NonFiniteError
-from purerl.loops.vector import EnvFault
+from purerl.errors import Diverged, EnvFault, NonFiniteError
 from purerl.runs.record import checkpoint, folder
 from purerl.runs.settings import config
 from purerl.runs.training import diagnosis, train

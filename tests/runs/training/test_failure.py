@@ -12,9 +12,10 @@ import gymnasium
 import pytest
 
 import purerl.__main__ as cli
-from purerl.loops.vector import EnvFault
-from purerl.runs.record import checkpoint, files, folder, machine, status
-from purerl.runs.settings.config import ConfigError, from_json
+from purerl import errors
+from purerl.errors import ConfigError, EnvFault
+from purerl.runs.record import checkpoint, folder, machine, safe_files, status
+from purerl.runs.settings.config import from_json
 from purerl.runs.training import saving, train
 from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import ROOT, clean, python
@@ -204,12 +205,12 @@ def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeyp
         if carry.steps < 200:
             return real(run, carry, *rest)
         failed.append(carry.steps)
-        raise files.explained(OSError(28, "No space left on device"), run / "x.npz")
+        raise safe_files.explained(OSError(28, "No space left on device"), run / "x.npz")
 
     monkeypatch.setattr(checkpoint, "save", save)
     config = tiny(save_freq=100)
     config = dataclasses.replace(config, schedule=dataclasses.replace(config.schedule, steps=900))
-    with pytest.raises(files.StorageError) as caught:
+    with pytest.raises(errors.StorageError) as caught:
         quietly(config, tmp_path)
     assert failed == [200, 300, 400]
     assert saving.PATIENCE == 3

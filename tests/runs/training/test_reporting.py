@@ -10,9 +10,10 @@ import warnings
 
 import pytest
 
-from purerl.loops.gym import EpisodesCut
-from purerl.runs.record import files, logger, progress, status
-from purerl.runs.settings.config import ConfigError, from_json
+from purerl import errors
+from purerl.errors import ConfigError, EpisodesCut
+from purerl.runs.record import logger, progress, status
+from purerl.runs.settings.config import from_json
 from purerl.runs.training import reporting, sinks, train
 from purerl.runs.training.progress_bar import Screen, clock
 from tests.runs.training.test_train import table as rows_of
@@ -114,7 +115,7 @@ def test_rows_that_a_full_disk_refuses_are_written_later_and_whole(tmp_path, mon
 
     monkeypatch.setattr(logger, "open", opened, raising=False)
     logs.add(RECORD | {"epoch": 2, "ep_returns": [7.0], "ep_lengths": [3]}, 100)
-    with pytest.raises(files.StorageError, match="the disk is full"):
+    with pytest.raises(errors.StorageError, match="the disk is full"):
         logs.write()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
     assert (logs.rows, logs.episodes) == (1, 2)

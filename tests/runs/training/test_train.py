@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from purerl.runs.record import checkpoint, files, folder, status
+from purerl.errors import ConfigError
+from purerl.runs.record import checkpoint, files, folder, safe_files, status
 from purerl.runs.record import progress as columns
-from purerl.runs.settings.config import ConfigError
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import ROOT, clean, ranks
@@ -189,7 +189,10 @@ def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed
     folder.set_status(second, status="stopped", step=40_000)
     with pytest.raises(ConfigError, match=r"not finished \(step 40,000\).*purerl resume.*--name"):
         folder.create(config, str(tmp_path))
-    with files.owned(second), pytest.raises(ConfigError, match=r"is running, in .* --name other"):
+    with (
+        safe_files.owned(second),
+        pytest.raises(ConfigError, match=r"is running, in .* --name other"),
+    ):
         folder.create(config, str(tmp_path))
     dated = folder.create(config, str(tmp_path), datestamp=True)
     assert dated.parent.name.endswith(f"_{config.name}")
@@ -265,7 +268,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again_in_its_folder(tmp
 
 def test_two_processes_never_share_a_folder(tmp_path):
     run = folder.create(settings("td3"), str(tmp_path))
-    with files.owned(run):
+    with safe_files.owned(run):
         out, _ = (process := start("resume", str(run))).communicate()
     assert process.returncode == 1
     assert "is in use by process" in out

@@ -1,0 +1,129 @@
+"""Every exception of purerl, each with the exit code of a command that it ends."""
+
+import errno
+from typing import ClassVar
+
+DONE = 0
+INCOMPLETE = 1  # some runs of a sweep are not done; or an error that purerl does not know
+USAGE = 2
+NOT_FINITE = 3
+ENVIRONMENT = 4
+STORAGE = 5
+NO_CHECKPOINT = 6
+RANKS_DISAGREE = 7
+STOPPED = 75  # stopped on request; `purerl resume` continues
+INTERRUPTED = 130  # as a shell reports Ctrl-C
+NO_READER = 141  # as a shell reports a closed pipe
+
+
+class PurerlError(Exception):
+    """Base class of all errors that purerl raises on purpose, but for plain `ValueError`s."""
+
+    exit_code: ClassVar[int] = INCOMPLETE
+
+
+class ConfigError(PurerlError, ValueError):
+    """A configuration or a command line cannot be used."""
+
+    exit_code = USAGE
+
+
+class UnreadableTable(PurerlError, ValueError):
+    """A file is not a table of a run."""
+
+    exit_code = USAGE
+
+
+class TaskRefused(PurerlError, ValueError):
+    """A run of a sweep cannot start with its settings."""
+
+    exit_code = USAGE
+
+
+class ExperimentFailed(PurerlError, RuntimeError):
+    """An experiment did not finish; the message names the reason and the file of its output."""
+
+
+class NonFiniteError(PurerlError, FloatingPointError):
+    """A number that is not finite came from an environment or from an update."""
+
+    exit_code = NOT_FINITE
+
+
+class Diverged(NonFiniteError):
+    """An update produced a number that is not finite."""
+
+
+class EnvFault(PurerlError, RuntimeError):
+    """An environment raised an exception or broke the Gymnasium interface."""
+
+    exit_code = ENVIRONMENT
+
+
+class EpisodesCut(UserWarning):
+    """Episodes may be longer than a rollout, which cuts them at its end."""
+
+
+class StorageError(PurerlError, OSError):
+    """A file could not be read or written."""
+
+    exit_code = STORAGE
+
+    def __str__(self) -> str:
+        """Return the message without the number of the error."""
+        return self.strerror or super().__str__()
+
+
+class Damaged(StorageError):
+    """A file does not contain what was written to it."""
+
+
+class OutputClosed(PurerlError, OSError):
+    """Standard output or standard error cannot be written: a closed pipe, a full disk."""
+
+    @property
+    def code(self) -> int:
+        """Exit code: a reader that left is not an error of storage."""
+        return NO_READER if self.errno == errno.EPIPE else STORAGE
+
+
+class NoCheckpoint(PurerlError, ValueError):
+    """No checkpoint of a run can be used."""
+
+    exit_code = NO_CHECKPOINT
+
+
+class SnapshotMismatch(PurerlError, ValueError):
+    """The arrays of a checkpoint do not fit the run that is to continue."""
+
+    exit_code = NO_CHECKPOINT
+
+
+class MPIUnavailable(PurerlError, RuntimeError):
+    """Several ranks are wanted and MPI cannot provide them."""
+
+    exit_code = USAGE
+
+
+class RanksDisagree(PurerlError, RuntimeError):
+    """Ranks differ in what must be equal on all of them."""
+
+    exit_code = RANKS_DISAGREE
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Return the exit code of a program that an error ends.
+
+    Example:
+        >>> exit_code_of(ConfigError("x")), exit_code_of(KeyboardInterrupt())
+        (2, 130)
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, OutputClosed):
+        return error.code
+    if isinstance(error, PurerlError):
+        return error.exit_code
+    if isinstance(error, OSError):
+        return STORAGE
+    return USAGE if isinstance(error, ValueError) else INCOMPLETE
