@@ -30,7 +30,8 @@ from purerl.algos import td3
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
 from purerl.runs.record import checkpoint
-from purerl.types import EnvSpec, OffPolicySchedule
+from purerl.schedules import OffPolicySchedule
+from purerl.spaces import EnvSpec
 
 NEW = 10_000  # steps between two checkpoints
 ABOUT = {"algorithm": "td3"}

@@ -21,7 +21,8 @@ import numpy as np
 import purerl
 from purerl.algos import td3, vpg
 from purerl.loops import gym as loop
-from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import EnvSpec
 
 EVERY = 100_000  # steps between two readings
 

@@ -29,7 +29,8 @@ from purerl import algos, mpi
 from purerl.loops import offpolicy
 from purerl.mpi import collective
 from purerl.mpi.launch import find_launcher
-from purerl.types import Batch, Box, EnvSpec
+from purerl.spaces import Box, EnvSpec
+from purerl.types import Batch
 
 HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
 UPDATES = 50
@@ -105,7 +106,7 @@ def ppo_window() -> Callable[[], float]:
     import gymnasium
 
     from purerl.loops import gym as loop
-    from purerl.types import OnPolicySchedule
+    from purerl.schedules import OnPolicySchedule
 
     def env_fn() -> Any:
         return gymnasium.make("HalfCheetah-v5")

@@ -50,7 +50,7 @@ def ppo(seed: int) -> list[float]:
     from benchmarks.worker_purerl_solve import SETTINGS
     from purerl.algos import ppo as algo
     from purerl.loops import gym as loop
-    from purerl.types import EnvSpec
+    from purerl.spaces import EnvSpec
 
     purerl.setup()
     env_fn = functools.partial(gymnasium.make, "CartPole-v1")

@@ -12,10 +12,12 @@ import numpy as np
 
 import purerl
 from purerl import algos
-from purerl.loops import carry as memory
+from purerl.loops import devices as devices_
 from purerl.loops import gym as loop
 from purerl.loops import offpolicy, onpolicy
-from purerl.types import Box, EnvSpec, OffPolicySchedule, OnPolicySchedule, Rollout, Transition
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import Box, EnvSpec
+from purerl.types import Rollout, Transition
 
 ENVS = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1", "cartpole": "CartPole-v1"}
 HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
@@ -38,8 +40,10 @@ def updates(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[],
 
     words = np.array([0, 0, 0, 0], np.uint32)
     learner, buffer = offpolicy.init(algo, algo.Spec(HALFCHEETAH), rows, words)
-    tally = memory.no_tally(len(offpolicy.metric_names(algo, learner, buffer, batch_size)), devices)
-    learner, buffer = memory.placed((learner, buffer), devices)
+    tally = devices_.init_tally(
+        len(offpolicy.list_metrics(algo, learner, buffer, batch_size)), devices
+    )
+    learner, buffer = devices_.replicate((learner, buffer), devices)
     filled, number = 0, 50_000
     while filled < rows:
         learner, buffer, tally, _ = offpolicy.burst(

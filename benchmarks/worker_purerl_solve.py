@@ -11,7 +11,7 @@ import purerl
 from benchmarks.solve import EPISODES, TASKS, Verdict
 from purerl import algos
 from purerl.loops import gym as loop
-from purerl.types import EnvSpec
+from purerl.spaces import EnvSpec
 
 
 class Settings(NamedTuple):

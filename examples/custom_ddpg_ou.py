@@ -21,7 +21,8 @@ from purerl import mpi, rng
 from purerl.algos import ddpg
 from purerl.buffers import replay
 from purerl.loops.gym import evaluate
-from purerl.types import EnvSpec, Metrics, Transition
+from purerl.spaces import EnvSpec
+from purerl.types import Metrics, Transition
 
 THETA, SIGMA = 0.15, 0.3  # pull to zero and size of each kick, per step; action range is [-1, 1]
 

@@ -18,7 +18,8 @@ from common import begin, say
 from purerl import mpi, rng
 from purerl.algos import ppo
 from purerl.buffers import rollout
-from purerl.types import Discrete, EnvSpec, Metrics, Transition
+from purerl.spaces import Discrete, EnvSpec
+from purerl.types import Metrics, Transition
 
 ENVS, LENGTH, LIMIT = 8, 512, 500  # a rollout is longer than an episode
 

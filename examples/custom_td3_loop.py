@@ -18,7 +18,8 @@ from common import begin, say
 from purerl import mpi, rng
 from purerl.algos import td3
 from purerl.buffers import replay
-from purerl.types import EnvSpec, Metrics, Transition
+from purerl.spaces import EnvSpec
+from purerl.types import Metrics, Transition
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))

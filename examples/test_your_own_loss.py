@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from purerl.algos import td3
-from purerl.types import Batch, Box, EnvSpec
+from purerl.spaces import Box, EnvSpec
+from purerl.types import Batch
 
 SPEC = td3.Spec(EnvSpec(obs_shape=(3,), action=Box((-2.0,), (2.0,))), hidden=(16,))
 PARAMS = td3.init(jax.random.key(0), SPEC).params

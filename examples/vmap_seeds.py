@@ -22,7 +22,8 @@ from purerl import mpi, rng
 from purerl.algos import td3
 from purerl.buffers import replay
 from purerl.cli import options
-from purerl.types import EnvSpec, Metrics, Transition
+from purerl.spaces import EnvSpec
+from purerl.types import Metrics, Transition
 
 SEEDS, START, BURST, BATCH = 8, 1_000, 50, 64
 

@@ -101,24 +101,24 @@ def key(name: str, value: Any) -> None:
 def spec(value: Any, cls: type[Any]) -> None:
     """Refuse what is not the `Spec` of an algorithm, such as that of another one."""
     if not isinstance(value, cls):
-        raise ValueError(f"spec must be a {_place(cls)}, got {_named(value)}.")
+        raise ValueError(f"spec must be a {_place(cls)}, got {_describe(value)}.")
 
 
 def spec_of(params: _HasSpec[S]) -> S:
     """Return the settings that a learner's parameters carry; refuse what carries none."""
     if not hasattr(params, "spec"):
         hint = " Pass state.params." if hasattr(params, "params") else ""
-        raise ValueError(f"params must be the Params of a learner, got {_named(params)}.{hint}")
+        raise ValueError(f"params must be the Params of a learner, got {_describe(params)}.{hint}")
     return params.spec
 
 
 def state(value: Any) -> None:
     """Refuse what is not the state of a learner, such as its parameters alone."""
     if not hasattr(value, "params"):
-        raise ValueError(f"state must be the State that init returns, got {_named(value)}.")
+        raise ValueError(f"state must be the State that init returns, got {_describe(value)}.")
 
 
-def _named(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Return the class of one of our dataclasses with its module, anything else as it prints."""
     cls = type(value)
     return f"a {_place(cls)}" if dataclasses.is_dataclass(cls) else _short(value)

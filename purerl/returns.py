@@ -11,12 +11,12 @@ number, or one for every reward. Most of it is a linear recursion backwards in t
 with weights :math:`w_t` that are zero where an episode ends.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from purerl import checks, mpi
+from purerl import checks
 
 
 def reward_to_go(rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
@@ -216,78 +216,6 @@ def forward_sum(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Ar
     before = jnp.concatenate([jnp.ones_like(rew[:1]), _ends(terminated, truncated)[:-1]])
     weight = gamma * (1.0 - before)
     return _backward(jnp.asarray(rew)[::-1], weight[::-1])[::-1]
-
-
-def standardise(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """Shift and scale to mean 0 and standard deviation 1 over the rows of all ranks.
-
-    Numbers that differ by no more than float32's rounding are equal, and equal numbers become 0.
-    A number that is not finite makes NaN of all.
-
-    Args:
-        x: numbers.
-        weight: of each, 0 for those that must not count; all zero make everything 0.
-    """
-    x = jnp.where(weight > 0, x, 0.0)
-    total = jnp.maximum(mpi.psum(weight.sum()), 1e-8)
-    mean = mpi.psum((weight * x).sum()) / total
-    std = jnp.sqrt(mpi.psum((weight * jnp.square(x - mean)).sum()) / total)
-    rounding = 1e-6 * mpi.pmax(jnp.abs(x).max())
-    return jnp.where(std <= rounding, 0.0, (x - mean) / (std + 1e-8))
-
-
-def mean_one(weight: jax.Array) -> jax.Array:
-    """Scale weights to mean 1 over the rows of all ranks; weights that are all zero stay so."""
-    mean = mpi.pmean(weight.mean())
-    return weight / jnp.where(mean > 0, mean, 1.0)
-
-
-class Moments(NamedTuple):
-    """Mean and population variance of all rows seen, per element, and how many they were."""
-
-    mean: jax.Array
-    var: jax.Array
-    rows: jax.Array
-
-
-def no_moments(shape: tuple[int, ...]) -> Moments:
-    """Return the moments before the first row: mean 0, variance 1, no rows."""
-    return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.zeros(()))
-
-
-def merge(moments: Moments, rows: jax.Array) -> Moments:
-    """Take rows `[B, ...]` of all ranks into the moments.
-
-    Example:
-        >>> seen = merge(no_moments(()), jnp.arange(1.0, 5.0))
-        >>> [float(x) for x in merge(seen, jnp.arange(5.0, 11.0))]
-        [5.5, 8.25, 10.0]
-    """
-    added, new = mpi.psum((rows.sum(axis=0), jnp.float32(rows.shape[0])))
-    mean = added / new
-    var = mpi.psum(jnp.square(rows - mean[None]).sum(axis=0)) / new
-    total = moments.rows + new
-    part = new / total
-    delta = mean - moments.mean
-    spread = (1.0 - part) * moments.var + part * var + part * (1.0 - part) * jnp.square(delta)
-    return Moments(moments.mean + part * delta, spread, total)
-
-
-def scale(x: Any, moments: Moments, shift: bool = True) -> jax.Array:
-    """Divide by the running standard deviation, after subtracting the mean; clip to ±10.
-
-    Before the first row is seen nothing is known, and nothing is changed.
-
-    Args:
-        x: numbers `[..., *shape]`.
-        moments: taken as constants.
-        shift: subtract the mean (observations do, rewards do not).
-    """
-    x = jnp.asarray(x, jnp.float32)
-    ones = (1,) * (x.ndim - moments.mean.ndim)
-    mean, var = (m.reshape(*ones, *m.shape) for m in jax.lax.stop_gradient(moments[:2]))
-    scaled = ((x - mean if shift else x) / jnp.sqrt(var + 1e-8)).clip(-10.0, 10.0)
-    return jnp.where(moments.rows > 0, scaled, x)
 
 
 def _backward(bias: jax.Array, weight: Any) -> jax.Array:

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
-from purerl.types import Batch, Box, Discrete, EnvSpec, PolicyBatch, Rollout
+from purerl.spaces import Box, Discrete, EnvSpec
+from purerl.types import Batch, PolicyBatch, Rollout
 
 BOX = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0, 0.0), high=(2.0, 1.0)))
 DISCRETE = EnvSpec(obs_shape=(3,), action=Discrete(3, start=1))

@@ -15,7 +15,7 @@ import jax
 import pytest
 
 import purerl
-from purerl.types import Box, EnvSpec
+from purerl.spaces import Box, EnvSpec
 
 # The scripts that tests run, and the mutants, share a cache; the thousands of programs of the tests
 # themselves would fill it.

@@ -28,7 +28,8 @@ from gymnasium import spaces, wrappers
 import purerl
 from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
-from purerl.types import Batch, EnvSpec
+from purerl.spaces import EnvSpec
+from purerl.types import Batch
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 

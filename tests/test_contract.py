@@ -17,15 +17,9 @@ from purerl import algos, mpi, rng
 from purerl.algos import dqn, ppo
 from purerl.buffers import replay
 from purerl.nets import policies
-from purerl.types import (
-    Batch,
-    Box,
-    Discrete,
-    EnvSpec,
-    OffPolicySchedule,
-    OnPolicySchedule,
-    PolicyBatch,
-)
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import Box, Discrete, EnvSpec
+from purerl.types import Batch, PolicyBatch
 from tests.cases import CASES, DISCRETE, Case, make_rollout
 
 pytestmark = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

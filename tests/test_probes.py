@@ -10,7 +10,8 @@ import pytest
 
 from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
-from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import EnvSpec
 from tests import probes
 
 

@@ -9,7 +9,8 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purerl.types import Box, Discrete, EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import Box, Discrete, EnvSpec
 
 
 class Fake:

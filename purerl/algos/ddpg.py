@@ -27,7 +27,9 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets
-from purerl.types import Batch, EnvSpec, Metrics, OffPolicySchedule, require_box
+from purerl.schedules import OffPolicySchedule
+from purerl.spaces import EnvSpec, require_box
+from purerl.types import Batch, Metrics
 
 
 @dataclasses.dataclass(frozen=True)

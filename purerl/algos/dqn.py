@@ -34,7 +34,9 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets
-from purerl.types import Batch, Discrete, EnvSpec, Metrics, OffPolicySchedule, require_discrete
+from purerl.schedules import OffPolicySchedule
+from purerl.spaces import Discrete, EnvSpec, require_discrete
+from purerl.types import Batch, Metrics
 
 
 @dataclasses.dataclass(frozen=True)

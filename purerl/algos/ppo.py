@@ -33,9 +33,11 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from purerl import checks, mpi, nets, returns
+from purerl import checks, moments, mpi, nets, returns
 from purerl.nets import policies
-from purerl.types import EnvSpec, Metrics, OnPolicySchedule, PolicyBatch, Rollout, require_flat
+from purerl.schedules import OnPolicySchedule
+from purerl.spaces import EnvSpec, require_flat
+from purerl.types import Metrics, PolicyBatch, Rollout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,8 +112,8 @@ class Params:
 
     actor: Any
     critic: Any
-    obs_stats: returns.Moments  # of observations, per element
-    ret_stats: returns.Moments  # of discounted sums of rewards
+    obs_stats: moments.Moments  # of observations, per element
+    ret_stats: moments.Moments  # of discounted sums of rewards
     spec: Spec = struct.field(pytree_node=False)
 
 
@@ -152,7 +154,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     v = nets.init_params("critic", critic, key_critic, obs, ())
     tx = _optimizers(spec)
     opt_state = {"actor": tx["actor"].init(pi), "critic": tx["critic"].init(v)}
-    stats = returns.no_moments(spec.env.obs_shape), returns.no_moments(())
+    stats = moments.init_moments(spec.env.obs_shape), moments.init_moments(())
     return State(Params(pi, v, *stats, spec), opt_state, jnp.zeros((), jnp.int32))
 
 
@@ -179,18 +181,18 @@ def _dist(params: Params, obs: Any) -> Any:
     spec = params.spec
     spec.env.check_obs(obs)
     actor, _ = _networks(spec)
-    return nets.apply_rows(actor, params.actor, _seen(params, obs), spec.env.obs_shape)
+    return nets.apply_rows(actor, params.actor, _normalise_obs(params, obs), spec.env.obs_shape)
 
 
 def _value(params: Params, obs: Any) -> jax.Array:
     _, critic = _networks(params.spec)
     obs_shape = params.spec.env.obs_shape
-    return nets.apply_rows(critic, params.critic, _seen(params, obs), obs_shape)
+    return nets.apply_rows(critic, params.critic, _normalise_obs(params, obs), obs_shape)
 
 
-def _seen(params: Params, obs: Any) -> Any:
+def _normalise_obs(params: Params, obs: Any) -> Any:
     """Return observations as the networks see them."""
-    return returns.scale(obs, params.obs_stats) if params.spec.normalise_obs else obs
+    return moments.scale(obs, params.obs_stats) if params.spec.normalise_obs else obs
 
 
 @jax.jit
@@ -217,14 +219,14 @@ def _advantages(params: Params, rollout: Rollout) -> tuple[jax.Array, jax.Array,
     spec = params.spec
     rew = rollout.rew
     if spec.scale_rewards:
-        rew = returns.scale(rew, params.ret_stats, shift=False)
+        rew = moments.scale(rew, params.ret_stats, shift=False)
     val, next_val = _value(params, jnp.stack([rollout.obs, rollout.next_obs]))  # [T, N]
     ends = (rollout.terminated, rollout.truncated)
     adv = returns.gae(rew, val, next_val, *ends, spec.gamma, spec.lam)
     ret = adv + val
     if spec.value_target == "mc":
         ret = returns.reward_to_go(rew, next_val, *ends, spec.gamma)
-    return returns.standardise(adv, jnp.ones_like(adv)), ret, val
+    return moments.standardise(adv, jnp.ones_like(adv)), ret, val
 
 
 def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
@@ -318,27 +320,27 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
     def one_pass(carry: tuple[jax.Array, _Progress]) -> tuple[jax.Array, _Progress]:
         i, now = carry
-        rows = _rows(now.params, batch)
+        rows = _recompute_rows(now.params, batch)
         now = jax.lax.cond(
             now.going & (i < spec.train_pi_iters),
-            lambda now: _over(_step_actor, now, rows, _key(batch, 2 * i)),
+            lambda now: _scan_minibatches(_step_actor, now, rows, _key(batch, 2 * i)),
             lambda now: now,
             now,
         )
         now = jax.lax.cond(
             i < spec.train_v_iters,
-            lambda now: _over(_step_critic, now, rows, _key(batch, 2 * i + 1)),
+            lambda now: _scan_minibatches(_step_critic, now, rows, _key(batch, 2 * i + 1)),
             lambda now: now,
             now,
         )
         return i + 1, now
 
-    now = _Progress(old, state.opt_state, _rate(spec, state.step))
+    now = _Progress(old, state.opt_state, _decay_rate(spec, state.step))
     _, now = jax.lax.while_loop(unfinished, one_pass, (jnp.int32(0), now))
     before, after = loss(old, batch)[1], loss(now.params, batch)[1]
     changes = {f"delta_{name}": after[name] - before[name] for name in ("loss_pi", "loss_v")}
     info = before | changes | {"kl": now.kl, "clip_frac": now.clip_frac, "stop_iter": now.steps}
-    return State(_refreshed(now.params, batch), now.opt_state, state.step + 1), info
+    return State(_update_statistics(now.params, batch), now.opt_state, state.step + 1), info
 
 
 @struct.dataclass
@@ -385,7 +387,7 @@ def _step_critic(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
     return dataclasses.replace(now, params=params, opt_state=now.opt_state | {"critic": opt}), None
 
 
-def _over(step: Any, now: _Progress, rows: PolicyBatch, key: Any) -> _Progress:
+def _scan_minibatches(step: Any, now: _Progress, rows: PolicyBatch, key: Any) -> _Progress:
     """Do a step on all rows, or one on each minibatch of the rows in a new order."""
     size = now.params.spec.minibatch_size
     if size is None:
@@ -394,7 +396,7 @@ def _over(step: Any, now: _Progress, rows: PolicyBatch, key: Any) -> _Progress:
     return jax.lax.scan(step, now, jax.tree.map(lambda x: jnp.asarray(x)[order], rows))[0]
 
 
-def _rows(params: Params, batch: PolicyBatch) -> PolicyBatch:
+def _recompute_rows(params: Params, batch: PolicyBatch) -> PolicyBatch:
     """Return the rows of a pass, with advantages and targets anew if asked for."""
     if params.spec.recompute_advantages:
         adv, ret, _ = _advantages(params, batch.rollout)
@@ -406,24 +408,24 @@ def _key(batch: PolicyBatch, number: jax.Array) -> Any:
     return None if batch.key is None else jax.random.fold_in(batch.key, number)
 
 
-def _rate(spec: Spec, step: jax.Array) -> jax.Array:
+def _decay_rate(spec: Spec, step: jax.Array) -> jax.Array:
     """Return the factor on the learning rates at update number `step`: 1, or falling to zero."""
     if spec.lr_decay_updates is None:
         return jnp.float32(1.0)
     return jnp.maximum(1.0 - step / spec.lr_decay_updates, 0.0)
 
 
-def _refreshed(params: Params, batch: PolicyBatch) -> Params:
+def _update_statistics(params: Params, batch: PolicyBatch) -> Params:
     """Take the rollout into the running statistics."""
     spec = params.spec
     if spec.normalise_obs:
         obs = jnp.asarray(batch.obs, jnp.float32)
-        params = dataclasses.replace(params, obs_stats=returns.merge(params.obs_stats, obs))
+        params = dataclasses.replace(params, obs_stats=moments.merge(params.obs_stats, obs))
     if spec.scale_rewards:
         rollout = batch.rollout
         ends = (rollout.terminated, rollout.truncated)
         sums = returns.forward_sum(rollout.rew, *ends, spec.gamma).reshape(-1)
-        params = dataclasses.replace(params, ret_stats=returns.merge(params.ret_stats, sums))
+        params = dataclasses.replace(params, ret_stats=moments.merge(params.ret_stats, sums))
     return params
 
 

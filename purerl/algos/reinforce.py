@@ -26,9 +26,11 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from purerl import checks, mpi, nets, returns
+from purerl import checks, moments, mpi, nets, returns
 from purerl.nets import policies
-from purerl.types import EnvSpec, Metrics, OnPolicySchedule, PolicyBatch, Rollout, require_flat
+from purerl.schedules import OnPolicySchedule
+from purerl.spaces import EnvSpec, require_flat
+from purerl.types import Metrics, PolicyBatch, Rollout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,8 +144,8 @@ def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
     else:
         ret = returns.episode_return(rollout.rew, *ends, spec.gamma)
     ended = jnp.logical_or(*ends)[::-1].cumsum(axis=0)[::-1] > 0  # here or at a later row
-    weight = returns.mean_one(ended.astype(jnp.float32))
-    adv = returns.standardise(ret, weight) if spec.standardise else ret
+    weight = moments.scale_to_mean_one(ended.astype(jnp.float32))
+    adv = moments.standardise(ret, weight) if spec.standardise else ret
     logp = policies.log_prob(spec.env, _dist(params, rollout.obs), rollout.act)
     batch = PolicyBatch(rollout.obs, rollout.act, adv, ret, logp, none, weight)
     return batch.flatten()._replace(rollout=rollout)

@@ -31,9 +31,11 @@ import optax
 from flax import struct
 from jax.flatten_util import ravel_pytree
 
-from purerl import checks, mpi, nets, returns
+from purerl import checks, moments, mpi, nets, returns
 from purerl.nets import policies
-from purerl.types import EnvSpec, Metrics, OnPolicySchedule, PolicyBatch, Rollout, require_flat
+from purerl.schedules import OnPolicySchedule
+from purerl.spaces import EnvSpec, require_flat
+from purerl.types import Metrics, PolicyBatch, Rollout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +178,7 @@ def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
     if spec.value_target == "mc":
         ret = returns.reward_to_go(rollout.rew, next_val, *ends, spec.gamma)
     weight = jnp.ones_like(adv)
-    adv = returns.standardise(adv, weight)
+    adv = moments.standardise(adv, weight)
     logp = policies.log_prob(spec.env, _dist(params, rollout.obs), rollout.act)
     batch = PolicyBatch(rollout.obs, rollout.act, adv, ret, logp, val, weight)
     return batch.flatten()._replace(rollout=rollout)

@@ -23,7 +23,7 @@ from purerl import checks
 from purerl.runs.settings import environments
 from purerl.runs.settings import names as keys
 from purerl.runs.sweeps import jobs
-from purerl.types import EnvSpec
+from purerl.spaces import EnvSpec
 
 
 def add_fields(parser: argparse.ArgumentParser, *sources: Any, **defaults: Any) -> None:

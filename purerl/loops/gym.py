@@ -9,9 +9,7 @@ donating call learns from them. Printing, saving and evaluating happen between t
 `advance`, outside.
 """
 
-import functools
 import importlib.metadata
-import itertools
 import os
 import re
 import warnings
@@ -24,18 +22,17 @@ import numpy as np
 
 from purerl import checks, mpi, rng
 from purerl.errors import EpisodesCut, NonFiniteError
-from purerl.loops import carry as memory
-from purerl.loops import memory as room
-from purerl.loops import offpolicy, onpolicy, vector
+from purerl.loops import devices, offpolicy, onpolicy, records, vector
+from purerl.loops.acting import make_test_policy
 from purerl.loops.carry import Carry, Record
-from purerl.types import OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 
 __all__ = [
     "Carry",
     "Record",
     "advance",
     "evaluate",
-    "evaluated",
+    "evaluate_epoch",
     "finish",
     "run",
     "start",
@@ -72,7 +69,9 @@ def start(
         )
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     schedule = schedule.resolve(ranks)
-    room.check(spec.env, schedule, None, ranks)  # on all ranks before one of them takes any of it
+    devices.check_memory(
+        spec.env, schedule, None, ranks
+    )  # on all ranks before one of them takes any of it
     _check_world(algo, spec, schedule, seed)
     envs = vector.make(
         env_fn,
@@ -89,10 +88,10 @@ def start(
             _check_cut(schedule, envs, length)
             learner = onpolicy.init(algo, spec, words)
             shape = (length, schedule.num_envs, schedule.devices)
-            metrics = onpolicy.metric_names(algo, learner, *shape)
+            metrics = onpolicy.list_metrics(algo, learner, *shape)
         else:
             learner, buffer = offpolicy.init(algo, spec, schedule.replay_size // ranks, words)
-            metrics = offpolicy.metric_names(algo, learner, buffer, schedule.batch_size)
+            metrics = offpolicy.list_metrics(algo, learner, buffer, schedule.batch_size)
         obs = envs.reset()
     except BaseException:
         envs.close()  # nobody else will
@@ -103,13 +102,13 @@ def start(
         seed=seed,
         rank=rank,
         ranks=ranks,
-        learner=memory.placed(mpi.sync(learner), schedule.devices),
-        buffer=memory.placed(buffer, schedule.devices),
+        learner=devices.replicate(mpi.sync(learner), schedule.devices),
+        buffer=devices.replicate(buffer, schedule.devices),
         metrics=metrics,
-        tally=memory.no_tally(len(metrics), schedule.devices),
+        tally=devices.init_tally(len(metrics), schedule.devices),
         envs=envs,
         obs=obs,
-        surplus=memory.rows(spec.env.example(), 0),
+        surplus=records.allocate_rows(spec.env.example(), 0),
         ep_return=np.zeros(schedule.num_envs),
         ep_length=np.zeros(schedule.num_envs, np.int64),
     )
@@ -133,10 +132,10 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
     if carry.steps >= schedule.steps:
         raise ValueError(f"the run is complete: {carry.steps} of {schedule.steps} steps are done.")
     if isinstance(schedule, OnPolicySchedule):
-        return memory.record(onpolicy.advance(carry))
+        return records.close_epoch(onpolicy.advance(carry))
     carry = offpolicy.advance(carry)
     ended = carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
-    return memory.record(carry) if ended else (carry, None)
+    return records.close_epoch(carry) if ended else (carry, None)
 
 
 def run(
@@ -162,14 +161,14 @@ def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, C
             if record is None:
                 continue
             if schedule.num_test_episodes:
-                record |= evaluated(carry, env_fn)
+                record |= evaluate_epoch(carry, env_fn)
             yield record
         return carry
     finally:
         carry.envs.close()
 
 
-def evaluated(carry: Carry, env_fn: Callable[[], Any]) -> Record:
+def evaluate_epoch(carry: Carry, env_fn: Callable[[], Any]) -> Record:
     """Evaluate as the schedule of a carry says, with the test episodes divided over ranks."""
     schedule = carry.schedule
     own: Record = {"test_returns": [], "test_lengths": []}
@@ -210,7 +209,7 @@ def evaluate(
     checks.integer("episodes", episodes, 1)
     checks.integer("epoch", epoch, 0)
     checks.seed(seed)
-    rank, params = mpi.proc_id(), memory.local(params)
+    rank, params = mpi.proc_id(), devices.unreplicate(params)
     envs = vector.make(
         env_fn, None, lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n), max_ep_len
     )
@@ -219,14 +218,14 @@ def evaluate(
     ep_return, ep_length = np.zeros(number), np.zeros(number, np.int64)
     returns: list[float] = []
     lengths: list[int] = []
-    acting = _acting(algo, params, None if deterministic else (seed, rank, epoch))
+    acting = make_test_policy(algo, params, None if deterministic else (seed, rank, epoch))
     try:
         _check_env(params.spec, envs)
         obs = envs.reset()
         while left.any():
             step = envs.step(obs, acting(obs))
             obs = step.obs
-            for i in memory.count(step, ep_return, ep_length):
+            for i in records.count_step(step, ep_return, ep_length):
                 if left[i]:
                     if not np.isfinite(ep_return[i]):
                         raise NonFiniteError(f"the return of environment {i} is {ep_return[i]}.")
@@ -237,29 +236,6 @@ def evaluate(
     finally:
         envs.close()
     return {"test_returns": returns, "test_lengths": lengths}
-
-
-def _acting(
-    algo: ModuleType, params: Any, explore: tuple[int, int, int] | None
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function that acts: deterministic, or exploring by seed, rank and epoch."""
-    if explore is None:
-        return lambda obs: np.asarray(algo.policy(params, obs))
-    seed, rank, epoch = explore
-    calls = itertools.count()
-
-    def act(obs: np.ndarray) -> np.ndarray:
-        words = np.array([seed, rank, *rng.words(epoch), *rng.words(next(calls))], np.uint32)
-        return np.asarray(_explore(algo, params, obs, words))
-
-    return act
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _explore(algo: ModuleType, params: Any, obs: Any, words: jax.Array) -> jax.Array:
-    """Act with the key `stream(seed, rank, "eval", epoch, call)`, derived in the program."""
-    key = rng.stream(words[0], words[1], "eval", words[2:4], words[4:6])
-    return algo.act(params, obs, key)
 
 
 def _check_env(spec: Any, envs: vector.Envs) -> None:

@@ -12,26 +12,26 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def names(info: Any) -> tuple[str, ...]:
+def list_names(info: Any) -> tuple[str, ...]:
     """Return the metrics in the order of a tally; `x_count` says where `x` was computed."""
     return tuple(sorted(name for name in info if not name.endswith("_count")))
 
 
-def empty(number: int) -> np.ndarray:
+def empty_tally(number: int) -> np.ndarray:
     """Return the tally of no value."""
     rows = np.zeros((5, number), np.float32)
     rows[3], rows[4] = np.inf, -np.inf
     return rows
 
 
-def of(info: dict[str, jax.Array]) -> jax.Array:
+def tally_values(info: dict[str, jax.Array]) -> jax.Array:
     """Tally all values of each metric; those whose `x_count` is 0 do not count.
 
     Args:
         info: metric -> values of any shape.
     """
     columns = []
-    for name in names(info):
+    for name in list_names(info):
         x = info[name]
         there = info.get(f"{name}_count", jnp.ones_like(x)) > 0
         count = there.sum(dtype=jnp.float32)
@@ -42,7 +42,7 @@ def of(info: dict[str, jax.Array]) -> jax.Array:
     return jnp.stack(columns, axis=1)
 
 
-def merge(first: Any, second: Any, xp: Any = jnp) -> Any:
+def merge_tallies(first: Any, second: Any, xp: Any = jnp) -> Any:
     r"""Merge two tallies, on the device or (`xp=numpy`) on the host.
 
     .. math::
@@ -61,7 +61,7 @@ def merge(first: Any, second: Any, xp: Any = jnp) -> Any:
     return xp.stack([count, mean, square, low, high])
 
 
-def read(metrics: tuple[str, ...], tally: np.ndarray, single: int) -> dict[str, float]:
+def read_tally(metrics: tuple[str, ...], tally: np.ndarray, single: int) -> dict[str, float]:
     """Return the mean of each metric that has a value, and its spread.
 
     Args:

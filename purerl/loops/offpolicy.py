@@ -11,10 +11,13 @@ import numpy as np
 
 from purerl import mpi, rng
 from purerl.buffers import replay
-from purerl.loops import carry as memory
-from purerl.loops import metrics as tallies
+from purerl.loops import acting, faults, records
 from purerl.loops.carry import Carry
-from purerl.types import Box, EnvSpec, OffPolicySchedule, Transition
+from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
+from purerl.loops.metrics import list_names, merge_tallies, tally_values
+from purerl.schedules import OffPolicySchedule
+from purerl.spaces import Box, EnvSpec
+from purerl.types import Transition
 
 
 def advance(carry: Carry) -> Carry:
@@ -23,7 +26,7 @@ def advance(carry: Carry) -> Carry:
     Borders are the multiples of `update_every`, the ends of epochs and the end of the run.
     """
     schedule = carry.schedule
-    border, number = due(carry)
+    border, number = plan_burst(carry)
     carry, block, count = collect(carry, (border - carry.steps) // carry.ranks)
     assert carry.buffer
     assert isinstance(schedule, OffPolicySchedule)
@@ -37,14 +40,14 @@ def advance(carry: Carry) -> Carry:
         carry.tally,
         block,
         count,
-        memory.words(carry, carry.updates),
+        acting.pack_key_words(carry, carry.updates),
     )
     carry = dataclasses.replace(carry, learner=learner, buffer=buffer, tally=tally, steps=border)
-    memory.check_learner(carry, number, finite)
+    records.check_learner(carry, number, finite)
     return dataclasses.replace(carry, updates=carry.updates + number)
 
 
-def due(carry: Carry) -> tuple[int, int]:
+def plan_burst(carry: Carry) -> tuple[int, int]:
     """Return the next border, and how many updates are due there."""
     schedule = carry.schedule
     assert isinstance(schedule, OffPolicySchedule)
@@ -92,12 +95,12 @@ def burst(
 
 @functools.cache
 def _compiled_burst() -> Any:
-    return memory.faster(static_argnums=(0, 1, 2, 3), donate_argnums=(4, 5, 6))(_split_burst)
+    return jit_fast(static_argnums=(0, 1, 2, 3), donate_argnums=(4, 5, 6))(_split_burst)
 
 
 def _split_burst(algo: ModuleType, updates: int, batch_size: int, devices: int, *args: Any) -> Any:
     body = functools.partial(_burst, algo, updates, batch_size, devices)
-    return (memory.spread(body, devices) if devices > 1 else body)(*args)
+    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
 
 
 def _burst(
@@ -121,8 +124,8 @@ def _burst(
     learner, info = jax.lax.scan(algo.update, learner, batches)
     if devices > 1:
         info = mpi.pmean(info)
-    tally = tallies.merge(tally, tallies.of(info))
-    return learner, buffer, tally, memory.all_finite((learner.params, tally[1]))
+    tally = merge_tallies(tally, tally_values(info))
+    return learner, buffer, tally, records.all_finite((learner.params, tally[1]))
 
 
 def draw_batch(
@@ -136,15 +139,15 @@ def draw_batch(
     return batch._replace(noise=rng.noise(batch, algo.NOISE_DRAWS, dim))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=memory.ONCE)
+@functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=COMPILE_QUICKLY)
 def init(algo: ModuleType, spec: Any, capacity: int, words: jax.Array) -> tuple[Any, Any]:
     """Make a learner and an empty replay memory: one program."""
     learner = algo.init(rng.stream(words[0], words[1], "init"), spec)
     return learner, replay.init(spec.env.example(), capacity)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=memory.ONCE)
-def random_act(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)
+def draw_random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
     """Draw uniform actions `[number, ...]` in the environment's units."""
     key = rng.stream(words[0], words[1], "start", words[2:])
     if isinstance(env.action, Box):
@@ -154,7 +157,7 @@ def random_act(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
     return start + jax.random.randint(key, (number,), 0, env.action.n, jnp.int32)
 
 
-def metric_names(
+def list_metrics(
     algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int
 ) -> tuple[str, ...]:
     """Return the names of what `update` reports, in the order of the tally."""
@@ -163,7 +166,7 @@ def metric_names(
         batch = draw_batch(algo, learner, buffer, batch_size, jax.random.key(0))
         return algo.update(learner, batch)[1]
 
-    return tallies.names(jax.eval_shape(metrics, learner, buffer))
+    return list_names(jax.eval_shape(metrics, learner, buffer))
 
 
 def collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:
@@ -172,18 +175,20 @@ def collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:
     assert isinstance(schedule, OffPolicySchedule)
     assert schedule.update_every
     size, number = schedule.update_every // carry.ranks, schedule.num_envs
-    stage = memory.rows(envs.spec.example(), size + number)
+    stage = records.allocate_rows(envs.spec.example(), size + number)
     who = np.empty(size + number, np.int64)  # environment of each row, for messages
     kept = filled = len(carry.surplus.rew)
     for rows, old in zip(stage, carry.surplus, strict=True):
         rows[:filled] = old
-    everyone, episodes = np.arange(number), memory.Episodes(carry)
-    obs, calls, params = carry.obs, carry.calls, memory.local(carry.learner.params)
+    everyone, episodes = np.arange(number), records.Episodes(carry)
+    obs, calls, params = carry.obs, carry.calls, unreplicate(carry.learner.params)
     while filled < needed:
         if carry.steps + filled * carry.ranks < schedule.start_steps:
-            act = np.asarray(random_act(envs.spec, number, memory.words(carry, calls)))
+            act = np.asarray(
+                draw_random_actions(envs.spec, number, acting.pack_key_words(carry, calls))
+            )
         else:
-            act = memory.act(carry, params, obs, calls)
+            act = acting.act(carry, params, obs, calls)
         step = envs.step(obs, act)
         obs, calls = step.obs, calls + 1
         episodes.add(step)
@@ -194,7 +199,7 @@ def collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:
             rows[filled:end] = new[real]
         filled = end
     fresh = Transition(*(rows[kept:filled] for rows in stage))
-    memory.check_rows(fresh, who[kept:filled], carry.steps + kept * carry.ranks, carry.ranks)
+    faults.check_rows(fresh, who[kept:filled], carry.steps + kept * carry.ranks, carry.ranks)
     surplus = Transition(*(rows[needed:filled].copy() for rows in stage))
     carry = dataclasses.replace(carry, obs=obs, calls=calls, surplus=surplus, **episodes.fields())
     return carry, Transition(*(rows[:size] for rows in stage)), np.int32(needed)

@@ -9,10 +9,12 @@ import jax
 import numpy as np
 
 from purerl import mpi, rng
-from purerl.loops import carry as memory
-from purerl.loops import metrics as tallies
+from purerl.loops import acting, faults, records
 from purerl.loops.carry import Carry
-from purerl.types import OnPolicySchedule, Rollout, Transition
+from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
+from purerl.loops.metrics import list_names, tally_values
+from purerl.schedules import OnPolicySchedule
+from purerl.types import Rollout, Transition
 
 
 def advance(carry: Carry) -> Carry:
@@ -20,11 +22,11 @@ def advance(carry: Carry) -> Carry:
     schedule = carry.schedule
     assert isinstance(schedule, OnPolicySchedule)
     carry, rollout = collect(carry, schedule.steps_per_epoch // carry.ranks // schedule.num_envs)
-    words = memory.words(carry, carry.updates)
+    words = acting.pack_key_words(carry, carry.updates)
     learner, tally, finite = learn(carry.algo, schedule.devices, carry.learner, rollout, words)
     steps = carry.steps + schedule.steps_per_epoch
     carry = dataclasses.replace(carry, learner=learner, tally=tally, steps=steps)
-    memory.check_learner(carry, 1, finite)
+    records.check_learner(carry, 1, finite)
     return dataclasses.replace(carry, updates=carry.updates + 1)
 
 
@@ -46,12 +48,12 @@ def learn(
 
 @functools.cache
 def _compiled_learn() -> Any:
-    return memory.faster(static_argnums=(0, 1), donate_argnums=2)(_split_learn)
+    return jit_fast(static_argnums=(0, 1), donate_argnums=2)(_split_learn)
 
 
 def _split_learn(algo: ModuleType, devices: int, *args: Any) -> Any:
     body = functools.partial(_learn, algo, devices)
-    return (memory.spread(body, devices) if devices > 1 else body)(*args)
+    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
 
 
 def _learn(
@@ -65,17 +67,17 @@ def _learn(
         info = mpi.pmean(info)
     if "val" in info:
         info |= {"val": batch.val}  # over the steps of the rollout, as it was acted on
-    tally = tallies.of(info)
-    return learner, tally, memory.all_finite((learner.params, tally[1]))
+    tally = tally_values(info)
+    return learner, tally, records.all_finite((learner.params, tally[1]))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=memory.ONCE)
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)
 def init(algo: ModuleType, spec: Any, words: jax.Array) -> Any:
     """Make a learner: one program."""
     return algo.init(rng.stream(words[0], words[1], "init"), spec)
 
 
-def metric_names(
+def list_metrics(
     algo: ModuleType, learner: Any, length: int, number: int, devices: int
 ) -> tuple[str, ...]:
     """Return the names of what `update` reports; refuses a rollout that does not suit it."""
@@ -88,8 +90,8 @@ def metric_names(
             batch = parts._replace(key=batch.key)
         return algo.update(learner, batch)[1]
 
-    rollout = Rollout(*memory.rows(learner.params.spec.env.example(), length, number))
-    return tallies.names(jax.eval_shape(metrics, learner, rollout))
+    rollout = Rollout(*records.allocate_rows(learner.params.spec.env.example(), length, number))
+    return list_names(jax.eval_shape(metrics, learner, rollout))
 
 
 def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
@@ -101,12 +103,12 @@ def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
     schedule, envs = carry.schedule, carry.envs
     assert isinstance(schedule, OnPolicySchedule)
     number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode
-    stage = memory.rows(envs.spec.example(), most, number)
+    stage = records.allocate_rows(envs.spec.example(), most, number)
     valid = np.ones((most, number), bool)
-    params = memory.local(carry.learner.params)
-    episodes, obs, calls, t = memory.Episodes(carry), carry.obs, carry.calls, 0
+    params = unreplicate(carry.learner.params)
+    episodes, obs, calls, t = records.Episodes(carry), carry.obs, carry.calls, 0
     while t < length or valid[:t].sum(axis=0).min() < length:
-        step = envs.step(obs, memory.act(carry, params, obs, calls))
+        step = envs.step(obs, acting.act(carry, params, obs, calls))
         obs, calls = step.obs, calls + 1
         episodes.add(step)
         for rows, new in zip(stage, step.rows, strict=True):
@@ -116,7 +118,7 @@ def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
         t += 1
     stage = Transition(*(_columns(rows[:t], valid[:t], length) for rows in stage))
     flat = Transition(*(rows.reshape(-1, *rows.shape[2:]) for rows in stage))
-    memory.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)
+    faults.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)
     if not schedule.continue_episodes:
         obs = envs.reset()
         episodes.drop()

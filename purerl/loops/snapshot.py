@@ -17,8 +17,8 @@ import numpy as np
 
 from purerl.buffers import replay
 from purerl.errors import SnapshotMismatch
-from purerl.loops import carry as memory
 from purerl.loops.carry import Carry
+from purerl.loops.devices import replicate, unreplicate
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
 _HOST = ("obs", "ep_return", "ep_length")
@@ -45,9 +45,9 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
         copy: its rows too; without, they may be those of the carry, and are to be used before it
             goes on: new memory for a million rows costs as much time as writing them.
     """
-    learner = _leaves(memory.local(carry.learner))
+    learner = _leaves(unreplicate(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
-    host["tally"] = np.asarray(memory.local(carry.tally))
+    host["tally"] = np.asarray(unreplicate(carry.tally))
     host |= {f"surplus.{k}": np.array(v) for k, v in carry.surplus._asdict().items()}
     facts: dict[str, Any] = {name: getattr(carry, name) for name in _COUNTERS}
     host |= {name: np.array(getattr(carry, name), dtype) for name, dtype in _ENDED.items()}
@@ -56,7 +56,7 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     if carry.buffer is None:
         return Frozen(learner, host, facts, None)
     stop = carry.steps // carry.ranks
-    data = memory.local(carry.buffer.data)
+    data = unreplicate(carry.buffer.data)
     first = max(since, stop - len(data.rew))
     rows = {name: _ring(np.asarray(x), first, stop, copy) for name, x in data._asdict().items()}
     return Frozen(learner, host, facts, rows, first, stop)
@@ -75,40 +75,40 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     Raises:
         Mismatch: naming the first array that does not fit.
     """
-    old = memory.local(carry.learner)
-    leaves = _fitted("learner", _leaves(old), frozen.learner)
+    old = unreplicate(carry.learner)
+    leaves = _fit_arrays("learner", _leaves(old), frozen.learner)
     learner = jax.tree.unflatten(jax.tree.structure(old), [jnp.asarray(x) for x in leaves])
     wanted = {name: np.asarray(getattr(carry, name)) for name in _HOST}
-    wanted["tally"] = np.asarray(memory.local(carry.tally))
-    fitted = _fitted("host ", wanted, frozen.host)
+    wanted["tally"] = np.asarray(unreplicate(carry.tally))
+    fitted = _fit_arrays("host ", wanted, frozen.host)
     fields: dict[str, Any] = dict(zip(wanted, fitted, strict=True))
     devices = carry.schedule.devices
-    fields["tally"] = memory.placed(jnp.asarray(fields["tally"]), devices)
+    fields["tally"] = replicate(jnp.asarray(fields["tally"]), devices)
     rows = {name: np.empty(0, dtype) for name, dtype in _ENDED.items()}
     rows |= {f"surplus.{k}": x for k, x in carry.surplus._asdict().items()}
     episodes, taken = carry.envs.progress()
     rows |= {f"actions.{i}": x for i, x in enumerate(taken)}
     long = {k: x for k, x in frozen.host.items() if k not in wanted}
-    _fitted("host ", _rows_of(rows), _rows_of(long))
+    _fit_arrays("host ", _rows_of(rows), _rows_of(long))
     fields |= {name: tuple(long[name].tolist()) for name in _ENDED}
     fields["surplus"] = type(carry.surplus)(*(long[f"surplus.{k}"] for k in carry.surplus._fields))
-    fields |= _counted(frozen.facts, len(episodes))
-    buffer = _filled(carry, frozen)
+    fields |= _check_counters(frozen.facts, len(episodes))
+    buffer = _fill_replay(carry, frozen)
     actions = [long[f"actions.{i}"] for i in range(len(taken))]
     fields["obs"], lost = carry.envs.go_on(frozen.facts["episodes"], actions, fields["obs"])
     fields["ep_return"][lost] = 0
     fields["ep_length"][lost] = 0
-    learner = memory.placed(learner, devices)
+    learner = replicate(learner, devices)
     return dataclasses.replace(carry, learner=learner, buffer=buffer, **fields), lost
 
 
-def shared(carry: Carry) -> dict[str, Any]:
+def select_shared(carry: Carry) -> dict[str, Any]:
     """Return what must be equal on all ranks: the learner, and counters as words."""
     counters = {name: str(getattr(carry, name)) for name in _COUNTERS}
-    return {"learner": memory.local(carry.learner), **counters}
+    return {"learner": unreplicate(carry.learner), **counters}
 
 
-def _counted(facts: dict[str, Any], number: int) -> dict[str, int]:
+def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
     """Return the counters, if they and the numbers of the episodes in progress are any."""
     episodes = facts.get("episodes")
     if not isinstance(episodes, list) or len(episodes) != number:
@@ -120,13 +120,13 @@ def _counted(facts: dict[str, Any], number: int) -> dict[str, int]:
     return {name: facts[name] for name in _COUNTERS}
 
 
-def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
+def _fill_replay(carry: Carry, frozen: Frozen) -> replay.Replay | None:
     """Return the ring with the rows where they were."""
     if carry.buffer is None:
         return None
     if frozen.rows is None:
         raise SnapshotMismatch("the replay memory is missing.")
-    data = memory.local(carry.buffer.data)
+    data = unreplicate(carry.buffer.data)
     capacity = len(data.rew)
     first = max(0, frozen.stop - capacity)
     if frozen.first > first or len(frozen.rows["rew"]) != frozen.stop - frozen.first:
@@ -135,7 +135,7 @@ def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
             f"{len(frozen.rows['rew'])} rows from {frozen.first} on."
         )
     empty = _rows_of(data._asdict())
-    _fitted("replay ", empty, _rows_of(frozen.rows))
+    _fit_arrays("replay ", empty, _rows_of(frozen.rows))
     filled = {}
     for name, none in empty.items():
         kept = frozen.rows[name][first - frozen.first :]
@@ -149,7 +149,7 @@ def _filled(carry: Carry, frozen: Frozen) -> replay.Replay | None:
         jnp.int32(frozen.stop % capacity),
         jnp.int32(min(frozen.stop, capacity)),
     )
-    return memory.placed(ring, carry.schedule.devices)
+    return replicate(ring, carry.schedule.devices)
 
 
 def _ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
@@ -171,7 +171,7 @@ def _rows_of(fields: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: x[:0] if np.ndim(x) else x for name, x in fields.items()}
 
 
-def _fitted(
+def _fit_arrays(
     what: str, wanted: dict[str, np.ndarray], given: dict[str, np.ndarray]
 ) -> list[np.ndarray]:
     """Return the given arrays in the wanted order, if each has the wanted shape and dtype."""

@@ -13,8 +13,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from purerl.errors import EnvFault
-from purerl.loops import env_faults
-from purerl.types import Box, EnvSpec, Transition
+from purerl.loops import faults
+from purerl.spaces import Box, EnvSpec
+from purerl.types import Transition
 
 
 class Step(NamedTuple):
@@ -52,7 +53,7 @@ class OwnEnvs:
         self.num_envs = len(envs)
         self.episode = [-1] * len(envs)  # number of the episode in progress
         self.actions: list[list[Any]] = [[] for _ in envs]  # taken in it: with its seed, its state
-        self._hand_over = _hand_over(spec, envs[0].action_space)
+        self._hand_over = _make_action_converter(spec, envs[0].action_space)
         self._limit = math.inf if max_ep_len is None else max_ep_len
         self._dtype = envs[0].observation_space.dtype  # 64 bits are stored as 32
 
@@ -74,9 +75,9 @@ class OwnEnvs:
             self.actions[i].append(action if isinstance(action, int) else action.copy())
             try:
                 now, gain, ends, cut, _ = env.step(action)
-            except env_faults.RAISED as error:  # whatever it raises, it is the environment's
+            except faults.RAISED as error:  # whatever it raises, it is the environment's
                 raise self._fault(i, error, obs[i]) from error
-            rew[i], ends, cut = env_faults.outcome(i, gain, ends, cut)
+            rew[i], ends, cut = faults.check_outcome(i, gain, ends, cut)
             self._store(i, now, next_obs)
             cut = cut or len(self.actions[i]) >= self._limit
             terminated[i], truncated[i] = ends, cut
@@ -123,7 +124,7 @@ class OwnEnvs:
                 self.actions[i].append(action)
                 try:
                     now, _, ends, cut, _ = self.envs[i].step(action)
-                except env_faults.RAISED as error:  # whatever it raises, it is the environment's
+                except faults.RAISED as error:  # whatever it raises, it is the environment's
                     raise self._fault(i, error) from error
                 self._store(i, now, reached)
                 ended = ended or ends or cut
@@ -137,7 +138,7 @@ class OwnEnvs:
         failed = None
         for i, env in enumerate(self.envs):
             _live.discard(env)
-            fault = env_faults.close(f"environment {i}", env)
+            fault = faults.close_env(f"environment {i}", env)
             failed = failed or fault
         if failed:
             raise failed
@@ -148,24 +149,24 @@ class OwnEnvs:
         seed = self.seed_of(i, self.episode[i])
         try:
             first, _ = self.envs[i].reset(seed=seed)
-        except env_faults.RAISED as error:  # whatever it raises, it is the environment's
-            raise env_faults.raised(f"environment {i}", "reset", error) from error
+        except faults.RAISED as error:  # whatever it raises, it is the environment's
+            raise faults.explain_exception(f"environment {i}", "reset", error) from error
         self._store(i, first, obs)
 
     def _fault(self, i: int, error: BaseException, obs: np.ndarray | None = None) -> EnvFault:
         when = f" (step {len(self.actions[i])} of its episode {self.episode[i] + 1})"
-        return env_faults.raised(f"environment {i}", "step", error, obs, when)
+        return faults.explain_exception(f"environment {i}", "step", error, obs, when)
 
     def _store(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
             obs[i] = now  # the usual case, without the questions below
             return
-        if env_faults.shape(now) != self.spec.obs_shape:
+        if faults.describe_shape(now) != self.spec.obs_shape:
             raise EnvFault(
                 f"environment {i} must return observations of shape {self.spec.obs_shape}, as its "
-                f"observation_space says, got {env_faults.shape(now)}."
+                f"observation_space says, got {faults.describe_shape(now)}."
             )
-        env_faults.check_kind(now, self.spec)
+        faults.check_dtype(now, self.spec)
         obs[i] = now
 
 
@@ -187,7 +188,7 @@ class VectorEnvs:
                 f"AutoresetMode, in metadata['autoreset_mode'], got {self.mode!r}."
             )
         self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
-        self._hand_over = _hand_over(spec, env.single_action_space)
+        self._hand_over = _make_action_converter(spec, env.single_action_space)
 
     def reset(self) -> np.ndarray:
         """Start an episode in every environment."""
@@ -201,10 +202,10 @@ class VectorEnvs:
         now, rew, terminated, truncated, info = self._call("step", handed)
         next_obs = now.copy()
         for name, value in (("rew", rew), ("terminated", terminated), ("truncated", truncated)):
-            if env_faults.shape(value) != (self.num_envs,):
+            if faults.describe_shape(value) != (self.num_envs,):
                 raise EnvFault(
                     f"the vector environment must return {name} of shape ({self.num_envs},), got "
-                    f"{env_faults.shape(value)}."
+                    f"{faults.describe_shape(value)}."
                 )
         terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
         done = terminated | truncated
@@ -212,7 +213,7 @@ class VectorEnvs:
         ended = np.flatnonzero(done if valid is None else done & valid).tolist()
         if self.mode is AutoresetMode.SAME_STEP:
             for i in np.flatnonzero(done):
-                next_obs[i] = env_faults.final_obs(info, int(i))
+                next_obs[i] = faults.get_final_obs(info, int(i))
         elif self.mode is AutoresetMode.NEXT_STEP:
             self._fresh = done
         elif done.any():
@@ -241,22 +242,22 @@ class VectorEnvs:
     def close(self) -> None:
         """Close the vector environment."""
         _live.discard(self.env)
-        fault = env_faults.close("the vector environment", self.env)
+        fault = faults.close_env("the vector environment", self.env)
         if fault:
             raise fault
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:
             obs, *rest = getattr(self.env, method)(*args, **kwargs)
-        except env_faults.RAISED as error:  # whatever it raises, it is the environment's
-            raise env_faults.raised("the vector environment", method, error) from error
+        except faults.RAISED as error:  # whatever it raises, it is the environment's
+            raise faults.explain_exception("the vector environment", method, error) from error
         shape = (self.num_envs, *self.spec.obs_shape)
-        if env_faults.shape(obs) != shape:
+        if faults.describe_shape(obs) != shape:
             raise EnvFault(
                 f"the vector environment must return observations of shape {shape}, as its "
-                f"observation_space says, got {env_faults.shape(obs)}."
+                f"observation_space says, got {faults.describe_shape(obs)}."
             )
-        env_faults.check_kind(obs, self.spec)
+        faults.check_dtype(obs, self.spec)
         return np.array(obs, self.spec.obs_dtype), *rest  # a copy: it may write there again
 
 
@@ -280,17 +281,17 @@ def make(
     """
     if not callable(env_fn):
         raise ValueError(f"env_fn must be a function that makes an environment, got {env_fn!r}.")
-    made = [_made(env_fn)]
+    made = [_make_env(env_fn)]
     try:
-        return _adapter(made, env_fn, num_envs, seed_of, max_ep_len)
+        return _make_adapter(made, env_fn, num_envs, seed_of, max_ep_len)
     except BaseException:
         for env in made:  # nobody else will; the error there is says what is wrong
             _live.discard(env)
-            env_faults.close("an environment", env)
+            faults.close_env("an environment", env)
         raise
 
 
-def _adapter(
+def _make_adapter(
     made: list[Any],
     env_fn: Callable[[], Any],
     num_envs: int | None,
@@ -301,7 +302,7 @@ def _adapter(
     first = made[0]
     if not hasattr(first, "single_observation_space"):
         while len(made) < (num_envs or 1):
-            made.append(_made(env_fn))
+            made.append(_make_env(env_fn))
         specs = [EnvSpec.of(env) for env in made]
         if len(set(specs)) > 1:
             raise ValueError(f"env_fn must make environments of equal spaces, got {set(specs)}.")
@@ -323,12 +324,12 @@ def _adapter(
 _live: weakref.WeakSet[Any] = weakref.WeakSet()  # environments some adapter steps
 
 
-def _made(env_fn: Callable[[], Any]) -> Any:
+def _make_env(env_fn: Callable[[], Any]) -> Any:
     """Make an environment, and refuse one that is stepped elsewhere already."""
     try:
         env = env_fn()
-    except env_faults.RAISED as error:  # whatever it raises, it is the environment's
-        text = f"env_fn raised {type(error).__name__}: {env_faults.in_a_line(error)}"
+    except faults.RAISED as error:  # whatever it raises, it is the environment's
+        text = f"env_fn raised {type(error).__name__}: {faults.format_in_a_line(error)}"
         raise EnvFault(text) from error
     if not hasattr(env, "action_space"):
         raise ValueError(f"env_fn must return a Gymnasium environment, got {env!r}.")
@@ -341,7 +342,7 @@ def _made(env_fn: Callable[[], Any]) -> Any:
     return env
 
 
-def _hand_over(spec: EnvSpec, space: Any) -> Callable[[np.ndarray], Any]:
+def _make_action_converter(spec: EnvSpec, space: Any) -> Callable[[np.ndarray], Any]:
     """Return the function from stored actions `[N, ...]` to what the environments are given."""
     if not isinstance(spec.action, Box):
         return lambda act: [int(a) for a in act]

@@ -23,7 +23,7 @@ from purerl.mpi.world import abort, all_raise, fail
 if TYPE_CHECKING:
     from purerl.mpi.collective import AXIS, pmax, pmean, pmean_grads, pmin, psum
     from purerl.mpi.host import allgather, assert_in_sync, broadcast, statistics, sync
-    from purerl.mpi.sharding import own_rows, sharded
+    from purerl.mpi.sharding import own_rows, shard_update
 
 __all__ = [
     "AXIS",
@@ -47,7 +47,7 @@ __all__ = [
     "pmin",
     "proc_id",
     "psum",
-    "sharded",
+    "shard_update",
     "statistics",
     "sync",
 ]

@@ -145,9 +145,9 @@ def _over_ranks(op: str, leaves: list[Any]) -> list[Any]:
             f"a {op} over ranks has no derivative: differentiate the loss, then average gradients."
         )
 
-    wide = [x.astype(_carried(op, x.dtype)) for x in leaves]
+    wide = [x.astype(_wide_dtype(op, x.dtype)) for x in leaves]
     wide = _flat(one, wide)
-    return [_narrowed(op, x, leaf.dtype) for x, leaf in zip(wide, leaves, strict=True)]
+    return [_narrow(op, x, leaf.dtype) for x, leaf in zip(wide, leaves, strict=True)]
 
 
 def _on_host(op: str, leaves: list[Any]) -> list[Any]:
@@ -155,12 +155,12 @@ def _on_host(op: str, leaves: list[Any]) -> list[Any]:
     reduced = []
     for leaf in leaves:
         x = np.asarray(leaf)
-        wide = _allreduce(world.world().outside, op, "", x.astype(_carried(op, x.dtype)))
-        reduced.append(like(leaf, np.asarray(_narrowed(op, wide, x.dtype))))
+        wide = _allreduce(world.world().outside, op, "", x.astype(_wide_dtype(op, x.dtype)))
+        reduced.append(convert_like(leaf, np.asarray(_narrow(op, wide, x.dtype))))
     return reduced
 
 
-def _carried(op: str, dtype: Any) -> Any:
+def _wide_dtype(op: str, dtype: Any) -> Any:
     """Return the dtype in which numbers travel: MPI adds neither half precision nor bools."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return np.float32 if dtype.itemsize < 4 else dtype
@@ -169,7 +169,7 @@ def _carried(op: str, dtype: Any) -> Any:
     return np.int32 if dtype == np.bool_ else dtype
 
 
-def _narrowed(op: str, x: Any, dtype: Any) -> Any:
+def _narrow(op: str, x: Any, dtype: Any) -> Any:
     """Return the dtype that came, where the result fits: a mean of integers is none."""
     if op == "pmean":
         x = x / world.world().size
@@ -202,14 +202,14 @@ def _site() -> str:
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
 
 
-def host(leaf: Any) -> np.ndarray:
+def to_host(leaf: Any) -> np.ndarray:
     """Return a leaf as a NumPy array; a key as its data."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     return np.asarray(leaf)
 
 
-def like(leaf: Any, x: np.ndarray) -> Any:
+def convert_like(leaf: Any, x: np.ndarray) -> Any:
     """Return a host array as the kind of thing a leaf is: JAX or NumPy array, or number."""
     if isinstance(leaf, jax.Array):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):

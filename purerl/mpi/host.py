@@ -25,10 +25,10 @@ def broadcast(tree: Tree, root: int = 0) -> Tree:
     if world.world().size == 1:
         return tree
     leaves, structure = jax.tree.flatten(tree)
-    sent = [collective.host(leaf) for leaf in leaves] if world.world().rank == root else None
+    sent = [collective.to_host(leaf) for leaf in leaves] if world.world().rank == root else None
     received = world.world().outside(lambda comm: comm.bcast(sent, root))
     pairs = zip(leaves, received, strict=True)
-    return jax.tree.unflatten(structure, [collective.like(leaf, x) for leaf, x in pairs])
+    return jax.tree.unflatten(structure, [collective.convert_like(leaf, x) for leaf, x in pairs])
 
 
 def sync(state: Tree) -> Tree:
@@ -38,7 +38,7 @@ def sync(state: Tree) -> Tree:
     (buffers, environments, keys) does not belong into it.
     """
     if world.world().size > 1:
-        _assert_equal("the shapes of state", _words(state, values=False))
+        _assert_equal("the shapes of state", _digest_leaves(state, values=False))
     return broadcast(state)
 
 
@@ -50,7 +50,7 @@ def assert_in_sync(tree: Any, what: str = "state") -> None:
         what: its name in the message.
     """
     if world.world().size > 1:
-        _assert_equal(what, _words(tree))
+        _assert_equal(what, _digest_leaves(tree))
 
 
 def statistics(x: Any, min_max: bool = False) -> tuple[float, ...]:
@@ -74,11 +74,11 @@ def statistics(x: Any, min_max: bool = False) -> tuple[float, ...]:
     return float(mean), float(std), float(low), float(-high)
 
 
-def _words(tree: Any, values: bool = True) -> dict[str, str]:
+def _digest_leaves(tree: Any, values: bool = True) -> dict[str, str]:
     """Return a word for each leaf: dtype, shape and checksum of an array, or the word it is."""
     words = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        x = collective.host(leaf)
+        x = collective.to_host(leaf)
         word = f"{x.dtype}{list(x.shape)}" + values * f" {zlib.crc32(x.tobytes()):08x}"
         words[jax.tree_util.keystr(path)] = leaf if isinstance(leaf, str) else word
     return words

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from purerl import checks, errors
-from purerl.mpi import signals as _asked
 from purerl.mpi import world
+from purerl.mpi.signals import AGAIN, SAME_SIGNAL_SECONDS, write_note
 
 # What launchers set for a process they start; other variables of theirs are the user's.
 _OF_LAUNCHERS = (
@@ -47,7 +47,7 @@ def fork(ranks: int | None = None) -> None:
     """
     if ranks is not None:
         checks.integer("ranks", ranks, 1)
-    if world.launched() is not None or world.world().size > 1:
+    if world.find_launch() is not None or world.world().size > 1:
         if ranks not in (None, size := world.world().size):
             raise ValueError(f"{ranks} ranks are asked for, but mpiexec launched {size}.")
         return
@@ -95,7 +95,7 @@ def _run(ranks: int) -> int:
         )
         signals = _Signals(process, folder)
         ended = _wait(process, folder, signals)
-        if signals.number and _unfinished(folder):
+        if signals.number and _list_unfinished(folder):
             return 128 + signals.number
         return _verdict(process.returncode, ranks, ended, folder)
 
@@ -135,11 +135,12 @@ class _Signals:
         passed = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM
         if not self.number:
             self.number, self.since = number, now
-            _asked.note(str(self.folder), passed)
+            write_note(str(self.folder), passed)
             if not any(self.folder.glob("pid-*")):  # no rank has begun, so none reads it
                 self.process.send_signal(passed)
-        elif number != signal.SIGHUP and now - self.since > _asked.ONE:  # a session sends several
-            _asked.note(str(self.folder), passed, _asked.AGAIN)
+        elif number != signal.SIGHUP and now - self.since > SAME_SIGNAL_SECONDS:
+            # A session that is closed sends several SIGHUPs.
+            write_note(str(self.folder), passed, AGAIN)
             self.until = min(self.until, now + _PATIENCE)
 
     def insist(self) -> None:
@@ -198,7 +199,7 @@ def _wait(process: Any, folder: Path, signals: _Signals) -> list[set[int]]:
     return ended
 
 
-def _unfinished(folder: Path) -> set[int]:
+def _list_unfinished(folder: Path) -> set[int]:
     """Return the ranks that began and did not end well; those of other hosts leave no notes."""
     began, done = (
         {int(path.name.removeprefix(f"{what}-")) for path in folder.glob(f"{what}-*")}
@@ -211,7 +212,7 @@ def _verdict(code: int, ranks: int, ended: list[set[int]], folder: Path) -> int:
     """Return the exit code of the job; name the rank that ended it without a word of its own."""
     if list(folder.glob("failed-*")):
         return code or 1
-    unfinished = _unfinished(folder)
+    unfinished = _list_unfinished(folder)
     if not unfinished:
         return code if code >= 0 else 128 - code
     first = next((some & unfinished for some in ended if some & unfinished), unfinished)

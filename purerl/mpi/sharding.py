@@ -15,7 +15,7 @@ from purerl.mpi.collective import AXIS, pmean
 Update = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def sharded(update: Update, mesh: Mesh | None = None) -> Update:
+def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
     """Split the rows of a batch over devices: `update` of an algorithm, compiled for a mesh.
 
     Each device computes the gradients of its rows; `update` averages them. With `batch.noise`

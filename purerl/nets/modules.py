@@ -9,7 +9,7 @@ from flax import linen as nn
 
 from purerl import checks
 from purerl.nets.mlp import ACTIVATIONS, INITIALIZERS
-from purerl.types import EnvSpec
+from purerl.spaces import EnvSpec
 
 
 def check_style(spec: Any) -> None:

@@ -11,7 +11,7 @@ import jax
 
 from purerl.nets import categorical, gaussian
 from purerl.nets.mlp import CategoricalPolicy, GaussianPolicy
-from purerl.types import Discrete, EnvSpec
+from purerl.spaces import Discrete, EnvSpec
 
 
 def policy_network(spec: Any, head_scale: float = 1.0) -> Any:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from purerl.types import Batch, Box, EnvSpec
+from purerl.spaces import Box, EnvSpec
+from purerl.types import Batch
 
 ONE = EnvSpec(obs_shape=(1,), action=Box((-2.0,), (2.0,)))  # one action dimension, bound 2
 both = pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from purerl.types import Box, Discrete, EnvSpec, PolicyBatch, Rollout
+from purerl.spaces import Box, Discrete, EnvSpec
+from purerl.types import PolicyBatch, Rollout
 
 UNIT = EnvSpec((1,), Box((-1.0,), (1.0,)))
 THREE = EnvSpec((1,), Discrete(3))

@@ -9,7 +9,8 @@ import pytest
 from flax import linen as nn
 
 from purerl.algos import dqn
-from purerl.types import Batch, Discrete, EnvSpec
+from purerl.spaces import Discrete, EnvSpec
+from purerl.types import Batch
 from tests.algos.hand import both, mlp
 from tests.cases import CASES
 

@@ -7,9 +7,9 @@ import optax
 import pytest
 from flax import linen as nn
 
-from purerl import returns
+from purerl import moments
 from purerl.algos import ppo, vpg
-from purerl.types import Discrete, EnvSpec
+from purerl.spaces import Discrete, EnvSpec
 from tests.algos import pg
 from tests.algos.hand import both
 from tests.cases import BOX, DISCRETE, make_rollout
@@ -242,7 +242,7 @@ def test_minibatches_use_every_row_once_in_a_new_order_each_pass():
         return now, None
 
     for number in range(2):
-        ppo._over(spy, now, batch, jax.random.key(number))
+        ppo._scan_minibatches(spy, now, batch, jax.random.key(number))
     jax.effects_barrier()
     passes = np.concatenate(seen).reshape(2, 12)
     assert [sorted(p) for p in passes.tolist()] == [list(range(12))] * 2
@@ -408,7 +408,7 @@ def test_statistics_are_off_by_default_and_have_no_gradient():
     state = learner()
     new, _ = ppo.update(state, ppo.prepare(state.params, pg.rollout([1.0], [0], [0])))
     for stats in (new.params.obs_stats, new.params.ret_stats):
-        pg.same_bits(stats, returns.no_moments(stats.mean.shape))
+        pg.same_bits(stats, moments.init_moments(stats.mean.shape))
 
 
 def test_options_that_need_more_of_a_batch_say_so():

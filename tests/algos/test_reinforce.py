@@ -7,7 +7,7 @@ import pytest
 
 from purerl import mpi
 from purerl.algos import reinforce
-from purerl.types import Box, Discrete, EnvSpec
+from purerl.spaces import Box, Discrete, EnvSpec
 from tests.algos import pg
 from tests.algos.hand import both
 

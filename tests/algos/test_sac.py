@@ -10,7 +10,7 @@ from flax import linen as nn
 
 from purerl.algos import sac
 from purerl.nets import squashed
-from purerl.types import Box, EnvSpec
+from purerl.spaces import Box, EnvSpec
 from tests.algos.hand import ONE, Line, batch, both, line, mlp
 from tests.cases import CASES
 

@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from purerl.algos import vpg
-from purerl.types import Discrete, EnvSpec
+from purerl.spaces import Discrete, EnvSpec
 from tests.algos import pg
 from tests.algos.hand import both
 from tests.cases import BOX, make_rollout

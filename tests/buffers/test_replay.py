@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purerl.buffers import replay
-from purerl.types import Batch, Box, EnvSpec, Transition
+from purerl.spaces import Box, EnvSpec
+from purerl.types import Batch, Transition
 
 ROW = {"n": np.zeros((), np.int32), "x": np.zeros((2,), np.float32)}
 add = jax.jit(replay.add)

@@ -12,7 +12,8 @@ from purerl import errors
 from purerl.algos import td3
 from purerl.cli import options as cli
 from purerl.runs.settings import config, environments
-from purerl.types import Box, EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import Box, EnvSpec
 
 ENV = EnvSpec((3,), Box((-1.0,), (1.0,)))
 

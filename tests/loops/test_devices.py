@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from purerl import algos
-from purerl.loops import carry as memory
+from purerl.loops import acting as acting_
+from purerl.loops import devices
 from purerl.loops import gym as loop
-from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import EnvSpec
 
 OFF = functools.partial(
     OffPolicySchedule,
@@ -42,11 +44,11 @@ def records(name, schedule):
 @pytest.mark.parametrize("name", ["td3", "sac", "dqn", "ppo"])
 def test_two_devices_train_as_one_does(name):
     schedule = ON if name == "ppo" else OFF
-    memory._act.clear_cache()  # of tests before
+    acting_._act.clear_cache()  # of tests before
     one, _ = records(name, schedule())
-    acting = memory._act._cache_size()
+    acting = acting_._act._cache_size()
     two, carry = records(name, schedule(devices=2))
-    assert memory._act._cache_size() == 2 * acting  # once, not after every burst
+    assert acting_._act._cache_size() == 2 * acting  # once, not after every burst
     for a, b in zip(one, two, strict=True):
         assert a.keys() == b.keys()
         for key in a:
@@ -94,10 +96,10 @@ def test_minibatches_are_of_the_rows_of_a_device():
 
 
 def test_programs_of_one_device_are_given_its_copy():
-    tree = memory.placed({"x": np.arange(3.0)}, 2)
+    tree = devices.replicate({"x": np.arange(3.0)}, 2)
     assert len(tree["x"].devices()) == 2
-    own = memory.local(tree)["x"]
+    own = devices.unreplicate(tree)["x"]
     assert len(own.devices()) == 1
     assert own.tolist() == [0.0, 1.0, 2.0]
     plain = {"x": np.arange(3.0)}
-    assert memory.local(plain) is plain
+    assert devices.unreplicate(plain) is plain

@@ -17,10 +17,11 @@ from purerl import errors, rng
 from purerl.algos import ddpg, td3
 from purerl.buffers import replay
 from purerl.errors import EnvFault
-from purerl.loops import carry as memory
+from purerl.loops import acting, devices, offpolicy
 from purerl.loops import gym as loop
-from purerl.loops import offpolicy
-from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule, Transition
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import EnvSpec
+from purerl.types import Transition
 from tests.loops import script
 
 SMALL = {"hidden": (8,)}
@@ -202,7 +203,7 @@ def test_acting_keys_derived_in_parts_are_those_of_the_stream():
     obs = np.ones((1, 3), np.float32)
     for call in (0, 255, 256, 5_000, 2**32 - 1, 2**32 + 5):
         wanted = td3.act(carry.learner.params, obs, rng.stream(0, 0, "act", call))
-        found = memory.act(carry, carry.learner.params, obs, call)
+        found = acting.act(carry, carry.learner.params, obs, call)
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
@@ -535,7 +536,7 @@ def test_a_complete_run_does_not_go_on():
 def test_discrete_actions_are_whole_numbers_of_the_space():
     """No algorithm for them yet, but the adapter and the random start know them."""
     from purerl.loops import vector
-    from purerl.types import Discrete
+    from purerl.spaces import Discrete
 
     class Buttons(script.Script):
         def __init__(self):
@@ -544,7 +545,7 @@ def test_discrete_actions_are_whole_numbers_of_the_space():
 
     spec = EnvSpec.of(Buttons())
     assert spec.action == Discrete(3, 5)
-    act = np.asarray(offpolicy.random_act(spec, 300, np.zeros(4, np.uint32)))
+    act = np.asarray(offpolicy.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
     assert sorted(set(act.tolist())) == [5, 6, 7]
     envs = vector.make(Buttons, None, lambda i, n: 0)
     obs = envs.reset()
@@ -558,7 +559,7 @@ def test_discrete_actions_are_whole_numbers_of_the_space():
 def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     asked = []
     jit = jax.jit
-    monkeypatch.setattr(memory, "_FASTER", {"xla_no_such_option": 1} | memory._FASTER)
+    monkeypatch.setattr(devices, "_FAST_OPTIONS", {"xla_no_such_option": 1} | devices._FAST_OPTIONS)
     monkeypatch.setattr(jax, "jit", lambda *a, **kw: asked.append(kw) or jit(*a, **kw))
     offpolicy._compiled_burst.cache_clear()
     offpolicy._compiled_burst()

@@ -20,12 +20,12 @@ def parts():
 
 def test_merged_bursts_have_the_statistics_of_all_updates():
     q, pi, there = parts()
-    total = jnp.asarray(metrics.empty(2))
+    total = jnp.asarray(metrics.empty_tally(2))
     for one, two, t in zip(q, pi, there, strict=True):
         info = {"q": one, "loss_pi": two, "loss_pi_count": t.astype(np.float32)}
-        assert metrics.names(info) == METRICS
-        total = jax.jit(metrics.merge)(total, jax.jit(metrics.of)(info))
-    read = metrics.read(METRICS, np.asarray(total, np.float64), 1)
+        assert metrics.list_names(info) == METRICS
+        total = jax.jit(metrics.merge_tallies)(total, jax.jit(metrics.tally_values)(info))
+    read = metrics.read_tally(METRICS, np.asarray(total, np.float64), 1)
     all_pi = np.concatenate([x[t] for x, t in zip(pi, there, strict=True)]).astype(np.float64)
     for name, x in (("q", np.concatenate(q).astype(np.float64)), ("loss_pi", all_pi)):
         wanted = {name: x.mean(), f"{name}_std": x.std()}
@@ -37,20 +37,20 @@ def test_merged_bursts_have_the_statistics_of_all_updates():
 
 def test_what_has_no_value_has_no_entry_and_a_single_one_no_spread():
     info = {"q": np.ones((1,), np.float32), "x": np.ones((1,)), "x_count": np.zeros((1,))}
-    one = np.asarray(metrics.of(info), np.float64)
-    assert metrics.read(("q", "x"), one, 1) == {"q": 1.0}
-    two = metrics.merge(one, one, np)
-    assert metrics.read(("q", "x"), two, 2) == {"q": 1.0}
+    one = np.asarray(metrics.tally_values(info), np.float64)
+    assert metrics.read_tally(("q", "x"), one, 1) == {"q": 1.0}
+    two = metrics.merge_tallies(one, one, np)
+    assert metrics.read_tally(("q", "x"), two, 2) == {"q": 1.0}
     spread = {"q": 1.0, "q_std": 0.0, "q_min": 1.0, "q_max": 1.0}
-    assert metrics.read(("q", "x"), two, 1) == spread
+    assert metrics.read_tally(("q", "x"), two, 1) == spread
 
 
 def test_nothing_merged_with_nothing_is_nothing():
-    none = metrics.merge(metrics.empty(2), metrics.empty(2), np)
-    np.testing.assert_array_equal(none, metrics.empty(2))
-    assert metrics.read(METRICS, none, 1) == {}
+    none = metrics.merge_tallies(metrics.empty_tally(2), metrics.empty_tally(2), np)
+    np.testing.assert_array_equal(none, metrics.empty_tally(2))
+    assert metrics.read_tally(METRICS, none, 1) == {}
 
 
 def test_what_is_not_finite_stays_so():
-    bad = metrics.of({"q": np.array([1.0, np.nan, 2.0], np.float32)})
-    assert not np.isfinite(metrics.merge(bad, bad)[1]).all()
+    bad = metrics.tally_values({"q": np.array([1.0, np.nan, 2.0], np.float32)})
+    assert not np.isfinite(metrics.merge_tallies(bad, bad)[1]).all()

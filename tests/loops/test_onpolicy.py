@@ -14,7 +14,9 @@ from purerl import errors, rng
 from purerl.algos import ppo, reinforce, vpg
 from purerl.loops import gym as loop
 from purerl.loops import onpolicy
-from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule, Rollout
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import EnvSpec
+from purerl.types import Rollout
 from tests.loops import script
 
 SPEC = vpg.Spec(EnvSpec.of(script.Script()), hidden=(4,), train_v_iters=2)

@@ -11,7 +11,8 @@ import pytest
 from purerl import algos, errors
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
-from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import EnvSpec
 
 OFF = OffPolicySchedule(
     steps=330, steps_per_epoch=110, start_steps=40, update_after=50, update_every=10,

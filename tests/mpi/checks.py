@@ -28,18 +28,19 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import purerl
-from purerl import algos, mpi, returns
+from purerl import algos, mpi
+from purerl import moments as moments_
 from purerl.buffers import replay
+from purerl.loops import devices, records, snapshot
 from purerl.loops import gym as loop
-from purerl.loops import memory as room
-from purerl.loops import snapshot
 from purerl.mpi import collective, world
 from purerl.runs.record import checkpoint
 from purerl.runs.settings import config
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import about
-from purerl.types import EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import EnvSpec
 from tests.cases import CASES
 
 RANK = mpi.proc_id()
@@ -192,7 +193,7 @@ def check_what_cannot_work_is_refused() -> None:
     raises(RuntimeError, "over 2 devices cannot average", jax.jit(part), np.ones(2))
     case = CASES["sac"]
     state = case.algo.init(jax.random.key(0), case.spec())
-    update = mpi.sharded(case.algo.update)
+    update = mpi.shard_update(case.algo.update)
     raises(RuntimeError, "over 2 devices cannot average", update, state, case.noisy())
     spec = algos.load("ppo").Spec(EnvSpec.of(pole()))
     split = OnPolicySchedule(devices=2, steps_per_epoch=40 * RANKS, steps=80 * RANKS)
@@ -320,7 +321,6 @@ def check_loops_divide_counts_and_report_over_all_ranks() -> None:
 
 
 def check_means_of_metrics_are_over_the_updates_of_all_ranks() -> None:
-    from purerl.loops import carry as memory
 
     algo, schedule = algos.load("td3"), OffPolicySchedule(steps=100 * RANKS, batch_size=10)
     spec = algo.Spec(EnvSpec.of(swing()), hidden=(8,))
@@ -338,7 +338,7 @@ def check_means_of_metrics_are_over_the_updates_of_all_ranks() -> None:
         ep_returns=(float(RANK),) * RANK,
         ep_lengths=(RANK,) * RANK,
     )
-    _, record = memory.record(carry)
+    _, record = records.close_epoch(carry)
     values = [x + rank for rank in range(RANKS) for x in (2.0, 4.0)]
     assert abs(record["loss_q"] - np.mean(values)) < 1e-6
     assert abs(record["loss_q_std"] - np.std(values)) < 1e-6
@@ -352,7 +352,7 @@ def check_moments_are_of_all_rows_where_ranks_have_unequal_numbers_of_them() -> 
     everything = np.random.default_rng(0).normal(3, 2, (5 * RANKS * (RANKS + 1) // 2, 2))
     first = 5 * RANK * (RANK + 1) // 2
     mine = jnp.float32(everything[first : first + 5 * (RANK + 1)])
-    moments = jax.jit(returns.merge)(returns.no_moments((2,)), mine)
+    moments = jax.jit(moments_.merge)(moments_.init_moments((2,)), mine)
     np.testing.assert_allclose(moments.mean, everything.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(moments.var, everything.var(axis=0), rtol=1e-5)
     assert float(moments.rows) == len(everything)
@@ -447,9 +447,11 @@ def check_ranks_of_one_host_share_its_memory() -> None:
         replay_size=3_000_000 * RANKS,
     ).resolve(RANKS)  # fmt: skip
     try:
-        room.check(env, schedule, None, RANKS)
+        devices.check_memory(env, schedule, None, RANKS)
         big = dataclasses.replace(schedule, replay_size=size)
-        raises(ValueError, f"replay_size = {size:,} takes", room.check, env, big, None, RANKS)
+        raises(
+            ValueError, f"replay_size = {size:,} takes", devices.check_memory, env, big, None, RANKS
+        )
     finally:
         replay.free_memory = kept
 

@@ -28,7 +28,9 @@ def main() -> None:
         wanted, info = case.algo.update(state, batch)
         mine = jax.tree.map(lambda x: x[4 * process : 4 * process + 4], batch)
         split = jax.tree.map(lambda x: jax.make_array_from_process_local_data(rows, x), mine)
-        new, found = mpi.sharded(case.algo.update, mesh)(jax.device_put(state, everywhere), split)
+        new, found = mpi.shard_update(case.algo.update, mesh)(
+            jax.device_put(state, everywhere), split
+        )
         for a, b in zip(
             jax.tree.leaves((wanted, info)), jax.tree.leaves((new, found)), strict=True
         ):

@@ -21,7 +21,8 @@ import purerl
 from purerl import mpi
 from purerl.algos import vpg
 from purerl.loops import gym as loop
-from purerl.types import EnvSpec, OnPolicySchedule
+from purerl.schedules import OnPolicySchedule
+from purerl.spaces import EnvSpec
 
 
 def now() -> None:

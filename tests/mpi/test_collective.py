@@ -82,7 +82,7 @@ def test_two_devices_agree_on_the_update_of_the_whole_batch(name):
     case = CASES[name]
     state, batch = case.algo.init(jax.random.key(0), case.spec()), case.noisy()
     new, info = case.algo.update(state, batch)
-    split, found = mpi.sharded(case.algo.update)(state, batch)
+    split, found = mpi.shard_update(case.algo.update)(state, batch)
     close = functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=3e-5)
     jax.tree.map(close, (new, info), (split, found))
     for leaf in jax.tree.leaves((split, found)):
@@ -97,7 +97,7 @@ def test_devices_draw_noise_of_their_own_from_the_key_of_the_batch():
     shape = (3, case.algo.NOISE_DRAWS, case.env.act_dim)
     noise = jnp.concatenate([jax.random.normal(key, shape) for key in keys])
     new, _ = case.algo.update(state, batch._replace(key=None, noise=noise))
-    split, _ = mpi.sharded(case.algo.update)(state, batch)
+    split, _ = mpi.shard_update(case.algo.update)(state, batch)
     close = functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=3e-5)
     jax.tree.map(close, new.params, split.params)
 
@@ -106,10 +106,10 @@ def test_a_batch_over_devices_must_divide_and_a_mesh_have_the_axis():
     case = CASES["td3"]
     state = case.algo.init(jax.random.key(0), case.spec())
     with pytest.raises(ValueError, match=r"must divide over 2 devices, got .* \(5, "):
-        mpi.sharded(case.algo.update)(state, case.noisy(5))
+        mpi.shard_update(case.algo.update)(state, case.noisy(5))
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("rows",))
     with pytest.raises(ValueError, match=r"one axis 'device', got \('rows',\)"):
-        mpi.sharded(case.algo.update, mesh)
+        mpi.shard_update(case.algo.update, mesh)
 
 
 def test_options_that_read_the_rollout_cannot_be_split_and_say_so():
@@ -117,7 +117,7 @@ def test_options_that_read_the_rollout_cannot_be_split_and_say_so():
     state = case.algo.init(jax.random.key(0), case.spec(recompute_advantages=True))
     batch = case.algo.prepare(state.params, make_rollout(case.env, 6))._replace(key=None)
     with pytest.raises(ValueError, match=r"recompute_advantages .* need .* batch\.rollout"):
-        mpi.sharded(case.algo.update)(state, batch)
+        mpi.shard_update(case.algo.update)(state, batch)
 
 
 def test_each_device_has_its_rows_and_its_key():

@@ -110,13 +110,13 @@ def test_launchers_are_recognised(monkeypatch, env, found):
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert world.launched() == found
+    assert world.find_launch() == found
 
 
 def test_a_wrong_switch_is_refused(monkeypatch):
     monkeypatch.setenv("PURERL_MPI", "yes")
     with pytest.raises(ValueError, match="PURERL_MPI must be 0, 1 or unset, got 'yes'"):
-        world.launched()
+        world.find_launch()
 
 
 def test_fork_starts_the_same_program_again():
@@ -156,7 +156,7 @@ def test_fork_shares_cores_and_respects_a_choice_of_ones_own():
 def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
     monkeypatch.setenv("PURERL_MPI_TIMEOUT", text)
     with pytest.raises(ValueError, match=f"must be seconds, more than 0, got '{text}'"):
-        world._limit()
+        world._read_timeout()
 
 
 def comm(size, *others):
@@ -165,9 +165,9 @@ def comm(size, *others):
 
 def test_unevenly_filled_hosts_share_cores_as_the_fullest_does(monkeypatch):
     monkeypatch.setattr(world, "cpus", lambda: set(range(8)))
-    assert world._share(comm(3, 8, 8), comm(1)) == 8
-    assert world._share(comm(3, 8, 2), comm(2)) == 2
-    assert world._share(comm(3, 8, 8), comm(2)) == 4
+    assert world._share_cores(comm(3, 8, 8), comm(1)) == 8
+    assert world._share_cores(comm(3, 8, 2), comm(2)) == 2
+    assert world._share_cores(comm(3, 8, 8), comm(2)) == 4
 
 
 def test_the_package_that_has_a_launcher_of_the_library_is_named():
@@ -213,13 +213,13 @@ def test_the_first_signal_is_a_note_to_the_ranks_and_the_second_asks_them_to_lea
     (tmp_path / "pid-0").touch()
     signals = launch._Signals(process, tmp_path)
     signals.take(signal.SIGHUP, None)
-    assert _asked.noted(str(tmp_path)) == signal.SIGTERM
+    assert _asked.read_note(str(tmp_path)) == signal.SIGTERM
     signals.take(signal.SIGHUP, None)  # the same, come twice
-    assert not _asked.noted(str(tmp_path), _asked.AGAIN)
-    signals.since -= 2 * _asked.ONE
+    assert not _asked.read_note(str(tmp_path), _asked.AGAIN)
+    signals.since -= 2 * _asked.SAME_SIGNAL_SECONDS
     signals.insist()
     signals.take(signal.SIGINT, None)
-    assert _asked.noted(str(tmp_path), _asked.AGAIN) == signal.SIGINT
+    assert _asked.read_note(str(tmp_path), _asked.AGAIN) == signal.SIGINT
     signals.insist()
     assert (len(sent), killed) == (1, [])
     signals.until = 0.0
@@ -230,12 +230,12 @@ def test_the_first_signal_is_a_note_to_the_ranks_and_the_second_asks_them_to_lea
 
 def test_a_rank_counts_signals_while_it_waits(monkeypatch, tmp_path):
     came, sent = [], []
-    asked = _asked.Asked(str(tmp_path))
+    asked = _asked.StopSignals(str(tmp_path))
     signal.set_wakeup_fd(-1)
     monkeypatch.setattr(asked, "_numbers", lambda: [came.pop()] if came else [])
     monkeypatch.setattr(signal, "pthread_kill", lambda thread, number: sent.append(number))
     assert asked.to_leave(5.0) == 0
-    _asked.note(str(tmp_path), signal.SIGTERM)
+    _asked.write_note(str(tmp_path), signal.SIGTERM)
     assert [asked.to_leave(5.1), asked.to_leave(5.2)] == [0, 0]
     assert sent == [signal.SIGTERM]  # once
     for now, number in ((6.0, 0), (6.5, 0), (8.0, signal.SIGTERM)):
@@ -246,13 +246,13 @@ def test_a_rank_counts_signals_while_it_waits(monkeypatch, tmp_path):
     assert not asked.is_late(12.0, 4.0)
     assert asked.is_late(17.0, 4.0)
     assert not asked.is_late(18.0, 4.0)  # said
-    _asked.note(str(tmp_path), signal.SIGINT, _asked.AGAIN)
+    _asked.write_note(str(tmp_path), signal.SIGINT, _asked.AGAIN)
     assert asked.to_leave(8.1) == signal.SIGINT
 
 
 def test_a_signal_is_seen_while_the_main_thread_is_elsewhere():
     before = signal.signal(signal.SIGTERM, lambda *what: None)
-    asked = _asked.Asked("")
+    asked = _asked.StopSignals("")
     try:
         assert asked.to_leave(1.0) == 0
         signal.raise_signal(signal.SIGTERM)

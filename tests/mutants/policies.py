@@ -20,7 +20,7 @@ T_VIDEO = "tests/runs/policy/test_video.py"
 T_EXPORT = "tests/runs/policy/test_export.py"
 
 MUTANTS = [
-    Mutant(GYM, '*rng.words(next(calls))], np.uint32)', "*rng.words(0)], np.uint32)", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
+    Mutant("purerl/loops/acting.py", '*rng.words(next(calls))], np.uint32)', "*rng.words(0)], np.uint32)", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
     Mutant(GYM, "None if deterministic else (seed, rank, epoch)", "None", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
     Mutant(CHECKPOINT, "        if holds != due:", "        if False:", f"{T_USE}::test_a_learner_that_the_configuration_does_not_describe_is_never_used"),
     Mutant(CONFIG, "type(x) in (int, float) for x in values", "True for x in values", f"{T_USE}::test_spaces_that_purerl_does_not_write_are_refused"),

@@ -8,7 +8,7 @@ WITNESS = "purerl/runs/record/log_hashes.py"
 CHECKPOINT = "purerl/runs/record/checkpoint.py"
 PLACES = "purerl/runs/record/status.py"
 SNAPSHOT = "purerl/loops/snapshot.py"
-FAULTS = "purerl/loops/env_faults.py"
+FAULTS = "purerl/loops/faults.py"
 VECTOR = "purerl/loops/vector.py"
 ROOM = "purerl/loops/memory.py"
 CHECKS = "purerl/checks.py"
@@ -39,10 +39,10 @@ MUTANTS = [
     Mutant(FAULTS, "RAISED = (Exception, SystemExit)", "RAISED = (Exception,)", T_ENVS),
     Mutant(FAULTS, 'return " ".join(str(error).split())', "return str(error)", T_ENVS),
     Mutant(VECTOR, "        if failed:\n            raise failed\n", "", T_ENVS),
-    Mutant(ROOM, "row * (schedule.replay_size // ranks)", "row * schedule.replay_size", T_ROOM),
-    Mutant(ROOM, "name = max(needs", "name = min(needs", T_ROOM),
+    Mutant("purerl/loops/devices.py", "row * (schedule.replay_size // ranks)", "row * schedule.replay_size", T_ROOM),
+    Mutant("purerl/loops/devices.py", "name = max(needs", "name = min(needs", T_ROOM),
     Mutant(CHECKS, "    if value > high:", "    if False:", T_CONFIGS),
     Mutant(CHECKS, "    if abs(value) > LARGEST:", "    if False:", T_CONFIGS),
     Mutant(CHECKS, "    if not SMALLEST <= value <= LARGEST:", "    if False:", T_CONFIGS),
-    Mutant(TYPES, 'checks.integer("start_steps", self.start_steps, 0, checks.COUNTER)', "pass", T_CONFIGS),
+    Mutant("purerl/schedules.py", 'checks.integer("start_steps", self.start_steps, 0, checks.COUNTER)', "pass", T_CONFIGS),
 ]  # fmt: skip

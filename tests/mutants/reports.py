@@ -90,7 +90,7 @@ MUTANTS = [
     Mutant(REPLAY, "        if not bad:\n", "        if False:\n", T_DOCTOR),
     Mutant(REPLAY, 'rng.stream(carry.seed, carry.rank, "sample", carry.updates)', 'rng.stream(carry.seed, carry.rank, "sample", 0)', T_DOCTOR),
     Mutant(REPLAY, "        while carry.steps < before:\n", "        while carry.steps < before - 50:\n", T_DOCTOR),
-    Mutant(REPLAY, "ring = memory.add(carries.local(carry.buffer), block, count)", "ring = carries.local(carry.buffer)", T_DOCTOR),
+    Mutant(REPLAY, "ring = memory.add(devices.unreplicate(carry.buffer), block, count)", "ring = devices.unreplicate(carry.buffer)", T_DOCTOR),
     Mutant(REPLAY, "    except NonFiniteError as error:  # not out of an update\n", "    except errors.Diverged as error:\n", T_DOCTOR),
     Mutant(DOCTOR, "            code = 6\n", "            pass\n", T_DOCTOR),
     Mutant(SHOW, "given.get(s.name, s.default)", "s.default", T_LOOKING),

@@ -7,7 +7,7 @@ import pytest
 
 from purerl import nets
 from purerl.nets import categorical, gaussian, policies
-from purerl.types import Box, Discrete, EnvSpec
+from purerl.spaces import Box, Discrete, EnvSpec
 
 LOGITS = jnp.log(jnp.array([0.5, 0.3, 0.2])) + 7.0
 OTHER = jnp.log(jnp.array([0.1, 0.6, 0.3]))

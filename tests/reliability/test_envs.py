@@ -8,7 +8,8 @@ import pytest
 
 from purerl.algos import dqn, ppo, td3
 from purerl.loops import gym as loop
-from purerl.types import Discrete, EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import Discrete, EnvSpec
 from tests.reliability import odd
 
 OFF = OffPolicySchedule(

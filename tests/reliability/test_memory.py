@@ -10,7 +10,7 @@ import pytest
 from benchmarks.memory import Compilations, Null, schedules
 from purerl.loops import gym as loop
 from purerl.runs.record import checkpoint
-from purerl.types import EnvSpec
+from purerl.spaces import EnvSpec
 
 count = functools.cache(Compilations)
 
@@ -27,7 +27,7 @@ def test_nothing_is_compiled_after_the_first_epochs(tmp_path, kind):
     while carry.steps < schedule.steps:
         carry, record = loop.advance(carry)
         if record:
-            loop.evaluated(carry, Null)
+            loop.evaluate_epoch(carry, Null)
             segments = checkpoint.save(tmp_path, carry, {}, segments)
             seen.append(count().number)
     carry.envs.close()

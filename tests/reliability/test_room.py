@@ -6,8 +6,9 @@ import pytest
 
 from purerl.algos import ppo, td3
 from purerl.buffers import replay
-from purerl.loops import memory
-from purerl.types import Box, EnvSpec, OffPolicySchedule, OnPolicySchedule
+from purerl.loops import devices as devices_
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.spaces import Box, EnvSpec
 
 ENV = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
 ROW = 4 * (17 + 6 + 1 + 17) + 2  # bytes of a transition of HalfCheetah
@@ -20,14 +21,14 @@ def shapes(algo, **settings):
 
 def test_the_bytes_of_a_run_are_those_of_its_arrays():
     schedule = OffPolicySchedule(replay_size=10_000, updates_per_burst=7).resolve(1)
-    needs = memory.needed(ENV, schedule, shapes(td3, hidden=(8,)))
+    needs = devices_.estimate_memory(ENV, schedule, shapes(td3, hidden=(8,)))
     assert needs["replay_size"] == ROW * 10_000
     buffer = replay.init(ENV.example(), 10_000)
     assert needs["replay_size"] == sum(x.nbytes for x in jax.tree.leaves(buffer.data))
     assert needs["updates_per_burst"] == ROW * 7 * 100
     learner = td3.init(jax.random.key(0), td3.Spec(ENV, hidden=(8,)))
     assert needs["hidden"] == 3 * sum(np.asarray(x).nbytes for x in jax.tree.leaves(learner))
-    assert memory.needed(ENV, schedule, learner, 2)["replay_size"] == ROW * 5_000
+    assert devices_.estimate_memory(ENV, schedule, learner, 2)["replay_size"] == ROW * 5_000
 
 
 @pytest.mark.parametrize(
@@ -49,19 +50,19 @@ def test_what_does_not_fit_is_refused_by_the_name_of_its_greatest_part(
     with pytest.raises(
         ValueError, match=rf"^this run needs about .* 20\.0 GiB are free\. {message}"
     ):
-        memory.check(ENV, schedule, shapes(algo, **settings))
+        devices_.check_memory(ENV, schedule, shapes(algo, **settings))
 
 
 def test_copies_of_devices_and_of_ranks_that_will_be_here_count(monkeypatch):
     monkeypatch.setattr(replay, "free_memory", lambda: 3 * ROW * 2**20)
-    memory.check(ENV, OffPolicySchedule(replay_size=2**21).resolve(1), None)
-    memory.check(ENV, OffPolicySchedule(replay_size=2**21).resolve(2), None, 2)
+    devices_.check_memory(ENV, OffPolicySchedule(replay_size=2**21).resolve(1), None)
+    devices_.check_memory(ENV, OffPolicySchedule(replay_size=2**21).resolve(2), None, 2)
     for ranks, devices in ((1, 2), (2, 2)):
         schedule = OffPolicySchedule(replay_size=2**21, devices=devices).resolve(ranks)
         with pytest.raises(ValueError, match=r"replay_size = 2,097,152 takes 0\.6 GiB"):
-            memory.check(ENV, schedule, None, ranks)
+            devices_.check_memory(ENV, schedule, None, ranks)
 
 
 def test_what_fits_is_not_refused():
-    memory.check(ENV, OffPolicySchedule(replay_size=1_000).resolve(1), shapes(td3))
-    memory.check(ENV, OnPolicySchedule().resolve(1), shapes(ppo))
+    devices_.check_memory(ENV, OffPolicySchedule(replay_size=1_000).resolve(1), shapes(td3))
+    devices_.check_memory(ENV, OnPolicySchedule().resolve(1), shapes(ppo))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import purerl
 from purerl import algos
 from purerl.loops import gym as loop
-from purerl.returns import Moments
+from purerl.moments import Moments
 from purerl.runs.policy.run import Run
 from purerl.runs.record import checkpoint, folder
 from purerl.runs.settings import config as configs

@@ -28,7 +28,7 @@ from purerl.runs.settings.config import Config, Options
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
 from purerl.runs.training.saving import on_root
-from purerl.types import Discrete, EnvSpec
+from purerl.spaces import Discrete, EnvSpec
 
 # Where `train ALGO --help` shows a field; the rest is the algorithm's.
 GROUPS = {

@@ -149,7 +149,7 @@ def _read_stablehlo(folder: Path) -> Callable[[Any], Any]:
 
 def _check(run: "Run", policy: Callable[[Any], Any]) -> None:
     """Refuse a policy that does not act as the run's does."""
-    from purerl.types import Discrete
+    from purerl.spaces import Discrete
 
     obs, env = _observations(run), run.params.spec.env
     wanted, found = np.asarray(run.policy(obs)), np.asarray(policy(obs))

@@ -28,7 +28,7 @@ import numpy as np
 from purerl import algos, errors
 from purerl.cli import run_arguments
 from purerl.errors import ConfigError
-from purerl.loops import carry as memory
+from purerl.loops import devices
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
 from purerl.runs.record import files
@@ -38,7 +38,7 @@ from purerl.runs.settings.config import Config, Options
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import about
-from purerl.types import Discrete
+from purerl.spaces import Discrete
 
 NOT_ABOUT_POLICIES = ("schedule", "ranks")  # of what checkpoints say
 
@@ -212,7 +212,7 @@ def train(
     config = configs.from_json(_sorted(algo, settings) | given, env_fn)
     screen = Screen(quiet=quiet)
     outcome = training.train(config, env_fn, screen, data_dir=data_dir, datestamp=datestamp)
-    params = memory.local(outcome.carry.learner.params)
+    params = devices.unreplicate(outcome.carry.learner.params)
     return Run(outcome.run, config, outcome.step, params, env_fn if callable(env) else None)
 
 

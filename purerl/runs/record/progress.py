@@ -15,7 +15,7 @@ from purerl.loops.carry import Carry, Record
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.logger import Logger, append, whole
 from purerl.runs.training.progress_bar import clock
-from purerl.types import Box, Discrete
+from purerl.spaces import Box, Discrete
 
 # Our metrics -> Spinning Up's columns. What is not here keeps its words: delta_loss_v, DeltaLossV.
 COLUMNS = {

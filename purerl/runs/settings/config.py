@@ -14,12 +14,12 @@ import gymnasium
 
 from purerl import algos, checks
 from purerl.errors import ConfigError
-from purerl.loops import env_faults
+from purerl.loops import faults
 from purerl.runs.record import files
 from purerl.runs.record.status import read_json as read
 from purerl.runs.settings import environments
 from purerl.runs.settings import names as keys
-from purerl.types import Box, Discrete, EnvSpec
+from purerl.spaces import Box, Discrete, EnvSpec
 
 __all__ = [
     "Config",
@@ -104,13 +104,13 @@ def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
         raise
     except (gymnasium.error.Error, ImportError) as error:
         raise ConfigError(f"environment {env}: {environments.remedy(env, error)}") from error
-    except env_faults.RAISED as error:  # whatever it raises, it is the environment's
-        text = f"{type(error).__name__}: {env_faults.in_a_line(error)}"
+    except faults.RAISED as error:  # whatever it raises, it is the environment's
+        text = f"{type(error).__name__}: {faults.format_in_a_line(error)}"
         raise ConfigError(f"environment {env}: {text}") from error
     try:
         spec = EnvSpec.of(made)
     finally:
-        fault = env_faults.close(f"environment {env}", made)
+        fault = faults.close_env(f"environment {env}", made)
     if fault:
         raise ConfigError(str(fault)) from fault
     return spec

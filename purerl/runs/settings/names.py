@@ -217,7 +217,7 @@ def _derive(algo: str, made: dict[str, Any], run: Mapping[str, Any]) -> None:
 
 def stand_in(algo: str) -> Any:
     """Return spaces that an algorithm accepts: to check its settings before any environment is."""
-    from purerl.types import Box, Discrete, EnvSpec
+    from purerl.spaces import Box, Discrete, EnvSpec
 
     box, discrete = EnvSpec((1,), Box((-1.0,), (1.0,))), EnvSpec((1,), Discrete(2))
     try:

@@ -82,7 +82,7 @@ def run(
             "a grid of functions imports your script in each of its processes: put what starts it "
             "under `if __name__ == '__main__':`."
         )
-    if world.launched():
+    if world.find_launch():
         raise errors.ConfigError(
             "a grid starts its runs itself: start it without mpiexec; num_cpu gives each run its "
             "ranks."

@@ -18,9 +18,8 @@ import numpy as np
 from purerl import errors, rng
 from purerl.buffers import replay as memory
 from purerl.errors import NonFiniteError
-from purerl.loops import carry as carries
+from purerl.loops import devices, offpolicy, onpolicy
 from purerl.loops import gym as loop
-from purerl.loops import offpolicy, onpolicy
 from purerl.loops.carry import Carry
 from purerl.runs.record import checkpoint, files
 from purerl.runs.settings import config as configs
@@ -105,14 +104,14 @@ def _until_it_diverges(carry: Carry) -> tuple[int | None, str]:
 
 def _burst(carry: Carry) -> tuple[int, list[Any]]:
     """Collect what the next burst learns from; return the step after it, and its batches."""
-    border, updates = offpolicy.due(carry)
+    border, updates = offpolicy.plan_burst(carry)
     size = carry.schedule.batch_size  # type: ignore[union-attr]
     assert carry.buffer is not None
     collected, block, count = offpolicy.collect(carry, (border - carry.steps) // carry.ranks)
-    ring = memory.add(carries.local(carry.buffer), block, count)
+    ring = memory.add(devices.unreplicate(carry.buffer), block, count)
     stream = rng.stream(carry.seed, carry.rank, "sample", carry.updates)
     keys = jax.random.split(stream, updates)
-    learner = carries.local(collected.learner)
+    learner = devices.unreplicate(collected.learner)
     return border, [offpolicy.draw_batch(carry.algo, learner, ring, size, key) for key in keys]
 
 
@@ -121,7 +120,7 @@ def _rollout(carry: Carry) -> tuple[int, list[Any]]:
     schedule = carry.schedule
     length = schedule.steps_per_epoch // carry.ranks // schedule.num_envs
     collected, rollout = onpolicy.collect(carry, length)
-    params = carries.local(collected.learner.params)
+    params = devices.unreplicate(collected.learner.params)
     key = rng.stream(carry.seed, carry.rank, "update", carry.updates)
     batch = jax.jit(carry.algo.prepare)(params, rollout)._replace(key=key)
     return carry.steps + schedule.steps_per_epoch, [batch]
@@ -129,7 +128,7 @@ def _rollout(carry: Carry) -> tuple[int, list[Any]]:
 
 def _look(run: Path, carry: Carry, step: int, batches: list[Any], message: str) -> Finding | None:
     """Update once at a time until something is not finite."""
-    algo, learner = carry.algo, carries.local(carry.learner)
+    algo, learner = carry.algo, devices.unreplicate(carry.learner)
     update = jax.jit(algo.update)
     for i, batch in enumerate(batches):
         new, info = update(learner, batch)

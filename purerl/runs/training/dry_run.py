@@ -20,7 +20,7 @@ from purerl.runs.console import printed, size
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training.train import check_room, started
-from purerl.types import OffPolicySchedule
+from purerl.schedules import OffPolicySchedule
 
 ROWS = 20_000  # of replay memory while measuring
 SECONDS = 1.0  # of measuring, each

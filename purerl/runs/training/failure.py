@@ -8,7 +8,7 @@ from pathlib import Path
 
 from purerl import errors, mpi
 from purerl.errors import NonFiniteError
-from purerl.loops.env_faults import in_a_line
+from purerl.loops.faults import format_in_a_line
 from purerl.runs.record import checkpoint, folder
 from purerl.runs.record import status as places
 from purerl.runs.record.logger import append
@@ -34,7 +34,7 @@ def told(run: Path) -> Iterator[None]:
     except BaseException as error:
         error.add_note(_remedy(run, error))
         asked = isinstance(error, KeyboardInterrupt)
-        status, reason = "failed", f"{type(error).__name__}: {in_a_line(error)}"
+        status, reason = "failed", f"{type(error).__name__}: {format_in_a_line(error)}"
         if asked:
             status, reason = "stopped", "interrupted"
         text = "interrupted" if asked else f"{traceback.format_exc()}purerl: {error}"

@@ -13,7 +13,7 @@ import jax
 from purerl import errors, mpi
 from purerl.errors import EpisodesCut
 from purerl.loops.carry import Carry, Record
-from purerl.loops.env_faults import in_a_line
+from purerl.loops.faults import format_in_a_line
 from purerl.runs.record import progress
 from purerl.runs.record.logger import append
 from purerl.runs.settings import config as configs
@@ -78,7 +78,7 @@ class Report:
             call()
         except Exception as error:  # whatever a sink of somebody else's raises
             self.sinks = [one for one in self.sinks if one is not sink]
-            what = f"{type(error).__name__}: {in_a_line(error)}"
+            what = f"{type(error).__name__}: {format_in_a_line(error)}"
             self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")
 
     def say(self, line: str) -> None:

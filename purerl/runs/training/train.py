@@ -13,8 +13,8 @@ import jax
 
 from purerl import algos, mpi
 from purerl.errors import ConfigError, EnvFault
+from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
-from purerl.loops import memory, snapshot
 from purerl.runs.interrupts import requests
 from purerl.runs.record import checkpoint, folder, safe_files
 from purerl.runs.record.logger import finite
@@ -75,7 +75,7 @@ def check_room(config: Config, ranks: int) -> None:
     try:
         schedule = config.schedule.resolve(ranks)
         learner = jax.eval_shape(lambda: algo.init(jax.random.key(0), config.spec))
-        memory.check(config.spec.env, schedule, learner, ranks)
+        devices.check_memory(config.spec.env, schedule, learner, ranks)
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
@@ -190,7 +190,7 @@ def brought_back(
     carry = started(config, env_fn, tell)
     try:
         carry, lost = snapshot.thaw(carry, loaded.frozen)
-        mpi.assert_in_sync(snapshot.shared(carry), f"the checkpoint of step {loaded.step:,}")
+        mpi.assert_in_sync(snapshot.select_shared(carry), f"the checkpoint of step {loaded.step:,}")
         return carry, lost
     except BaseException:
         carry.envs.close()  # nobody else will
@@ -256,7 +256,7 @@ def _advanced(
         with kept:
             carry, record = loop.advance(carry)
         if record and carry.schedule.num_test_episodes:
-            record |= loop.evaluated(carry, env_fn)
+            record |= loop.evaluate_epoch(carry, env_fn)
     except EnvFault as error:
         error.add_note(f"it came after environment step {before:,} of the run.")
         raise

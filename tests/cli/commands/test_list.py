@@ -17,7 +17,7 @@ from purerl.runs import console
 from purerl.runs.record import status as places
 from purerl.runs.settings import environments
 from purerl.runs.settings.config import from_json
-from purerl.types import EnvSpec
+from purerl.spaces import EnvSpec
 from tests.mpi.launch import python
 from tests.runs.trained import begun
 

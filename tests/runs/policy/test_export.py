@@ -15,7 +15,7 @@ from purerl import errors, nets
 from purerl.errors import ConfigError
 from purerl.runs.policy import export, numpy_policy
 from purerl.runs.record import files
-from purerl.types import Box, Discrete, EnvSpec
+from purerl.spaces import Box, Discrete, EnvSpec
 from tests.cases import CASES
 from tests.mpi.launch import python
 from tests.runs.trained import begun, untrained

@@ -21,7 +21,7 @@ from purerl.errors import ConfigError, EnvFault, NoCheckpoint
 from purerl.runs.record import checkpoint, files
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
-from purerl.types import Box, Discrete, EnvSpec
+from purerl.spaces import Box, Discrete, EnvSpec
 from tests.cases import BOX, DISCRETE
 from tests.runs.trained import COMMON, SMALL, begun, trained
 

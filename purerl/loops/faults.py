@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from purerl.errors import EnvFault
-from purerl.types import EnvSpec
+from purerl.errors import EnvFault, NonFiniteError
+from purerl.spaces import EnvSpec
+from purerl.types import Transition
 
 _NUMBER = (float, int, np.floating, np.integer)  # the usual types of a reward
 _FLAG = (bool, np.bool_)
@@ -14,7 +15,7 @@ _FLAG = (bool, np.bool_)
 RAISED = (Exception, SystemExit)  # an environment that asks Python to end ends nothing here
 
 
-def check_kind(now: Any, spec: EnvSpec) -> None:
+def check_dtype(now: Any, spec: EnvSpec) -> None:
     """Refuse observations that the dtype of the space would truncate."""
     dtype = np.asarray(now).dtype
     if dtype != spec.obs_dtype and not np.can_cast(dtype, spec.obs_dtype, "same_kind"):
@@ -24,7 +25,7 @@ def check_kind(now: Any, spec: EnvSpec) -> None:
         )
 
 
-def final_obs(info: dict[str, Any], i: int) -> Any:
+def get_final_obs(info: dict[str, Any], i: int) -> Any:
     """Return the observation an episode of a vector environment ended in."""
     found = info.get("final_obs")
     if found is None or found[i] is None:
@@ -35,31 +36,31 @@ def final_obs(info: dict[str, Any], i: int) -> Any:
     return found[i]
 
 
-def raised(
+def explain_exception(
     who: str, call: str, error: BaseException, obs: np.ndarray | None = None, when: str = ""
 ) -> EnvFault:
     """Return the fault of an environment that raised an error, perhaps over a `nan` of its own."""
-    text = f"{who} raised {type(error).__name__} in {call}: {in_a_line(error)}{when}"
+    text = f"{who} raised {type(error).__name__} in {call}: {format_in_a_line(error)}{when}"
     if obs is not None and obs.dtype.kind == "f" and not np.isfinite(obs).all():
         text += f" The action answered an observation that was not finite: {obs.tolist()}."
     return EnvFault(text)
 
 
-def in_a_line(error: BaseException) -> str:
+def format_in_a_line(error: BaseException) -> str:
     """Return the text of an error as one line."""
     return " ".join(str(error).split())
 
 
-def close(who: str, env: Any) -> EnvFault | None:
+def close_env(who: str, env: Any) -> EnvFault | None:
     """Close an environment; return its fault if it raises."""
     try:
         env.close()
     except RAISED as error:  # whatever it raises, it is the environment's
-        return raised(who, "close", error)
+        return explain_exception(who, "close", error)
     return None
 
 
-def outcome(i: int, rew: Any, terminated: Any, truncated: Any) -> tuple[Any, Any, Any]:
+def check_outcome(i: int, rew: Any, terminated: Any, truncated: Any) -> tuple[Any, Any, Any]:
     """Return what `step` gave beside the observation, if it is one number and two flags."""
     if isinstance(rew, _NUMBER) and isinstance(terminated, _FLAG) and isinstance(truncated, _FLAG):
         return rew, terminated, truncated
@@ -72,15 +73,39 @@ def outcome(i: int, rew: Any, terminated: Any, truncated: Any) -> tuple[Any, Any
 
 def _single(i: int, what: str, value: Any, kinds: str) -> Any:
     """Return a value without axes; 0 and 1 are flags as well."""
-    x = np.asarray(value) if shape(value) == () else np.asarray(None)
+    x = np.asarray(value) if describe_shape(value) == () else np.asarray(None)
     if x.dtype.kind not in kinds and not (kinds == "b" and x.dtype.kind in "iu" and x in (0, 1)):
         raise EnvFault(f"environment {i} must return {what}, got {value!r}.")
     return x.item()
 
 
-def shape(value: Any) -> tuple[int, ...] | str:
+def describe_shape(value: Any) -> tuple[int, ...] | str:
     """Return the shape of anything, in words where it has none."""
     try:
         return np.shape(value)
     except ValueError:  # rows of different lengths
         return "one that differs from row to row"
+
+
+def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> None:
+    """Refuse numbers that are not finite, before they reach the device.
+
+    Args:
+        rows: new ones, `[R, ...]`.
+        who: environment of each.
+        steps: environment steps before the first of them, over all ranks.
+        ranks: how many there are.
+    """
+    bad = {
+        name: int((~np.isfinite(new)).reshape(len(new), -1).any(axis=1).argmax())
+        for name, new in rows._asdict().items()
+        if new.dtype.kind == "f" and not np.isfinite(new).all()
+    }
+    if bad:
+        name = min(bad, key=bad.__getitem__)
+        row = bad[name]
+        raise NonFiniteError(
+            f"{name} of environment {who[row]} is not finite at environment step "
+            f"{steps + row * ranks + 1}: {getattr(rows, name)[row]}. Nothing of this block was "
+            f"stored."
+        )

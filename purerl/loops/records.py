@@ -1,0 +1,111 @@
+"""Records of an epoch: returns and lengths of episodes, and means of the metrics."""
+
+import dataclasses
+import functools
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl import mpi
+from purerl.errors import Diverged
+from purerl.loops import vector
+from purerl.loops.carry import Carry, Record
+from purerl.loops.devices import (
+    init_tally,
+    unreplicate,
+)
+from purerl.loops.metrics import merge_tallies, read_tally
+from purerl.types import Transition
+
+
+def allocate_rows(row: Transition, *leading: int) -> Transition:
+    """Allocate rows `[*leading, ...]` in NumPy."""
+    return Transition(*(np.empty((*leading, *x.shape), x.dtype) for x in row))
+
+
+class Episodes:
+    """Returns and lengths of episodes, in progress and finished, while environments are stepped."""
+
+    def __init__(self, carry: Carry) -> None:
+        self.ep_return, self.ep_length = carry.ep_return.copy(), carry.ep_length.copy()
+        self.returns, self.lengths = list(carry.ep_returns), list(carry.ep_lengths)
+
+    def add(self, step: vector.Step) -> None:
+        """Count one step of all environments."""
+        for i in count_step(step, self.ep_return, self.ep_length):
+            self.returns.append(float(self.ep_return[i]))
+            self.lengths.append(int(self.ep_length[i]))
+            self.ep_return[i] = self.ep_length[i] = 0
+
+    def drop(self) -> None:
+        """Forget the episodes in progress."""
+        self.ep_return[:] = self.ep_length[:] = 0
+
+    def fields(self) -> dict[str, Any]:
+        """Return them as fields of a carry."""
+        return {
+            "ep_return": self.ep_return,
+            "ep_length": self.ep_length,
+            "ep_returns": tuple(self.returns),
+            "ep_lengths": tuple(self.lengths),
+        }
+
+
+def count_step(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) -> list[int]:
+    """Add a step to the episodes in progress, in place; return the environments that ended one."""
+    if step.valid is None:
+        ep_return += step.rows.rew
+        ep_length += 1
+    else:
+        ep_return += step.rows.rew * step.valid
+        ep_length += step.valid
+    return step.ended
+
+
+def close_epoch(carry: Carry) -> tuple[Carry, Record]:
+    """Close the epoch: means of the metrics, finished episodes, and a carry that starts anew.
+
+    Over all ranks, and the same on all of them.
+    """
+    if carry.ranks > 1:
+        mpi.assert_in_sync(unreplicate(carry.learner), f"the learner after {carry.updates} updates")
+    mine = (np.asarray(carry.tally, np.float64), carry.ep_returns, carry.ep_lengths)
+    tallies, ep_returns, ep_lengths = zip(*mpi.allgather(mine), strict=True)
+    total = functools.reduce(functools.partial(merge_tallies, xp=np), tallies)
+    record: Record = {
+        "epoch": carry.epoch + 1,
+        "steps": carry.steps,
+        "updates": carry.updates,
+        "ep_returns": list(itertools.chain(*ep_returns)),
+        "ep_lengths": list(itertools.chain(*ep_lengths)),
+        **read_tally(carry.metrics, total, single=carry.ranks),
+    }
+    carry = dataclasses.replace(
+        carry,
+        tally=init_tally(len(carry.metrics), carry.schedule.devices),
+        ep_returns=(),
+        ep_lengths=(),
+        epoch=carry.epoch + 1,
+    )
+    return carry, record
+
+
+def check_learner(carry: Carry, updates: int, finite: Any) -> None:
+    """Refuse what `updates` updates made of a learner if not everything in it is finite."""
+    if finite:  # the only value read off the device per burst
+        return
+    means = zip(carry.metrics, np.asarray(carry.tally)[1], strict=True)
+    bad = [name for name, x in means if not np.isfinite(x)]
+    raise Diverged(
+        f"learning diverged between updates {carry.updates} and {carry.updates + updates} "
+        f"(environment step {carry.steps}): {', '.join(bad) or 'parameters'} not finite. Lower "
+        f"the learning rates or scale the rewards."
+    )
+
+
+def all_finite(tree: Any) -> jax.Array:
+    """Say on the device whether all numbers of a tree are finite."""
+    return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(tree)]).all()

@@ -1,0 +1,128 @@
+"""Schedules: when a loop acts, learns and reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+from purerl import checks
+
+
+def _check_divides(schedule: Any, names: tuple[str, ...], unit: int, what: str) -> None:
+    for name in names:
+        value = getattr(schedule, name)
+        if value is not None and value % unit:
+            near = max(1, round(value / unit)) * unit
+            raise ValueError(
+                f"{name} counts transitions of all environments and must divide by {what} = "
+                f"{unit}, got {value}. The nearest that fits is {near}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class OffPolicySchedule:
+    """When an off-policy loop acts, learns and reports; names and numbers of Spinning Up.
+
+    All counts are environment transitions over all environments and ranks.
+    """
+
+    steps: int = 400_000  # environment transitions of the whole run
+    steps_per_epoch: int = 4_000  # transitions between two records
+    start_steps: int = 10_000  # first transitions taken with uniformly random actions
+    update_after: int = 1_000  # transitions stored before the first update
+    update_every: int | None = None  # transitions between two bursts; none: 50, rounded up
+    updates_per_burst: int | None = None  # updates in a burst; none: as many as update_every
+    batch_size: int = 100  # rows of a batch, on each rank
+    replay_size: int = 1_000_000  # transitions kept
+    num_envs: int = 1  # environments stepped side by side, on each rank
+    devices: int = 1  # local devices that split each batch; purerl.setup(devices=2) makes two
+    max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
+    num_test_episodes: int = 10  # episodes of the deterministic policy after each epoch
+
+    def __post_init__(self) -> None:
+        """Check every field and how they fit together."""
+        for name in ("steps", "steps_per_epoch", "update_after"):
+            checks.integer(name, getattr(self, name), 1, checks.COUNTER)
+        for name in ("batch_size", "num_envs", "devices"):
+            checks.integer(name, getattr(self, name), 1)
+        checks.integer("replay_size", self.replay_size, 1, 2**30)
+        checks.integer("start_steps", self.start_steps, 0, checks.COUNTER)
+        checks.integer("num_test_episodes", self.num_test_episodes, 0)
+        for name in ("update_every", "updates_per_burst", "max_ep_len"):
+            if getattr(self, name) is not None:
+                checks.integer(name, getattr(self, name), 1)
+        if self.batch_size > self.replay_size:
+            raise ValueError(
+                f"batch_size must not exceed replay_size, got {self.batch_size} > "
+                f"{self.replay_size}."
+            )
+        if self.update_after < self.batch_size:
+            raise ValueError(
+                f"update_after must be at least batch_size, so that the first batch is larger "
+                f"than nothing: got {self.update_after} < {self.batch_size}."
+            )
+        _check_divides(self, self._COUNTS, self.num_envs, "num_envs")
+        if self.batch_size % self.devices:
+            raise ValueError(
+                f"batch_size must divide by devices = {self.devices}, got {self.batch_size}."
+            )
+
+    _COUNTS: ClassVar = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
+
+    def resolve(self, ranks: int) -> OffPolicySchedule:
+        """Fill in what is None, and check that every count divides over ranks and environments."""
+        unit = ranks * self.num_envs
+        _check_divides(self, self._COUNTS, unit, "num_envs times ranks")
+        _check_divides(self, ("replay_size",), ranks, "ranks")
+        for name in ("update_after", "replay_size"):
+            if getattr(self, name) < ranks * self.batch_size:
+                raise ValueError(
+                    f"{name} counts transitions of all {ranks} ranks, and each needs batch_size = "
+                    f"{self.batch_size} of its own: at least {ranks * self.batch_size}, got "
+                    f"{getattr(self, name)}."
+                )
+        every = self.update_every or math.ceil(50 / unit) * unit
+        updates = self.updates_per_burst or every
+        return dataclasses.replace(self, update_every=every, updates_per_burst=updates)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnPolicySchedule:
+    """When an on-policy loop reports; names and numbers of Spinning Up.
+
+    All counts are environment transitions over all environments and ranks. One epoch is one
+    rollout and one update.
+    """
+
+    steps: int = 200_000  # environment transitions of the whole run
+    steps_per_epoch: int = 4_000  # transitions of one rollout
+    num_envs: int = 1  # environments stepped side by side, on each rank
+    devices: int = 1  # local devices that split each batch; purerl.setup(devices=2) makes two
+    max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
+    num_test_episodes: int = 0  # episodes of the deterministic policy after each epoch
+    continue_episodes: bool = True  # across epochs; --no-...: start anew, as Spinning Up does
+
+    def __post_init__(self) -> None:
+        """Check every field and how they fit together."""
+        checks.integer("steps", self.steps, 1, checks.COUNTER)
+        for name in ("steps_per_epoch", "num_envs", "devices"):
+            checks.integer(name, getattr(self, name), 1)
+        checks.integer("num_test_episodes", self.num_test_episodes, 0)
+        checks.boolean("continue_episodes", self.continue_episodes)
+        if self.max_ep_len is not None:
+            checks.integer("max_ep_len", self.max_ep_len, 1)
+        _check_divides(self, ("steps_per_epoch",), self.num_envs, "num_envs")
+        if self.steps % self.steps_per_epoch:
+            near = max(1, round(self.steps / self.steps_per_epoch)) * self.steps_per_epoch
+            raise ValueError(
+                f"steps must be a whole number of rollouts of steps_per_epoch = "
+                f"{self.steps_per_epoch}, got {self.steps}. The nearest that fits is {near}."
+            )
+
+    def resolve(self, ranks: int) -> OnPolicySchedule:
+        """Check that a rollout divides over ranks and environments."""
+        unit = ranks * self.num_envs
+        _check_divides(self, ("steps_per_epoch",), unit, "num_envs times ranks")
+        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")
+        return self

@@ -1,0 +1,273 @@
+"""Spaces of an environment: its observations and its actions, `EnvSpec`, `Box` and `Discrete`.
+
+Imports NumPy alone, so that command lines can read them without starting JAX.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from purerl import checks
+from purerl.types import Batch, PolicyBatch, Rollout, Transition
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """Continuous actions with finite bounds, one pair per dimension, in row-major order."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    shape: tuple[int, ...] | None = None  # None: one axis, (len(low),)
+
+    def __post_init__(self) -> None:
+        """Check the bounds and fill in the shape."""
+        try:
+            low, high = (tuple(float(x) for x in bound) for bound in (self.low, self.high))
+            shape = (len(low),) if self.shape is None else tuple(int(n) for n in self.shape)
+        except TypeError:
+            raise ValueError(
+                f"low, high and shape of a Box must be tuples, got {self!r}."
+            ) from None
+        for name, value in (("low", low), ("high", high), ("shape", shape)):
+            object.__setattr__(self, name, value)
+        if len(low) != len(high) or len(low) != math.prod(shape) or not low:
+            raise ValueError(
+                f"Box needs one low and one high per action dimension and at least one dimension, "
+                f"got {len(low)} low and {len(high)} high for shape {shape}."
+            )
+        for i, (a, b) in enumerate(zip(low, high, strict=True)):
+            # Wider, narrower or further away, float32 could not map actions to [-1, 1] and back.
+            if not (1e-30 < b - a < 1e30 and b - a > 1e-5 * max(abs(a), abs(b))):
+                raise ValueError(
+                    f"action dimension {i} must have finite bounds with low < high that float32 "
+                    f"can tell apart, and no wider than 1e30, got [{a}, {b}]. A bounded space "
+                    f"helps: gymnasium.wrappers.TransformAction(env, lambda act: act, "
+                    f"gymnasium.spaces.Box(-1, 1, {shape})), say."
+                )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of stored actions; the loop hands the environment its own dtype."""
+        return np.dtype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Discrete:
+    """Actions `start, ..., start + n - 1`."""
+
+    n: int
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        """Check that all actions fit into 32 bits."""
+        checks.integer("Discrete.n", self.n, 1)
+        checks.integer("Discrete.start", self.start, -(2**31))
+        if self.start + self.n >= 2**31:
+            raise ValueError(f"actions must fit into int32, got start={self.start}, n={self.n}.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return ()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of stored actions."""
+        return np.dtype(np.int32)
+
+
+_NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSpec:
+    """What an algorithm must know of an environment: hashable and compared by value.
+
+    Example:
+        >>> env = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0,), high=(2.0,)))
+        >>> env.act_dim
+        1
+        >>> float(env.denormalise(np.float32([0.5]))[0])
+        1.0
+    """
+
+    obs_shape: tuple[int, ...]
+    action: Box | Discrete
+    obs_dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        """Check the fields; 64-bit dtypes become 32-bit."""
+        checks.integers("obs_shape", self.obs_shape, 1)
+        if not isinstance(self.action, Box | Discrete):
+            raise ValueError(f"action must be a Box or a Discrete, got {self.action!r}.")
+        try:
+            dtype = np.dtype(self.obs_dtype)
+        except TypeError:
+            dtype = np.dtype(object)
+        if dtype.kind not in "fiub" or dtype.itemsize > 8:
+            raise ValueError(f"obs_dtype must name a number's dtype, got {self.obs_dtype!r}.")
+        object.__setattr__(self, "obs_dtype", _NARROW.get(dtype.name, dtype.name))
+
+    @classmethod
+    def of(cls, env: Any) -> EnvSpec:
+        """Read the spaces of a Gymnasium environment, single or vector.
+
+        Raises:
+            ValueError: for spaces that no algorithm here handles, with the wrapper that helps.
+        """
+        from gymnasium import spaces
+
+        if not hasattr(env, "observation_space") or not hasattr(env, "action_space"):
+            raise ValueError(f"env must be a Gymnasium environment, got {env!r}.")
+        vector = hasattr(env, "single_observation_space")
+        obs = env.single_observation_space if vector else env.observation_space
+        act = env.single_action_space if vector else env.action_space
+        if not isinstance(obs, spaces.Box) or 0 in obs.shape or not obs.shape:
+            raise ValueError(
+                f"observations must be a Box with at least one axis and no empty one, got {obs}. "
+                f"gymnasium.wrappers.FlattenObservation(env) turns Discrete, MultiBinary, "
+                f"MultiDiscrete, Dict and Tuple spaces of these into one."
+            )
+        if isinstance(act, spaces.Discrete):
+            action: Box | Discrete = Discrete(int(act.n), int(act.start))
+        elif isinstance(act, spaces.Box) and np.issubdtype(act.dtype, np.floating):
+            action = Box(tuple(act.low.ravel()), tuple(act.high.ravel()), act.shape)
+        else:
+            raise ValueError(
+                f"actions must be Discrete or a Box of floats, got {act}. "
+                f"gymnasium.wrappers.TransformAction(env, func, space) maps one of these onto the "
+                f"environment's own space."
+            )
+        return cls(tuple(int(n) for n in obs.shape), action, str(obs.dtype))
+
+    @property
+    def act_dim(self) -> int:
+        """Number of dimensions of a Box action (A), or of actions of a Discrete one."""
+        return self.action.n if isinstance(self.action, Discrete) else len(self.action.low)
+
+    def example(self) -> Transition:
+        """A transition of zeros, the example a replay buffer is made from."""
+        obs = np.zeros(self.obs_shape, self.obs_dtype)
+        act = np.zeros(self.action.shape or (), self.action.dtype)
+        return Transition(obs, act, np.float32(0), obs.copy(), np.bool_(False), np.bool_(False))
+
+    def normalise(self, act: Any) -> Any:
+        """Map Box actions `[..., *shape]` from the environment's units to [-1, 1]."""
+        low, high = self._bounds(act)
+        middle, half = (low + high) / 2, (high - low) / 2
+        return (act - middle.astype(np.float32)) / half.astype(np.float32)
+
+    def denormalise(self, act: Any) -> Any:
+        """Map Box actions `[..., *shape]` from [-1, 1] to the environment's units; no clipping."""
+        low, high = self._bounds(act)
+        middle, half = (low + high) / 2, (high - low) / 2
+        return middle.astype(np.float32) + half.astype(np.float32) * act
+
+    def from_unit(self, act: Any) -> Any:
+        """Clip actions to [-1, 1] and map them to the environment's units, exactly inside."""
+        return self.clip(self.denormalise(act.clip(-1.0, 1.0)))
+
+    def clip(self, act: Any) -> Any:
+        """Clip Box actions `[..., *shape]` in the environment's units to its bounds."""
+        low, high = (bound.astype(np.float32) for bound in self._bounds(act))
+        return act.clip(low, high)
+
+    def _bounds(self, act: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bounds in float64, with as many axes as `act`."""
+        if not isinstance(self.action, Box):
+            raise ValueError(f"only Box actions have units and bounds, got {self.action}.")
+        shape, got = self.action.shape or (), np.shape(act)
+        if got[max(0, len(got) - len(shape)) :] != shape:
+            raise ValueError(f"act must have shape [..., *{shape}], got {got}.")
+        shape = (1,) * (len(got) - len(shape)) + shape
+        low, high = (np.array(b).reshape(shape) for b in (self.action.low, self.action.high))
+        return low, high
+
+    def check_obs(self, obs: Any) -> None:
+        """Refuse observations whose last axes are not those of one observation."""
+        got = getattr(obs, "shape", None)
+        if got is None:
+            raise ValueError(f"obs must be an array [..., *{self.obs_shape}], got {type(obs)}.")
+        if got[max(0, len(got) - len(self.obs_shape)) :] != self.obs_shape:
+            raise ValueError(f"obs must have shape [..., *{self.obs_shape}], got {got}.")
+
+    def check_batch(self, batch: Batch) -> None:
+        """Refuse a batch with a field of the wrong shape; static, so free under jit.
+
+        `[B, 1]` against `[B]` would broadcast to `[B, B]` without an error.
+        """
+        if not isinstance(batch, Batch):
+            raise ValueError(f"batch must be a purerl.types.Batch, got {type(batch)}.")
+        self._check_rows("batch", batch, batch.rew, 1, "[B]")
+
+    def check_rollout(self, rollout: Rollout) -> None:
+        """Refuse a rollout with a field of the wrong shape; static, so free under jit."""
+        if not isinstance(rollout, Rollout):
+            raise ValueError(f"rollout must be a purerl.types.Rollout, got {type(rollout)}.")
+        self._check_rows("rollout", rollout, rollout.rew, 2, "[T, N]")
+
+    def check_policy_batch(self, batch: PolicyBatch) -> None:
+        """Refuse a batch for on-policy losses with a field of the wrong shape."""
+        if not isinstance(batch, PolicyBatch):
+            raise ValueError(
+                f"batch must be a purerl.types.PolicyBatch, as prepare makes one, got "
+                f"{type(batch)}."
+            )
+        leading = getattr(batch.adv, "shape", ())
+        if len(leading) != 1:
+            raise ValueError(f"batch.adv must have shape [B], got {leading or batch.adv!r}.")
+        row = self.example()
+        for name in ("ret", "logp", "val", "weight"):
+            checks.shape(f"batch.{name}", getattr(batch, name), leading)
+        checks.shape("batch.obs", batch.obs, leading + row.obs.shape)
+        checks.shape("batch.act", batch.act, leading + row.act.shape)
+        self._check_act("batch", batch.act)
+
+    def _check_rows(self, what: str, data: Any, rew: Any, axes: int, letters: str) -> None:
+        leading = getattr(rew, "shape", ())
+        if len(leading) != axes:
+            raise ValueError(f"{what}.rew must have shape {letters}, got {leading or rew!r}.")
+        for name, row in self.example()._asdict().items():
+            checks.shape(f"{what}.{name}", getattr(data, name), leading + row.shape)
+        self._check_act(what, data.act)
+
+    def _check_act(self, what: str, act: Any) -> None:
+        if isinstance(self.action, Discrete) and not np.issubdtype(act.dtype, np.integer):
+            raise ValueError(f"{what}.act must hold integers, got {act.dtype}.")
+
+
+def require_box(algo: str, env: Any) -> None:
+    """Refuse an environment whose actions are not a Box of one axis."""
+    _require_spec(env)
+    if not isinstance(env.action, Box) or len(env.action.shape or ()) != 1:
+        raise ValueError(
+            f"{algo} needs a Box action space of one axis, got {env.action}. Discrete spaces need "
+            f"an algorithm for discrete actions, such as dqn; a Box of more axes can be flattened "
+            f"by gymnasium.wrappers.TransformAction."
+        )
+
+
+def require_flat(algo: str, env: Any) -> None:
+    """Refuse an environment whose actions are neither Discrete nor a Box of one axis."""
+    _require_spec(env)
+    if isinstance(env.action, Box):
+        require_box(algo, env)
+
+
+def require_discrete(algo: str, env: Any) -> None:
+    """Refuse an environment whose actions are not Discrete."""
+    _require_spec(env)
+    if not isinstance(env.action, Discrete):
+        raise ValueError(
+            f"{algo} needs a Discrete action space, got {env.action}. Box spaces need an algorithm "
+            f"for continuous actions, such as td3 or sac."
+        )
+
+
+def _require_spec(env: Any) -> None:
+    if not isinstance(env, EnvSpec):
+        raise ValueError(f"env must be an EnvSpec, as EnvSpec.of(env) gives, got {env!r}.")
