@@ -15,7 +15,8 @@ import statistics
 import sys
 
 from purerl.cli import options
-from purerl.runs.sweeps.grid import ExperimentGrid, Sweep, shown
+from purerl.runs.sweeps.grid import ExperimentGrid
+from purerl.runs.sweeps.results import Sweep, format_results
 
 
 def grid(num_runs: int, epochs: int) -> ExperimentGrid:
@@ -47,15 +48,21 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     flags = ("--num-cpu", "--num_cpu", "--cpu")
-    parser.add_argument(*flags, type=options.ranks, default=1, help="MPI ranks of each run (1)")
-    parser.add_argument("--num_runs", type=options.integer, default=2, help="seeds (2)")
-    parser.add_argument("--epochs", type=options.integer, default=10, help="of 4000 steps (10)")
-    parser.add_argument("--jobs", type=options.integer, help="runs at a time (as cores allow)")
+    parser.add_argument(
+        *flags, type=options.parse_ranks, default=1, help="MPI ranks of each run (1)"
+    )
+    parser.add_argument("--num_runs", type=options.parse_integer, default=2, help="seeds (2)")
+    parser.add_argument(
+        "--epochs", type=options.parse_integer, default=10, help="of 4000 steps (10)"
+    )
+    parser.add_argument(
+        "--jobs", type=options.parse_integer, help="runs at a time (as cores allow)"
+    )
     parser.add_argument("--data_dir", help="where runs are kept (runs)")
     args = parser.parse_args()
     bench = grid(args.num_runs, args.epochs)
     bench.print()
     sweep = bench.run("ppo", num_cpu=args.num_cpu, data_dir=args.data_dir, jobs=args.jobs)
-    print(shown(sweep))
+    print(format_results(sweep))
     print("\n".join(means(sweep)))
     sys.exit(sweep.code)

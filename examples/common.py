@@ -15,7 +15,7 @@ import purerl
 from purerl import mpi
 from purerl.cli import options
 from purerl.loops import gym as loop
-from purerl.runs.training.reporting import noticing
+from purerl.runs.training.reporting import report_warnings
 
 METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
 
@@ -43,12 +43,14 @@ def train(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--env", default=env, help=f"Gymnasium id (default: {env})")
-    parser.add_argument("--seed", type=options.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
+    parser.add_argument(
+        "--seed", type=options.parse_seed, default=0, help="0 .. 2**32 - 1 (default: 0)"
+    )
     _add_ranks(parser)
     options.add_fields(parser, algo.Spec, schedule, **settings)
     args = parser.parse_args(argv)
     schedule = options.build(parser, schedule, args)
-    spec = options.build(parser, algo.Spec, args, env=options.env_spec(parser, args.env))
+    spec = options.build(parser, algo.Spec, args, env=options.read_env_spec(parser, args.env))
     try:
         schedule.resolve(args.num_cpu or 1)
         mpi.fork(args.num_cpu)
@@ -61,7 +63,7 @@ def train(
 
     notes: list[str] = []
     try:
-        with noticing(notes.append):
+        with report_warnings(notes.append):
             carry = loop.start(algo, spec, env_fn, schedule, args.seed)
     except ValueError as error:  # settings that do not fit together
         if not mpi.all_raise(error):
@@ -100,7 +102,9 @@ def begin(doc: str, steps: int = 10_000) -> tuple[int, int]:
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=int, default=steps, help=f"on each rank ({steps})")
-    parser.add_argument("--seed", type=options.seed, default=0, help="0 .. 2**32 - 1 (default: 0)")
+    parser.add_argument(
+        "--seed", type=options.parse_seed, default=0, help="0 .. 2**32 - 1 (default: 0)"
+    )
     _add_ranks(parser)
     args = parser.parse_args()
     try:

@@ -88,8 +88,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=options.integer, default=10_000, help="of each (10000)")
-    parser.add_argument("--seed", type=options.seed, default=0, help="of all eight together (0)")
+    parser.add_argument(
+        "--steps", type=options.parse_integer, default=10_000, help="of each (10000)"
+    )
+    parser.add_argument(
+        "--seed", type=options.parse_seed, default=0, help="of all eight together (0)"
+    )
     args = parser.parse_args()
     if mpi.num_procs() > 1:
         if mpi.is_root():

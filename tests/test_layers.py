@@ -9,30 +9,49 @@ ROOT = Path(__file__).parents[1] / "purerl"
 FILES = sorted(ROOT.rglob("*.py"))
 
 # layer -> the layers of the package it may import from, besides itself
-BASE = {"checks", "types", "rng", "mpi"}
+BASE = {"checks", "errors", "fields", "types", "spaces", "schedules", "rng", "mpi"}
+CORE = BASE | {"returns", "moments", "nets", "buffers", "envs", "algos", "loops"}
+RUNS = CORE | {"runs.console", "runs.interrupts", "runs.record"}
 ALLOWED = {
+    "errors": set(),
+    "fields": set(),
     "checks": set(),
-    "types": {"checks"},
-    "rng": {"checks", "types"},
-    "mpi": {"checks"},
-    "_setup": {"checks", "mpi"},
-    "returns": BASE,
+    "types": set(),
+    "spaces": {"checks", "types"},
+    "schedules": {"checks", "fields"},
+    "rng": {"checks", "spaces", "types"},
+    "mpi": {"checks", "errors"},
+    "returns": {"checks"},
+    "moments": {"mpi"},
     "nets": BASE,
     "buffers": BASE,
     "envs": BASE,
-    "algos": BASE | {"returns", "nets", "buffers"},
-    "loops": BASE | {"returns", "buffers", "algos", "envs"},
-    "runs": BASE | {"algos", "buffers", "loops", "envs", "_setup", "cli"},
-    "cli": BASE | {"algos", "loops", "runs", "_setup", "__version__", "train", "load"},
+    "algos": BASE | {"returns", "moments", "nets", "buffers"},
+    "loops": CORE,
+    "runs.__init__": set(),
+    "runs.console": {"errors"},
+    "runs.interrupts": set(),
+    "runs.record": RUNS,
+    "runs.settings": RUNS,
+    "runs.training": RUNS | {"runs.settings"},
+    "runs.policy": RUNS | {"runs.settings", "runs.training"},
+    "runs.sweeps": RUNS | {"runs.settings"},
+    "runs.analysis": {"errors", "checks", "runs.console", "runs.record"},
+    "cli": CORE
+    | {f"runs.{x}" for x in ("record", "settings", "training", "policy", "sweeps", "analysis")}
+    | {"runs.console", "runs.interrupts", "__version__", "setup"},
     "run": {"cli"},
     "__main__": {"cli"},
-    "__init__": {"_setup", "runs"},
+    "__init__": {"checks", "mpi", "runs.policy"},
 }
 
 
 def layer(path: Path) -> str:
-    first = path.relative_to(ROOT).parts[0]
-    return first.removesuffix(".py")
+    return layer_of(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def layer_of(parts: tuple[str, ...]) -> str:
+    return ".".join(parts[:2]) if parts[0] == "runs" else parts[0]
 
 
 def imported(path: Path) -> set[str]:
@@ -47,24 +66,30 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+def is_submodule_list(path: Path, name: str) -> bool:
+    """Whether a package names its own submodules, which it loads on first use."""
+    package = ".".join(("purerl", *path.relative_to(ROOT).parent.parts))
+    return path.name == "__init__.py" and name.rpartition(".")[0] == package
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_arrows_point_downwards(path):
     mine = layer(path)
     for name in imported(path):
-        if name.startswith("purerl."):
-            other = name.split(".")[1]
+        if name.startswith("purerl.") and not is_submodule_list(path, name):
+            other = layer_of(tuple(name.split(".")[1:]))
             assert other == mine or other in ALLOWED[mine], f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_foreign_packages_stay_in_their_layers(path):
-    mine, names = layer(path), imported(path)
+    mine, names = layer(path).partition(".")[0], imported(path)
     only = {
         "flax.linen": {"nets"},
         "flax": {"nets", "buffers", "algos", "envs"},
-        "gymnasium": {"types", "loops", "runs", "cli", "envs"},
+        "gymnasium": {"spaces", "loops", "runs", "cli", "envs"},
         "mpi4py": {"mpi"},
-        "argparse": {"cli", "runs"},
+        "argparse": {"cli"},
         "numpy.random": {"rng"},
         "random": set(),
     }
@@ -83,5 +108,44 @@ def test_foreign_packages_stay_in_their_layers(path):
 
 
 def test_algorithms_do_not_import_each_other():
-    for path in (ROOT / "algos").glob("*.py"):
+    for path in (ROOT / "algos").glob("[a-z]*.py"):
         assert not [n for n in imported(path) if n.startswith("purerl.algos")], path
+
+
+def graph() -> dict[str, set[str]]:
+    """Imports between modules, those inside functions too, but not those for type checkers."""
+    modules = {
+        ".".join(("purerl", *p.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+        for p in FILES
+    }
+    edges: dict[str, set[str]] = {}
+    for path in FILES:
+        name = ".".join(("purerl", *path.relative_to(ROOT).with_suffix("").parts))
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                node.body = []
+        found = {
+            f"{node.module}.{alias.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        wanted = {x if x in modules else x.rpartition(".")[0] for x in found}
+        edges[name.removesuffix(".__init__")] = wanted & modules
+    return edges
+
+
+def test_no_module_imports_itself_through_others():
+    edges = graph()
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join((*path[path.index(name) :], name))
+        if name not in done:
+            for other in sorted(edges[name]):
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name in edges:
+        visit(name, ())

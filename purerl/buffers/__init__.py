@@ -1,1 +1,16 @@
 """Immutable buffers: a state over any pytree of arrays, and pure functions on it."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from purerl.buffers import replay, rollout
+
+__all__ = ["replay", "rollout"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a submodule on first use."""
+    if name in __all__:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

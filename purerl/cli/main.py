@@ -57,43 +57,47 @@ INTERRUPTED, NO_READER, STORAGE = 130, 141, 5  # the first two as a shell says t
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    return guarded(_command, argv)
+    return run_guarded(_command, argv)
 
 
-def guarded(command: Callable[[list[str]], int], argv: list[str] | None) -> int:
+def run_guarded(command: Callable[[list[str]], int], argv: list[str] | None) -> int:
     """Run a command that may be interrupted, or whose output nobody may take.
 
     Args:
         command: from words to an exit code.
         argv: the words; None for those of this process, which then does nothing else.
     """
-    code = _guarded(command, sys.argv[1:] if argv is None else argv, argv is None)
+    code = _run_guarded(command, sys.argv[1:] if argv is None else argv, argv is None)
     if argv is None and code == INTERRUPTED:
         os._exit(code)  # JAX cannot tidy up after a compilation that was interrupted
     return code
 
 
-def _guarded(command: Callable[[list[str]], int], words: list[str], alone: bool) -> int:
+def _run_guarded(command: Callable[[list[str]], int], words: list[str], alone: bool) -> int:
     _open_missing()
     try:
-        with interrupts.heard(alone):
+        with interrupts.catch_interrupts(alone):
             code = command(words)
         if not code:
-            console.write(sys.stdout, "")  # what is still held back
+            console.write_text(sys.stdout, "")  # what is still held back
         return code
     except KeyboardInterrupt as error:
         if world.is_rank():
             raise  # ends the other ranks as well
-        console.warned("\n  ".join(["purerl: interrupted", *getattr(error, "__notes__", ())]))
+        console.print_warning(
+            "\n  ".join(["purerl: interrupted", *getattr(error, "__notes__", ())])
+        )
         return INTERRUPTED
     except errors.OutputClosed as error:
         if error.errno == errno.EPIPE:  # as of `| head`
             return NO_READER
-        console.warned(f"purerl: the output could not be written: {error.strerror or error}.")
+        console.print_warning(
+            f"purerl: the output could not be written: {error.strerror or error}."
+        )
         return STORAGE
     finally:
         try:
-            console.write(sys.stdout, "")
+            console.write_text(sys.stdout, "")
         except errors.OutputClosed:
             console.silence(sys.stdout)
 
@@ -107,10 +111,10 @@ def _open_missing() -> None:
 
 def _command(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
-        console.write(sys.stdout, OVERVIEW)
+        console.write_text(sys.stdout, OVERVIEW)
         return 0
     if words[0] == "--version":
-        console.printed(f"purerl {__version__}")
+        console.print_lines(f"purerl {__version__}")
         return 0
     name, *rest = words
     if name not in COMMANDS:
@@ -118,21 +122,21 @@ def _command(words: list[str]) -> int:
 
         near = difflib.get_close_matches(name, COMMANDS, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        console.warned(f"purerl: unknown command {name!r}.{hint} `purerl` shows all.")
+        console.print_warning(f"purerl: unknown command {name!r}.{hint} `purerl` shows all.")
         return 2
     if name in ("train", "resume") and not {"-h", "--help", "--help-all"} & set(rest):
-        begin(words)
+        announce(words)
     module, _, function = COMMANDS[name].partition(":")
-    with interrupts.at_once():
+    with interrupts.allow_immediate_exit():
         loaded = importlib.import_module(module)
     return int(getattr(loaded, function)(rest))
 
 
-def begin(words: list[str]) -> None:
+def announce(words: list[str]) -> None:
     """Say what begins, seconds before imports; one of many ranks says nothing."""
     if not world.is_rank():
         with contextlib.suppress(errors.OutputClosed):  # the run notices, and goes on
-            console.printed(f"purerl {__version__}: {' '.join(words)}")
+            console.print_lines(f"purerl {__version__}: {' '.join(words)}")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def add_fields(parser: argparse.ArgumentParser, *sources: Any, **defaults: Any) 
     for source in sources:
         cls = source if isinstance(source, type) else type(source)
         group = parser.add_argument_group(f"{cls.__module__}.{cls.__name__}")
-        for name, (text, default, convert) in described(source).items():
+        for name, (text, default, convert) in list_fields(source).items():
             default = defaults.get(name, default)
             group.add_argument(
                 *_flags(name),
@@ -52,7 +52,7 @@ def add_fields(parser: argparse.ArgumentParser, *sources: Any, **defaults: Any) 
             )
 
 
-def add_grouped(groups: Callable[[str], Any], other: dict[str, str], *sources: Any) -> None:
+def add_setting_flags(groups: Callable[[str], Any], other: dict[str, str], *sources: Any) -> None:
     """Add one option per field as `add_fields` does, each to the group that its name belongs to.
 
     Only spellings with dashes are added: `parse` takes underscores for them.
@@ -63,9 +63,9 @@ def add_grouped(groups: Callable[[str], Any], other: dict[str, str], *sources: A
         *sources: dataclasses, or instances whose values are the defaults.
     """
     for source in sources:
-        for name, (text, default, convert) in described(source).items():
+        for name, (text, default, convert) in list_fields(source).items():
             groups(name).add_argument(
-                *[_dashed(name), *filter(None, [other.get(name)])],
+                *[_format_flag(name), *filter(None, [other.get(name)])],
                 dest=name,
                 default=argparse.SUPPRESS,
                 help=f"{text} ({_show(default).removeprefix('default: ')})".replace("%", "%%"),
@@ -73,7 +73,7 @@ def add_grouped(groups: Callable[[str], Any], other: dict[str, str], *sources: A
             )
 
 
-def described(source: Any) -> dict[str, tuple[str, Any, Callable[[str], Any]]]:
+def list_fields(source: Any) -> dict[str, tuple[str, Any, Callable[[str], Any]]]:
     """Return help, default and reader of each field that a word can express."""
     cls = source if isinstance(source, type) else type(source)
     hints, comments = typing.get_type_hints(cls), _comments(cls)
@@ -87,7 +87,7 @@ def described(source: Any) -> dict[str, tuple[str, Any, Callable[[str], Any]]]:
     return found
 
 
-def parse(
+def parse_line(
     parser: argparse.ArgumentParser,
     words: Sequence[str],
     check: Callable[[argparse.Namespace], list[str]] = lambda found: [],
@@ -105,12 +105,14 @@ def parse(
     known = parser._option_string_actions  # argparse has no public way to ask
     found, wrong, given = argparse.Namespace(), [], dict[str, str]()
     unread: set[str] = set()
-    for flag, values in flagged(words):
+    for flag, values in split_flags(words):
         flag = flag.replace("_", "-")
         if flag not in known:
             names = {word.lstrip("-").replace("-", "_") for word in known}
-            near = keys.nearest(flag.lstrip("-").replace("-", "_"), sorted(names), _dashed)
-            wrong.append(f"unknown setting {flag}.{near}" if flag else f"{stray(values)}.")
+            near = keys.suggest(flag.lstrip("-").replace("-", "_"), sorted(names), _format_flag)
+            wrong.append(
+                f"unknown setting {flag}.{near}" if flag else f"{explain_stray_words(values)}."
+            )
             continue
         action = known[flag]
         if action.dest in given and not isinstance(action, argparse._AppendAction):
@@ -141,13 +143,13 @@ def parse(
     return made
 
 
-def stray(values: Sequence[str]) -> str:
+def explain_stray_words(values: Sequence[str]) -> str:
     """Return what is wrong with words that no flag stands before."""
     text = f"{', '.join(map(repr, values))}: no flag stands before that"
     return f"{text}; an environment is --env {values[0]}" if "-v" in values[0] else text
 
 
-def flagged(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+def split_flags(words: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Split words into flags, each with the words behind it; `--x=1` is `--x 1`.
 
     Example:
@@ -166,16 +168,16 @@ def flagged(words: Sequence[str]) -> list[tuple[str, list[str]]]:
     return found
 
 
-def read(setting: keys.Setting, word: str) -> Any:
+def parse_value(setting: keys.Setting, word: str) -> Any:
     """Read the value of a setting from a word; a bool is `true` or `false`.
 
     Raises:
         argparse.ArgumentTypeError: where the word is no value of the setting's type.
     """
     if setting.name == "seed":
-        return seed(word)
+        return parse_seed(word)
     if setting.name == "num_cpu":
-        return ranks(word)
+        return parse_ranks(word)
     if setting.hint is bool:
         if word.lower() not in ("true", "false"):
             raise argparse.ArgumentTypeError(f"expected true or false, got {word!r}")
@@ -185,9 +187,9 @@ def read(setting: keys.Setting, word: str) -> Any:
     return convert(word)
 
 
-def ranks(word: str) -> int:
+def parse_ranks(word: str) -> int:
     """Read a number of ranks; `auto` is as many as there are cores for this process."""
-    value = jobs.cores() if word == "auto" else _int(word)
+    value = jobs.count_cores() if word == "auto" else _int(word)
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected auto or an integer of at least 1, got {word!r}")
     return value
@@ -213,7 +215,7 @@ def build(
         parser.error(str(error))
 
 
-def seed(word: str) -> int:
+def parse_seed(word: str) -> int:
     """Read a seed: the `type` of a `--seed` option."""
     value = _int(word)
     try:
@@ -223,12 +225,12 @@ def seed(word: str) -> int:
     return value
 
 
-def integer(word: str) -> int:
+def parse_integer(word: str) -> int:
     """Read an integer, of which `1e6` is one: the `type` of an option."""
     return _int(word)
 
 
-def env_spec(parser: argparse.ArgumentParser, env_id: str) -> EnvSpec:
+def read_env_spec(parser: argparse.ArgumentParser, env_id: str) -> EnvSpec:
     """Read the spaces of a Gymnasium id; an id or a space that will not do is a usage error."""
     import gymnasium
 
@@ -237,16 +239,16 @@ def env_spec(parser: argparse.ArgumentParser, env_id: str) -> EnvSpec:
         spec = EnvSpec.of(env)
         env.close()
     except (gymnasium.error.Error, ImportError, ValueError) as error:
-        parser.error(f"--env {env_id}: {environments.remedy(env_id, error)}")
+        parser.error(f"--env {env_id}: {environments.explain_failure(env_id, error)}")
     return spec
 
 
 def _flags(name: str) -> list[str]:
     """Return `--steps-per-epoch` and Spinning Up's spelling, `--steps_per_epoch`."""
-    return list(dict.fromkeys([_dashed(name), f"--{name}"]))
+    return list(dict.fromkeys([_format_flag(name), f"--{name}"]))
 
 
-def _dashed(name: str) -> str:
+def _format_flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 

@@ -46,6 +46,6 @@ class Parser(argparse.ArgumentParser):
         known = {flag.lstrip("-").replace("-", "_"): flag for flag in self._option_string_actions}
         wrong = []
         for flag in flags:
-            near = names.nearest(flag.lstrip("-").replace("-", "_"), known, lambda one: known[one])
+            near = names.suggest(flag.lstrip("-").replace("-", "_"), known, lambda one: known[one])
             wrong.append(f"unknown flag {flag}.{near or f' {self.prog} --help lists all.'}")
         self.error("\n".join(wrong))

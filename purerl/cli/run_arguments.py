@@ -10,7 +10,7 @@ from typing import Any
 from purerl import errors
 from purerl.cli.parser import Parser
 from purerl.runs import interrupts
-from purerl.runs.console import warned
+from purerl.runs.console import print_warning
 from purerl.runs.record import status
 
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
@@ -31,13 +31,13 @@ EXAMPLES = {
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 
 
-def parser(name: str, description: str, several: bool = False) -> Parser:
+def make_parser(name: str, description: str, several: bool = False) -> Parser:
     """Return a parser with the run, or several, and what chooses its policy."""
     made = Parser(name, description, EXAMPLES[name])
     made.add_argument("run", type=Path, nargs="+" if several else None, help="its folder")
     made.add_argument(
         *("--checkpoint", "--itr", "-i"),
-        type=which,
+        type=parse_checkpoint,
         default="last",
         metavar="WHICH",
         help="last, best or a step (default: last)",
@@ -48,7 +48,7 @@ def parser(name: str, description: str, several: bool = False) -> Parser:
     return made
 
 
-def add_playing(made: argparse.ArgumentParser, *episodes: str, default: int) -> None:
+def add_episode_flags(made: argparse.ArgumentParser, *episodes: str, default: int) -> None:
     """Add what says how episodes are played."""
     text = f"how many (default: {default})"
     made.add_argument("--episodes", *episodes, type=int, default=default, metavar="N", help=text)
@@ -61,26 +61,26 @@ def add_playing(made: argparse.ArgumentParser, *episodes: str, default: int) -> 
     )
 
 
-def no_run(folder: Path) -> str:
+def explain_no_run(folder: Path) -> str:
     """Return what is wrong with a path that is no run, and which runs may have been meant."""
-    below = [str(one.path) for one in status.standings(folder)] if folder.is_dir() else []
+    below = [str(one.path) for one in status.list_runs(folder)] if folder.is_dir() else []
     hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
-    if meant := [] if below else _meant(folder.name):
+    if meant := [] if below else _guess_runs(folder.name):
         hint = f" Did you mean {' or '.join(meant[:5])}?"
     return f"{folder} is no run: it has no config.json.{hint}"
 
 
-def _meant(name: str) -> list[str]:
+def _guess_runs(name: str) -> list[str]:
     """Return the runs of a name in the data folder."""
     try:
-        data_dir = Path(status.user_defaults()["data_dir"]).expanduser()
+        data_dir = Path(status.read_user_defaults()["data_dir"]).expanduser()
     except (errors.ConfigError, errors.Damaged):
         return []
-    runs = [one.path for one in status.standings(data_dir)] if data_dir.is_dir() else []
+    runs = [one.path for one in status.list_runs(data_dir)] if data_dir.is_dir() else []
     return [str(run) for run in runs if name in (run.name, run.parent.name)]
 
 
-def which(word: str) -> str | int:
+def parse_checkpoint(word: str) -> str | int:
     """Read which checkpoint is meant: the `type` of an option."""
     if word in ("last", "best"):
         return word
@@ -91,7 +91,7 @@ def which(word: str) -> str | int:
     return int(word.strip("_").replace("_", "") or "0")
 
 
-def typed(env: str | None, run: Path | None = None) -> Callable[[], Any] | None:
+def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | None:
     """Return what makes the environment that was typed; its module may be in the current folder.
 
     Args:
@@ -106,7 +106,7 @@ def typed(env: str | None, run: Path | None = None) -> Callable[[], Any] | None:
         _check_own(env, run)
     if ":" in env and not {"", here := str(Path.cwd())} & {*sys.path}:
         sys.path.insert(0, here)  # as `python -m` does
-    return configs.make(env)
+    return configs.make_env_fn(env)
 
 
 def _check_own(env: str, run: Path) -> None:
@@ -122,27 +122,26 @@ def _check_own(env: str, run: Path) -> None:
         )
 
 
-def opened(args: argparse.Namespace, run: Path) -> Any:
+def load_run(args: argparse.Namespace, run: Path) -> Any:
     """Load the run that was asked for; what was passed over is said."""
-    with interrupts.at_once():
-        from purerl import mpi
-        from purerl._setup import setup
+    with interrupts.allow_immediate_exit():
+        from purerl import mpi, setup
         from purerl.runs.policy import run as runs
 
     if mpi.num_procs() > 1:
         raise errors.ConfigError("one process does it alone: start it without mpiexec.")
     setup()
-    return runs.load(run, args.checkpoint, env_fn=typed(args.env), say=warned)
+    return runs.load(run, args.checkpoint, env_fn=parse_env(args.env), say=print_warning)
 
 
-def ended(name: str, command: Callable[[], None]) -> int:
+def run_command(name: str, command: Callable[[], None]) -> int:
     """Run a command and return its exit code; an error it knows is one line."""
     try:
         command()
     except KeyboardInterrupt:
         return INTERRUPTED
     except tuple(codes()) as error:
-        warned(f"purerl {name}: {error}")
+        print_warning(f"purerl {name}: {error}")
         return next(code for kind, code in codes().items() if isinstance(error, kind))
     return 0
 
@@ -158,5 +157,11 @@ def codes() -> dict[type[Exception], int]:
         StorageError,
     )
 
-    found = {ConfigError: 2, NonFiniteError: 3, EnvFault: 4, StorageError: 5, NoCheckpoint: 6}
+    found: dict[type[Exception], int] = {
+        ConfigError: 2,
+        NonFiniteError: 3,
+        EnvFault: 4,
+        StorageError: 5,
+        NoCheckpoint: 6,
+    }
     return found | {SnapshotMismatch: 6}

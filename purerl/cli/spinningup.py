@@ -60,12 +60,12 @@ Axes = dict[str, tuple[str | None, list[Any]]]
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    return program.guarded(_command, argv)
+    return program.run_guarded(_command, argv)
 
 
 def _command(words: list[str]) -> int:
     if not words or words[0] in ("help", "-h", "--help"):
-        console.write(sys.stdout, HELP)
+        console.write_text(sys.stdout, HELP)
         return 0
     command, *rest = words
     if command == "plot":
@@ -74,20 +74,20 @@ def _command(words: list[str]) -> int:
         return program.main(["watch", *rest])
     algo, _, suffix = command.partition("_")
     if algo not in algos.NAMES or suffix not in ("", "pytorch", "tf1"):
-        near = names.nearest(command, [*algos.NAMES, "plot", "test_policy"])
-        console.warned(f"purerl.run: unknown command {command!r}.{near} `help` shows all.")
+        near = names.suggest(command, [*algos.NAMES, "plot", "test_policy"])
+        console.print_warning(f"purerl.run: unknown command {command!r}.{near} `help` shows all.")
         return 2
     if suffix:
-        console.printed(f"{command} is {algo}: purerl is in JAX alone.")
+        console.print_lines(f"{command} is {algo}: purerl is in JAX alone.")
     if {"help", "-h", "--help", "--help-all", "--help_all"} & set(rest):
         every = {"--help-all", "--help_all"} & set(rest)
         return program.main(["train", algo, "--help-all" if every else "--help"])
-    program.begin(words)
+    program.announce(words)
     try:
         axes, single = read(algo, rest)
         return _run(algo, axes, single)
     except (ConfigError, ValueError, errors.StorageError) as error:
-        console.warned(f"purerl.run {algo}: {error}")
+        console.print_warning(f"purerl.run {algo}: {error}")
         return 5 if isinstance(error, errors.StorageError) else 2
 
 
@@ -98,9 +98,9 @@ def read(algo: str, words: list[str]) -> tuple[Axes, dict[str, Any]]:
     axes: Axes = {}
     single: dict[str, Any] = {}
     wrong: list[str] = []
-    for flag, values in options.flagged(words):
+    for flag, values in options.split_flags(words):
         if not flag:
-            wrong.append(options.stray(values))
+            wrong.append(options.explain_stray_words(values))
             continue
         try:
             match = re.fullmatch(r"--?([A-Za-z][\w:.-]*)(?:\[([\w-]*)\])?", flag)
@@ -126,13 +126,15 @@ def _values(algo: str, key: str, words: list[str]) -> list[Any]:
 
     if key == "save_freq":
         raise ConfigError(SAVE_FREQ)
-    setting = names.resolve(algo, key)
+    setting = names.resolve_name(algo, key)
     if setting.part == "run" and setting.name not in ("env", "seed", "epochs", "layers"):
         raise ConfigError(f"it has one value for all runs, as --{setting.name}")
     if not words and setting.hint is not bool:
         raise ConfigError("expected a value")
-    values = [options.read(setting, word) for word in words or ["true"]]
-    return [names.activation(v) for v in values] if setting.name == "activation" else values
+    values = [options.parse_value(setting, word) for word in words or ["true"]]
+    return (
+        [names.normalise_activation(v) for v in values] if setting.name == "activation" else values
+    )
 
 
 def _single(key: str, words: list[str]) -> Any:
@@ -141,24 +143,24 @@ def _single(key: str, words: list[str]) -> Any:
     if len(words) > 1:
         raise ConfigError(f"it has one value for all runs, got {len(words)}")
     if key in SWITCHES:
-        return options.read(names.Setting("run", key, bool), words[0] if words else "true")
+        return options.parse_value(names.Setting("run", key, bool), words[0] if words else "true")
     if not words:
         raise ConfigError("expected a value")
     if key == "timeout":
-        return options.read(names.Setting("run", key, float), words[0])
-    readers = {"num_cpu": options.ranks, "jobs": options.integer}
+        return options.parse_value(names.Setting("run", key, float), words[0])
+    readers = {"num_cpu": options.parse_ranks, "jobs": options.parse_integer}
     return readers.get(key, str)(words[0])
 
 
 def _layers(algo: str, axes: Axes) -> Axes:
     """Put `--l` into the widths: `--hid 32 64 --l 2` is two networks of two layers."""
-    number = next((k for k in axes if names.resolve(algo, k).name == "layers"), None)
+    number = next((k for k in axes if names.resolve_name(algo, k).name == "layers"), None)
     if number is None:
         return axes
     layers = axes[number][1]
-    width = next((k for k in axes if names.resolve(algo, k).name == "hidden"), WORDS["hid"])
+    width = next((k for k in axes if names.resolve_name(algo, k).name == "hidden"), WORDS["hid"])
     if width not in axes:
-        axes = axes | {width: (None, [names.sources(algo)["spec"].hidden[:1]])}
+        axes = axes | {width: (None, [names.get_sources(algo)["spec"].hidden[:1]])}
     shorthand, widths = axes[width]
     if any(len(one) != 1 for one in widths):
         raise ConfigError("--l repeats one width: give --hid one number, or all layers without --l")
@@ -171,11 +173,11 @@ def _run(algo: str, axes: Axes, single: dict[str, Any]) -> int:
     from purerl.cli.commands import sweep, train_and_resume
 
     seeds = axes.pop("seed", (None, [0]))[1]
-    grid = sweep.made(algo, single.get("exp_name", ""), axes, seeds, {})
+    grid = sweep.make_grid(algo, single.get("exp_name", ""), axes, seeds, {})
     if len(grid.flat()) == 1 and not any(grid.in_names) and not OF_A_GRID & single.keys():
         return train_and_resume.train([algo, *_words(grid, single)], "python -m purerl.run")
     args = argparse.Namespace(**{name: single.get(name) for name in SINGLE})
-    return sweep.launch(algo, grid, args)
+    return sweep.run_grid(algo, grid, args)
 
 
 def _words(grid: Any, single: dict[str, Any]) -> list[str]:

@@ -1,1 +1,16 @@
 """Drivers: the only place that steps environments."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from purerl.loops import gym, vector
+
+__all__ = ["gym", "vector"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a submodule on first use."""
+    if name in __all__:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

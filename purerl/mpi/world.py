@@ -110,8 +110,8 @@ def _connect(variable: str, size: int | None) -> World:
             raise MPIUnavailable(
                 f"launcher and MPI library do not fit: the launcher says {size} ranks "
                 f"({variable}={size}), the library of this Python, {describe_library(MPI)}, sees "
-                f"one. Use the mpiexec of that library (`pip install {_package(MPI)}` puts one next to "
-                f"{sys.executable}); with Slurm, `srun --mpi=pmi2` or `--mpi=pmix`. For "
+                f"one. Use the mpiexec of that library (`pip install {_package(MPI)}` puts one "
+                f"next to {sys.executable}); with Slurm, `srun --mpi=pmi2` or `--mpi=pmix`. For "
                 f"independent runs that shall not know of each other, set PURERL_MPI=0."
             )
         return World()

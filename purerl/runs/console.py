@@ -14,7 +14,7 @@ from purerl.errors import OutputClosed
 _PARTS = re.compile(r"( \(|, (?=\w+=)|: |/|_(?![A-Za-z_]*=))")
 
 
-def plain(text: str, limit: int = 80) -> str:
+def clean_text(text: str, limit: int = 80) -> str:
     """Return a text from a file as it may be shown: one line, no control characters, not long.
 
     Example:
@@ -25,7 +25,7 @@ def plain(text: str, limit: int = 80) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-def apart(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[str]:
+def make_labels(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[str]:
     """Return texts as they may be shown, all different, cut after `most` characters.
 
     Where one is longer than is wanted, all are without the parts that all of them share.
@@ -34,14 +34,14 @@ def apart(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[str]:
         >>> apart(["bench_ant_gamma0.9_s0", "bench_ant_gamma0.99_s0"], 20)
         ['…_gamma0.9_…', '…_gamma0.99_…']
     """
-    shown = [plain(text, 10_000) for text in texts]
+    shown = [clean_text(text, 10_000) for text in texts]
     if len(set(shown)) > 1 and max(map(len, shown)) > wanted:
         parts = [_PARTS.split(text) for text in shown]
         shared = set.intersection(*(set(words[::2]) for words in parts))
         shown = [_without(words, shared) for words in parts]
     made: dict[str, None] = {}
     for text in shown:
-        label = first = plain(text, most)
+        label = first = clean_text(text, most)
         number = 1
         while label in made:
             number += 1
@@ -62,34 +62,34 @@ def _without(parts: list[str], shared: set[str]) -> str:
     return "".join(parts) if made == "…" else made
 
 
-def printed(text: str) -> None:
+def print_lines(text: str) -> None:
     """Print lines; what the terminal's encoding lacks becomes a question mark."""
-    put(sys.stdout, text)
+    write_lines(sys.stdout, text)
 
 
-def told(text: str) -> None:
+def try_print_lines(text: str) -> None:
     """Print lines of something that goes on where nobody takes them."""
     try:
-        printed(text)
+        print_lines(text)
     except OutputClosed:
         silence(sys.stdout)
 
 
-def warned(text: str) -> None:
+def print_warning(text: str) -> None:
     """Print lines on the error stream; where nobody takes them, the exit code says enough."""
     try:
-        put(sys.stderr, text)
+        write_lines(sys.stderr, text)
     except OutputClosed:
         silence(sys.stderr)
 
 
-def put(stream: TextIO, text: str) -> None:
+def write_lines(stream: TextIO, text: str) -> None:
     """Write lines to a stream at once, as `printed` does."""
-    lines = [plain(line, 10_000) for line in text.split("\n")]
-    write(stream, encodable(stream, "\n".join(lines)) + "\n")
+    lines = [clean_text(line, 10_000) for line in text.split("\n")]
+    write_text(stream, replace_unencodable(stream, "\n".join(lines)) + "\n")
 
 
-def write(stream: TextIO, text: str) -> None:
+def write_text(stream: TextIO, text: str) -> None:
     """Write to a stream at once, or raise `Unshown`."""
     try:
         stream.write(text)
@@ -111,23 +111,23 @@ def silence(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-def encodable(stream: TextIO, text: str) -> str:
+def replace_unencodable(stream: TextIO, text: str) -> str:
     """Return a text with a question mark for what the encoding of a stream lacks."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)
 
 
-def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
     """Return rows as lines with columns, each as wide as it needs to be."""
-    widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(measure_width(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = (
-        "  ".join(c + " " * (w - width(c)) for c, w in zip(row, widths, strict=True))
+        "  ".join(c + " " * (w - measure_width(c)) for c, w in zip(row, widths, strict=True))
         for row in rows
     )
     return "\n".join(line.rstrip() for line in lines)
 
 
-def width(text: str) -> int:
+def measure_width(text: str) -> int:
     """Return how many columns of a terminal a text takes: Chinese signs two, accents none.
 
     Example:
@@ -138,7 +138,7 @@ def width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
-def size(number: float) -> str:
+def format_size(number: float) -> str:
     """Return a number of bytes in words.
 
     Example:

@@ -17,7 +17,7 @@ _raised: list[int] = []  # interrupts of a program that may be lost
 
 
 @contextlib.contextmanager
-def heard(alone: bool) -> Iterator[None]:
+def catch_interrupts(alone: bool) -> Iterator[None]:
     """Lose no Ctrl-C in a block that runs a command; an ignored one, or a handler, stays.
 
     Args:
@@ -53,7 +53,7 @@ def heard(alone: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def at_once() -> Iterator[None]:
+def allow_immediate_exit() -> Iterator[None]:
     """Let Ctrl-C end the program in a block of imports: numpy's print what is raised in them."""
     ours = signal.getsignal(signal.SIGINT) is _interrupt
     if ours:
@@ -76,7 +76,7 @@ def _again() -> None:
 
 
 @contextlib.contextmanager
-def requests(ranks: int = 1) -> Iterator[list[int]]:
+def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
     """Note the first SIGTERM, SIGHUP or Ctrl-C in a list; the second leaves at once.
 
     A SIGHUP is never the second: a session that is closed sends several.

@@ -9,7 +9,7 @@ import pytest
 
 from purerl import errors
 from purerl.cli.main import OVERVIEW
-from purerl.runs.record import checkpoint, status
+from purerl.runs.record import manifest, status
 from tests.mpi.launch import ROOT, clean, python
 
 PURERL = ("-m", "purerl")
@@ -71,8 +71,8 @@ def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_pa
     assert python(*PURERL, "resume", str(run)).code == 2  # complete
     done = python(*PURERL, "resume", str(run), "--steps", "8e2")
     assert done.code == 0, done.err
-    assert checkpoint.steps(run) == [400, 800]
-    assert status.status(run)["step"] == 800
+    assert manifest.list_steps(run) == [400, 800]
+    assert status.read_status(run)["step"] == 800
     (run / "checkpoints" / "000000000800" / "rank0.npz").write_bytes(b"")
     done = python(*PURERL, "inspect", str(run))
     assert done.code == 6
@@ -135,9 +135,9 @@ def test_faults_have_their_codes_and_keep_the_last_checkpoint(tmp_path, kind, co
     assert message in done.err
     assert "Traceback" not in done.err
     run = tmp_path / "data" / "faulty-v0-ppo" / "faulty-v0-ppo_s0"
-    assert checkpoint.steps(run) == [200]
-    assert status.status(run)["status"] == "failed"
-    assert message in status.status(run)["reason"]
+    assert manifest.list_steps(run) == [200]
+    assert status.read_status(run)["status"] == "failed"
+    assert message in status.read_status(run)["reason"]
     assert "the checkpoint of step 200 is kept" in done.err
     if kind == "raise":
         assert "it came after environment step 200 of the run." in done.err
@@ -156,22 +156,22 @@ def test_a_killed_run_is_listed_as_killed_and_one_in_progress_as_running(tmp_pat
     for line in process.stdout:
         if "steps/s" in line:
             break
-    assert [one.status for one in status.standings(tmp_path)] == ["running"]
+    assert [one.status for one in status.list_runs(tmp_path)] == ["running"]
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert [one.status for one in status.standings(tmp_path)] == ["killed"]
+    assert [one.status for one in status.list_runs(tmp_path)] == ["killed"]
 
 
 def test_defaults_of_a_user_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "mine.json"))
     monkeypatch.delenv("PURERL_DATA_DIR", raising=False)
-    assert status.user_defaults() == {"data_dir": "runs", "datestamp": False}
+    assert status.read_user_defaults() == {"data_dir": "runs", "datestamp": False}
     (tmp_path / "mine.json").write_text('{"data_dir": "elsewhere", "datestamp": true}')
-    assert status.user_defaults() == {"data_dir": "elsewhere", "datestamp": True}
+    assert status.read_user_defaults() == {"data_dir": "elsewhere", "datestamp": True}
     monkeypatch.setenv("PURERL_DATA_DIR", "there")
     monkeypatch.setenv("PURERL_DATESTAMP", "0")
-    assert status.user_defaults() == {"data_dir": "there", "datestamp": False}
+    assert status.read_user_defaults() == {"data_dir": "there", "datestamp": False}
     for wrong in ('{"datadir": "x"}', '{"datestamp": 1}', "[]", "{"):
         (tmp_path / "mine.json").write_text(wrong)
         with pytest.raises(errors.ConfigError, match=r"mine\.json"):
-            status.user_defaults()
+            status.read_user_defaults()

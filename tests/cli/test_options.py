@@ -139,7 +139,7 @@ def test_values_that_a_spec_refuses_are_usage_errors(words, message, capsys):
 
 def test_seeds_are_read_and_refused(capsys):
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seed", type=cli.seed)
+    parser.add_argument("--seed", type=cli.parse_seed)
     assert parser.parse_args(["--seed", str(2**32 - 1)]).seed == 2**32 - 1
     for word in (str(2**32), "-1", "1.5", "x"):
         with pytest.raises(SystemExit):
@@ -159,7 +159,7 @@ def test_seeds_are_read_and_refused(capsys):
 )
 def test_environments_that_will_not_do_are_usage_errors(env_id, message, capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.env_spec(argparse.ArgumentParser(), env_id)
+        cli.read_env_spec(argparse.ArgumentParser(), env_id)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -171,32 +171,32 @@ def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch,
     monkeypatch.setattr(gymnasium, "make", make)
     monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit):
-        cli.env_spec(argparse.ArgumentParser(), "LunarLander-v3")
+        cli.read_env_spec(argparse.ArgumentParser(), "LunarLander-v3")
     error = capsys.readouterr().err
     assert "--env LunarLander-v3: it needs box2d: pip install 'purerl[box2d]'" in error
     with pytest.raises(errors.ConfigError, match=r"Ant-v5: it needs mujoco: .*purerl\[mujoco\]"):
-        config.spec_of("Ant-v5", lambda: make("Ant-v5"))
+        config.read_env_spec("Ant-v5", lambda: make("Ant-v5"))
     with pytest.raises(errors.ConfigError, match="Mine-v0: go elsewhere"):
-        config.spec_of("Mine-v0", lambda: make("Mine-v0"))
+        config.read_env_spec("Mine-v0", lambda: make("Mine-v0"))
 
 
 def test_an_environment_that_ends_python_or_cannot_be_closed_is_a_mistake():
     with pytest.raises(errors.ConfigError, match=r"environment Mine-v0: SystemExit: 0$"):
-        config.spec_of("Mine-v0", lambda: sys.exit(0))
+        config.read_env_spec("Mine-v0", lambda: sys.exit(0))
     env = gymnasium.make("CartPole-v1")
     env.close = lambda: sys.exit("stays open")
     with pytest.raises(errors.ConfigError, match="Mine-v0 raised SystemExit in close: stays open"):
-        config.spec_of("Mine-v0", lambda: env)
+        config.read_env_spec("Mine-v0", lambda: env)
 
 
 def lines(words: str, capsys) -> tuple[argparse.Namespace | None, str]:
     """Parse as `purerl train` does; return what came of it and what was said."""
     parser = argparse.ArgumentParser(prog="prog", allow_abbrev=False, exit_on_error=False)
     group = parser.add_argument_group("all")
-    cli.add_grouped(lambda name: group, {"sizes": "--hid"}, Mixed)
-    parser.add_argument("--seed", type=cli.seed, nargs="+")
+    cli.add_setting_flags(lambda name: group, {"sizes": "--hid"}, Mixed)
+    parser.add_argument("--seed", type=cli.parse_seed, nargs="+")
     try:
-        return cli.parse(parser, words.split()), ""
+        return cli.parse_line(parser, words.split()), ""
     except SystemExit:
         return None, capsys.readouterr().err
 

@@ -26,24 +26,24 @@ def module(tmp_path, monkeypatch):
 
 def test_a_module_that_is_typed_may_be_in_the_current_folder(module):
     before = [*sys.path]
-    run_arguments.typed("CartPole-v1")
+    run_arguments.parse_env("CartPole-v1")
     assert sys.path == before
     with pytest.raises(ConfigError):
         from_json({"algo": "ppo", "env": "mine_alone:Faulty-v0"})
-    run_arguments.typed("mine_alone:Faulty-v0")().close()
-    run_arguments.typed("mine_alone:Faulty-v0")
+    run_arguments.parse_env("mine_alone:Faulty-v0")().close()
+    run_arguments.parse_env("mine_alone:Faulty-v0")
     assert sys.path == [str(module), *before]
 
 
 def test_a_run_goes_on_in_its_own_environment_alone(tmp_path, capsys):
-    run = folder.create(from_json({"algo": "vpg", "env": "CartPole-v1"}), str(tmp_path))
+    run = folder.create_folder(from_json({"algo": "vpg", "env": "CartPole-v1"}), str(tmp_path))
     with pytest.raises(SystemExit) as left:
         train_and_resume.resume([str(run), "--env", "CartPole-v0"])
     assert left.value.code == 2
     said = capsys.readouterr().err
     assert f"{run} is a run in CartPole-v1, and cannot go on in CartPole-v0" in said
-    run_arguments.typed("CartPole-v1", run)
-    run_arguments.typed("its_module:CartPole-v1", run)
+    run_arguments.parse_env("CartPole-v1", run)
+    run_arguments.parse_env("its_module:CartPole-v1", run)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_run_goes_on_in_its_own_environment_alone(tmp_path, capsys):
 )
 def test_an_environment_that_had_to_be_typed_is_its_own_by_its_id(tmp_path, own, env, same):
     config = from_json({"algo": "vpg", "env": own}, lambda: gymnasium.make("CartPole-v1"))
-    run = folder.create(config, str(tmp_path))
+    run = folder.create_folder(config, str(tmp_path))
     if same:
-        run_arguments.typed(env, run)
+        run_arguments.parse_env(env, run)
         return
     with pytest.raises(ConfigError, match=f"in {own}, and cannot go on in {env}"):
-        run_arguments.typed(env, run)
+        run_arguments.parse_env(env, run)

@@ -14,7 +14,7 @@ from purerl.cli import spinningup
 from purerl.cli.commands import sweep, train_and_resume
 from purerl.runs.record import files, status
 from purerl.runs.settings import config, names
-from purerl.runs.sweeps.grid import Sweep
+from purerl.runs.sweeps.results import Sweep
 from tests.mpi.launch import ROOT, clean, python
 from tests.runs.sweeps.test_grid import wait
 
@@ -29,9 +29,11 @@ def started(monkeypatch):
     def train(words, prog):
         assert prog == "python -m purerl.run"
         args = train_and_resume.cli.parse(
-            parser := train_and_resume.train_parser(words[0]), words[1:]
+            parser := train_and_resume.make_train_parser(words[0]), words[1:]
         )
-        content = names.configuration(words[0], *train_and_resume.typed(words[0], args))
+        content = names.build_configuration(
+            words[0], *train_and_resume.read_settings(words[0], args)
+        )
         assert parser
         found[content.get("name"), *args.seed] = config.from_json(content)
         found["where"] = (args.num_cpu or 1, args.data_dir, bool(args.datestamp))
@@ -39,7 +41,7 @@ def started(monkeypatch):
 
     def variants(named, name, algo, *where, base, values):
         for word, seed, settings in named:
-            found[word, seed] = config.from_json(names.configuration(algo, settings, base))
+            found[word, seed] = config.from_json(names.build_configuration(algo, settings, base))
         found["where"] = where[:3]
         return Sweep((), 0, ROOT)
 
@@ -206,7 +208,7 @@ def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeyp
     line = "ppo --env CartPole-v1 --exp_name x"
     assert spinningup.main([*line.split(), "--dry-run"]) == 0
     assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --seed 0 --name x --dry-run"
-    monkeypatch.setattr(sweep, "launch", lambda algo, grid, args: launched.append(args) or 0)
+    monkeypatch.setattr(sweep, "run_grid", lambda algo, grid, args: launched.append(args) or 0)
     for words, expected in (("--timeout 2", (2.0, None)), ("--jobs 3", (None, 3))):
         assert spinningup.main([*line.split(), *words.split()]) == 0
         assert [(args.timeout, args.jobs) for args in launched] == [expected]
@@ -272,7 +274,7 @@ def test_help_needs_no_jax():
     ],
 )
 def test_commas_separate_values_and_brackets_keep_a_tuple_together(text, parts):
-    assert sweep.separated(text) == parts
+    assert sweep.split_values(text) == parts
 
 
 def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
@@ -346,7 +348,7 @@ def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
     assert process.returncode == 1, err
     assert statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
     assert "Do what is missing: python -m purerl sweep ppo" in out
-    runs = {one.path.name: one.status for one in status.standings(tmp_path)}
+    runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
     assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
     assert "400" in (tmp_path / "g" / "logs" / "g_gam0-9_s0.log").read_text()
     saved = tmp_path / "g" / "g_gam0-9" / "g_gam0-9_s0" / "config.json"
@@ -358,7 +360,7 @@ def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert out.count("was done before") == 2
-    runs = {one.path.name: one.status for one in status.standings(tmp_path)}
+    runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
     assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
 
 
@@ -385,7 +387,7 @@ def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_
     assert process.returncode == 75, err + out
     assert statuses(out) == dict.fromkeys(states, "stopped")
     assert out.count("goes on") >= 2
-    assert sorted(one.path.name for one in status.standings(tmp_path)) == [
+    assert sorted(one.path.name for one in status.list_runs(tmp_path)) == [
         "g_gam0-8_s0", "g_gam0-9_s0",
     ]  # fmt: skip
 

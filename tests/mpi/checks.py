@@ -38,7 +38,7 @@ from purerl.runs.record import checkpoint
 from purerl.runs.settings import config
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.saving import about
+from purerl.runs.training.saving import describe_run
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import EnvSpec
 from tests.cases import CASES
@@ -408,7 +408,7 @@ def check_ranks_go_on_from_the_newest_checkpoint_that_is_good_on_all() -> None:
             if rank == RANK:
                 path.write_bytes(path.read_bytes()[:-1] + b"?")
         mpi.allgather(0)
-        loaded = checkpoint.load(done.run, about(tiny()), RANK)
+        loaded = checkpoint.load(done.run, describe_run(tiny()), RANK)
         assert loaded.step == 100 * RANKS
         assert [f"rank{i}.npz" in why for i, why in enumerate(loaded.skipped)] == [True, True]
         again = train.resume(done.run, screen=quiet)
@@ -425,7 +425,7 @@ def check_checkpoints_that_differ_between_ranks_are_refused() -> None:
     kept, snapshot.thaw = snapshot.thaw, thawed
     loaded = checkpoint.Loaded(50, {}, None, (), ())
     try:
-        raises(mpi.RanksDisagree, "['steps']", train.brought_back, tiny(), pole, loaded)
+        raises(mpi.RanksDisagree, "['steps']", train.restore_carry, tiny(), pole, loaded)
     finally:
         snapshot.thaw = kept
 

@@ -268,7 +268,7 @@ def test_a_signal_is_seen_while_the_main_thread_is_elsewhere():
 
 def test_a_mistake_that_all_ranks_share_is_one_line_and_its_code(tmp_path):
     config = settings("vpg")
-    folder.set_status(folder.create(config, str(tmp_path)), status="stopped", step=40)
+    folder.update_status(folder.create_folder(config, str(tmp_path)), status="stopped", step=40)
     words = ["vpg", "--env", "Pendulum-v1", "--seed", "5", "--hidden", "16,16"]
     done = ranks(2, "-m", "purerl", "train", *words, "--data-dir", str(tmp_path))
     assert done.code == 2

@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(VIDEO, "    if has_display():\n        return\n", "", T_VIDEO),
     Mutant(VIDEO, "                one.connect(address)\n", "                pass\n", T_VIDEO),
     Mutant(VIDEO, "    if reel.lost:\n", "    if False:\n", T_VIDEO),
-    Mutant(VIDEO, "        if args.save is None and display():\n", "        if False:\n", T_VIDEO),
+    Mutant(VIDEO, "        if args.save is None and get_display():\n", "        if False:\n", T_VIDEO),
     Mutant(FILM, "            self._take(self._first)\n", "", T_VIDEO),
     Mutant(FILM, "            self._first = None\n        self._take", "        self._take", T_VIDEO),
     Mutant(FILM, "round(100 * period * i) for i", "round(100 * period) * i for i", T_VIDEO),

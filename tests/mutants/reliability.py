@@ -19,7 +19,7 @@ T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "
 
 MUTANTS = [
     Mutant(REGULAR, "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
-    Mutant(REGULAR, "    check(path)\n", "", T_HOSTILE),
+    Mutant(REGULAR, "    refuse_special_files(path)\n", "", T_HOSTILE),
     Mutant(REGULAR, "    if path.is_symlink():\n", "    if False:\n", T_HOSTILE),
     Mutant(STORAGE, "        path.unlink(missing_ok=True)  # a link left there would be followed to another file\n        with open(path, \"xb\")", "        with open(path, \"wb\")", T_HOSTILE),
     Mutant(STORAGE, "        content = file.read(most + 1)", "        content = file.read()[: most + 1]", T_HOSTILE),
@@ -28,9 +28,9 @@ MUTANTS = [
     Mutant(WITNESS, "length + (name in WHOLE)", "length", T_DAMAGE),
     Mutant(WITNESS, "piece = piece.rstrip(b\"\\t\\n\")", "pass", T_DAMAGE),
     Mutant(WITNESS, "if now != (length, digest):", "if now[0] < length:", T_DAMAGE),
-    Mutant(CHECKPOINT, 'if content["best"] and not best(run):', "if False:", T_DAMAGE),
+    Mutant(CHECKPOINT, 'if content["best"] and not read_best(run):', "if False:", T_DAMAGE),
     Mutant(CHECKPOINT, "    if len(segments) >= MAX_SEGMENTS:\n        segments = ()\n", "", "tests/reliability/test_segments.py"),
-    Mutant(PLACES, 'content.pop("sha256", None) == digest(content)', 'content.pop("sha256", "")', T_DAMAGE),
+    Mutant(PLACES, 'content.pop("sha256", None) == hash_status(content)', 'content.pop("sha256", "")', T_DAMAGE),
     Mutant(SNAPSHOT, "    return np.concatenate([tail, x[: number - len(tail)]])", "    return np.concatenate([x[: number - len(tail)], tail])", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
     Mutant(SNAPSHOT, "        filled[name][: len(kept) - tail] = kept[tail:]\n", "", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
     Mutant(FAULTS, "and isinstance(terminated, _FLAG)", "", T_ENVS),

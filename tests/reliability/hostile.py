@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from purerl.runs.record import checkpoint, files, status
+from purerl.runs.record import files, status
+from purerl.runs.record import manifest as manifest_
 from tests.runs.record import test_files
 
 FILES = (
@@ -34,7 +35,7 @@ class Bomb:
 
 
 def newest(run: Path) -> Path:
-    return run / "checkpoints" / f"{checkpoint.steps(run)[-1]:012d}"
+    return run / "checkpoints" / f"{manifest_.list_steps(run)[-1]:012d}"
 
 
 def find(run: Path, name: str) -> Path:
@@ -58,9 +59,9 @@ def reseal(edit: Callable[[dict[str, Any]], Any], name: str = "CHECKPOINT/manife
 
     def change(run: Path) -> None:
         path = find(run, name)
-        content = files.unsealed(path)
+        content = files.read_sealed_json(path)
         edit(content)
-        path.write_bytes(files.sealed(content))
+        path.write_bytes(files.seal_json(content))
 
     return change
 
@@ -71,7 +72,7 @@ def swapped(content: bytes, name: str) -> Change:
     def change(run: Path) -> None:
         path = find(run, name)
         path.unlink()
-        file = files.write(path, content)
+        file = files.write_file(path, content)
 
         def edit(manifest: dict[str, Any]) -> None:
             if name == "SEGMENT":
@@ -92,7 +93,7 @@ def edited(file: str, **entries: Any) -> Change:
         content = json.loads(path.read_text()) | entries
         if file == "manifest.json":
             content.pop("sha256")
-            content["sha256"] = status.digest(content)
+            content["sha256"] = status.hash_status(content)
         path.write_text(json.dumps(content))
 
     return change
@@ -128,11 +129,11 @@ def contents(folder: Path, mark: Path) -> Iterator[Case]:
     good = {"host obs": test_files.ARRAYS["a"]}
     for i, member in enumerate(("../../evil.npy", "/tmp/evil.npy", "a/../../evil", "nul\0name")):
         path = folder / "slip.npz"
-        path.write_bytes(files.packed(good))
+        path.write_bytes(files.pack_arrays(good))
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr(member, bomb)
         yield f"member out of the folder {i}", swapped(path.read_bytes(), "CHECKPOINT/rank0.npz")
-    encrypted = bytearray(files.packed(good))
+    encrypted = bytearray(files.pack_arrays(good))
     for at in (encrypted.find(b"PK\x01\x02") + 8, 6):
         encrypted[at] |= 1
     yield "encrypted", swapped(bytes(encrypted), "CHECKPOINT/rank0.npz")

@@ -18,7 +18,7 @@ import purerl
 from purerl import errors
 from purerl.cli.commands import list as looking
 from purerl.errors import ConfigError, SnapshotMismatch
-from purerl.runs.record import checkpoint, files, status
+from purerl.runs.record import checkpoint, files, manifest, status
 from purerl.runs.settings import config
 from purerl.runs.settings.config import Options
 from purerl.runs.training import train
@@ -83,12 +83,12 @@ def read(run: Path) -> tuple[list[str], float]:
     longest = 0.0
     ways = (
         lambda: train.resume(run, steps=600, screen=Heard(said)),
-        lambda: status.status(run),
-        lambda: list(status.standings(run.parent)),
-        lambda: checkpoint.best(run),
+        lambda: status.read_status(run),
+        lambda: list(status.list_runs(run.parent)),
+        lambda: manifest.read_best(run),
         lambda: said.extend(checkpoint.load(run, {}, 0).changed),
-        lambda: config.from_json(config.read(run / "config.json")),
-        lambda: looking.listing(["runs", "--data-dir", str(run.parent)]),
+        lambda: config.from_json(status.read_json(run / "config.json")),
+        lambda: looking.list_all(["runs", "--data-dir", str(run.parent)]),
         lambda: looking.inspect([str(run)]),
     )
     for number, way in enumerate(ways):

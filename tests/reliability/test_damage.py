@@ -9,12 +9,12 @@ import pytest
 
 from purerl import errors
 from purerl.errors import ConfigError
-from purerl.runs.record import checkpoint, folder, log_hashes, status
+from purerl.runs.record import checkpoint, folder, log_hashes, manifest, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Options
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.saving import about
+from purerl.runs.training.saving import describe_run
 from tests.loops.test_snapshot import bits
 from tests.reliability.counts import sizes
 from tests.runs.script import settings
@@ -31,15 +31,15 @@ def good(tmp_path_factory):
     config = dataclasses.replace(config, schedule=schedule, options=Options(100, keep=3))
     data = str(tmp_path_factory.mktemp("good"))
     run = train.train(config, data_dir=data, screen=Screen(quiet=True)).run
-    truths = {step: bits(load(run, step).frozen) for step in checkpoint.steps(run)}
+    truths = {step: bits(load(run, step).frozen) for step in manifest.list_steps(run)}
     return run, config, truths
 
 
 def load(run, step=None):
     """Read a run as `resume` does, but for making the environment each time."""
-    content = configs.read(run / "config.json")
+    content = status.read_json(run / "config.json")
     config = configs.from_json(content)
-    return checkpoint.load(run, about(config), 0, step)
+    return checkpoint.load(run, describe_run(config), 0, step)
 
 
 def files(run):
@@ -90,21 +90,21 @@ def logs(run):
 
 def verdict(run, good, config, truths, state, best):
     """Return what reading a damaged run came to: as written, said, or silent and what."""
-    if status.status(run) not in (state, {}):
+    if status.read_status(run) not in (state, {}):
         return "silent: manifest.json"
     try:
-        found = configs.from_json(configs.read(run / "config.json"))
+        found = configs.from_json(status.read_json(run / "config.json"))
         loaded = load(run)
     except NAMED as error:
         return "refused" if str(error) else "silent: an error without a word"
     if bits(loaded.frozen) != truths[loaded.step]:
         return "silent: other numbers"
-    said = loaded.skipped or loaded.changed or not status.status(run)
+    said = loaded.skipped or loaded.changed or not status.read_status(run)
     if loaded.step != max(truths) and not loaded.skipped:
         return "silent: another step"
     if found != config and not said:
         return "silent: config.json"
-    if checkpoint.best(run) != best and not said:
+    if manifest.read_best(run) != best and not said:
         return "silent: best.json"
     if not all(map(bytes.startswith, logs(run), logs(good))) and not said:  # more is cut off
         return "silent: a log"
@@ -114,7 +114,7 @@ def verdict(run, good, config, truths, state, best):
 @sizes("damages")
 def test_no_damage_is_silent_and_none_without_a_message(good, tmp_path, figures, number):
     run, config, truths = good
-    state, best = status.status(run), checkpoint.best(run)
+    state, best = status.read_status(run), manifest.read_best(run)
     assert state["status"] == "done"
     assert best
     names, rng = files(run), random.Random(number)
@@ -147,7 +147,7 @@ SMALL = ("config.json", "manifest.json", "checkpoints/best.json", "checkpoints/{
 def test_small_files_cut_at_every_byte(good, tmp_path, figures, name, number):
     run, config, truths = good
     name = name.format(f"{max(truths):012d}")
-    state, best = status.status(run), checkpoint.best(run)
+    state, best = status.read_status(run), manifest.read_best(run)
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     content, path = (run / name).read_bytes(), copy / name
@@ -173,7 +173,7 @@ def test_logs_cut_at_every_byte_of_their_last_rows_are_noticed(good, tmp_path, n
         (copy / name).write_bytes(content[:cut])
         if not content[cut:].strip(b"\t\n"):  # empty cells and the end of a line say nothing
             continue
-        (said,) = log_hashes.changed(copy, seen)
+        (said,) = log_hashes.find_changes(copy, seen)
         assert name in said
         assert "was changed after the checkpoint" in said
     (copy / name).write_bytes(content + b"a row that came later\n")
@@ -204,7 +204,7 @@ def test_a_changed_status_is_not_believed_and_written_anew(good, tmp_path):
     shutil.copytree(good[0], copy)
     path = copy / "manifest.json"
     path.write_text(path.read_text().replace('"step": 1000', '"step": 9000'))
-    assert status.status(copy) == {}
-    folder.set_status(copy, status="running", step=7)
-    assert status.status(copy)["step"] == 7
-    assert status.status(copy)["versions"]
+    assert status.read_status(copy) == {}
+    folder.update_status(copy, status="running", step=7)
+    assert status.read_status(copy)["step"] == 7
+    assert status.read_status(copy)["versions"]

@@ -33,11 +33,11 @@ def test_hostile_folders_run_nothing_and_are_refused_soon(tmp_path, figures, num
 def test_a_link_in_the_way_of_a_file_is_not_followed(tmp_path):
     (tmp_path / "mine").write_text("mine")
     (tmp_path / ".new.tmp").symlink_to(tmp_path / "mine")
-    files.replace(tmp_path / "new", b"content")
+    files.replace_file(tmp_path / "new", b"content")
     assert (tmp_path / "mine").read_text() == "mine"
     assert (tmp_path / "new").read_bytes() == b"content"
     (tmp_path / ".lock").symlink_to(tmp_path / "mine")
-    with pytest.raises(errors.Damaged, match="is a link"), safe_files.owned(tmp_path):
+    with pytest.raises(errors.Damaged, match="is a link"), safe_files.lock_folder(tmp_path):
         pass
     assert (tmp_path / "mine").read_text() == "mine"
 
@@ -48,11 +48,11 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
     config = {"algo": "a", "env": "b", "seed": 0, "schedule": {"steps": 1}}
     (run / "config.json").write_text(json.dumps(config))
     state = {"status": "running"}
-    (run / "manifest.json").write_text(json.dumps(state | {"sha256": status.digest(state)}))
+    (run / "manifest.json").write_text(json.dumps(state | {"sha256": status.hash_status(state)}))
     os.mkfifo(run / ".lock")
-    assert [one.status for one in status.standings(tmp_path)] == ["killed"]
+    assert [one.status for one in status.list_runs(tmp_path)] == ["killed"]
     with (
         pytest.raises(errors.Damaged, match="is a link, a pipe or a device"),
-        safe_files.owned(run),
+        safe_files.lock_folder(run),
     ):
         pass

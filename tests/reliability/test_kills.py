@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from purerl.runs.record import checkpoint, folder
+from purerl.runs.record import checkpoint, manifest, status
 from purerl.runs.training import train
 from tests.mpi.launch import ROOT, clean
 from tests.reliability.counts import EARLY_KILLS, INTERRUPTS, KILLS, TERMINATIONS, sizes
@@ -88,7 +88,7 @@ class Campaign:
     def after(self, wanted):
         """Verify the newest checkpoint; a run without any begins anew, one that is done counts."""
         made = [*self.data.glob("*/*/config.json")]
-        steps = checkpoint.steps(made[0].parent) if made else []
+        steps = manifest.list_steps(made[0].parent) if made else []
         if not steps:
             shutil.rmtree(self.data, ignore_errors=True)
             self.data.mkdir()
@@ -97,12 +97,12 @@ class Campaign:
         loaded = checkpoint.load(run, {}, 0)
         self.skipped += len(loaded.skipped)
         assert loaded.step == steps[-1]
-        if folder.status(run)["status"] == "done" or loaded.step == 30_000:
+        if status.read_status(run)["status"] == "done" or loaded.step == 30_000:
             self.finish(run, wanted)
 
     def finish(self, run, wanted):
         """Let a run end, and compare."""
-        if folder.status(run)["status"] != "done":
+        if status.read_status(run)["status"] != "done":
             out, _ = (process := start("resume", str(run))).communicate()
             assert process.returncode == 0, out
         assert final(run) == wanted
@@ -180,7 +180,7 @@ def test_ctrl_c_while_it_starts_and_compiles_is_never_lost(tmp_path, figures, ti
         assert code in (-signal.SIGINT, 130, train.STOPPED), (code, out)
         assert "Traceback" not in out, out
         assert "ignored" not in out, out
-        saved = [checkpoint.steps(path.parent) for path in data.glob("*/*/config.json")]
+        saved = [manifest.list_steps(path.parent) for path in data.glob("*/*/config.json")]
         assert code != train.STOPPED or any(saved), out
         codes[code] = codes.get(code, 0) + 1
     figures(interrupts=INTERRUPTS, times=times, codes=codes)

@@ -63,7 +63,7 @@ def test_ctrl_c_that_was_lost_stops_a_run_before_its_first_advance(tmp_path, mon
 
     monkeypatch.setattr(train.loop, "advance", lambda carry: pytest.fail("it trains"))
     assert cli.guarded(command, []) == 130
-    state = status.status(only(tmp_path))
+    state = status.read_status(only(tmp_path))
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
     assert "no checkpoint yet. Begin again: purerl resume" in capsys.readouterr().err
     monkeypatch.undo()
@@ -109,7 +109,7 @@ def test_the_second_request_leaves_at_once_but_a_closed_session_sends_several():
     try:
         for one in before:
             signal.signal(one, lambda number, frame: hard.append(number))
-        with interrupts.requests() as asked:
+        with interrupts.collect_requests() as asked:
             for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
                 os.kill(pid, number)
             assert (len(asked), hard) == (4, [])
@@ -118,7 +118,7 @@ def test_the_second_request_leaves_at_once_but_a_closed_session_sends_several():
         os.kill(pid, signal.SIGHUP)
         assert hard == [signal.SIGINT, signal.SIGHUP]
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
-        with interrupts.requests() as asked:
+        with interrupts.collect_requests() as asked:
             os.kill(pid, signal.SIGHUP)
         assert asked == []
     finally:

@@ -16,7 +16,7 @@ from purerl.runs.policy.run import Run
 from purerl.runs.record import checkpoint, folder
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
-from purerl.runs.training import train as training
+from purerl.runs.training import saving
 from tests.cases import CASES
 
 OFF_POLICY = {
@@ -65,9 +65,9 @@ def begun(algo: str) -> Run:
     schedule = {name: x for name, x in (COMMON | settings).items() if name in known}
     content = {"algo": algo, "env": env, "spec": {"hidden": [8, 8]}, "schedule": schedule}
     config = configs.from_json(content)
-    run = folder.create(config, _folder.name)
-    carry = loop.start(algos.load(algo), config.spec, configs.make(env), config.schedule, 0)
-    checkpoint.save(run, carry, training.about(config), ())
+    run = folder.create_folder(config, _folder.name)
+    carry = loop.start(algos.load(algo), config.spec, configs.make_env_fn(env), config.schedule, 0)
+    checkpoint.save(run, carry, saving.describe_run(config), ())
     carry.envs.close()
     return Run(run, config, 0, carry.learner.params)
 

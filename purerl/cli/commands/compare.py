@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from purerl import checks, errors
 from purerl.cli.parser import Parser
-from purerl.runs.console import aligned, printed, warned
+from purerl.runs.console import align_columns, print_lines, print_warning
 
 if TYPE_CHECKING:
-    from purerl.runs.analysis.comparison import Comparison, Row
+    from purerl.runs.analysis.comparison import Comparison, ConditionScore
 
 EXAMPLES = """examples:
   purerl compare runs/cartpole-v1-ppo runs/cartpole-v1-dqn --threshold 475
@@ -37,7 +37,7 @@ def compare(
     threshold: float | None = None,
     last: int = 5,
     data_dir: str | None = None,
-    say: Callable[[str], None] = warned,
+    say: Callable[[str], None] = print_warning,
 ) -> "Comparison":
     """Compare the conditions of runs.
 
@@ -61,10 +61,10 @@ def compare(
     if threshold is not None:
         checks.real("threshold", threshold)
     words = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    runs, notes = curves.find(words, data_dir)
-    runs, more = curves.having(runs, ("steps", y))
+    runs, notes = curves.find_runs(words, data_dir)
+    runs, more = curves.select_runs(runs, ("steps", y))
     fields = [word.strip() for word in (group or "").split(",") if word.strip()]
-    found = comparison.compared(runs, fields, metric, y, threshold, last)
+    found = comparison.compare_runs(runs, fields, metric, y, threshold, last)
     found = found._replace(notes=list(dict.fromkeys([*notes, *more, *found.notes])))
     for note in found.notes:
         say(note)
@@ -82,17 +82,19 @@ def main(words: list[str]) -> int:
             raise ValueError(f"--out must end in .md, got {out!r}.")
         found = compare(**args)
         if out:
-            files.folder(Path(out).parent)
-            files.replace(Path(out), (_markdown(found) + "\n").encode())
+            files.make_folder(Path(out).parent)
+            files.replace_file(Path(out), (_markdown(found) + "\n").encode())
     except (ValueError, OSError) as error:
-        warned(f"purerl compare: {error}")
+        print_warning(f"purerl compare: {error}")
         return 5 if isinstance(error, errors.StorageError) else 2
     if as_json:
-        printed(json.dumps(_plain(found), indent=2, allow_nan=False))
+        print_lines(json.dumps(_plain(found), indent=2, allow_nan=False))
     else:
-        printed("\n\n".join(f"{title}\n{aligned(rows)}" for title, rows in _tables(found)))
+        print_lines(
+            "\n\n".join(f"{title}\n{align_columns(rows)}" for title, rows in _tables(found))
+        )
         if out:
-            printed(f"table: {out}")
+            print_lines(f"table: {out}")
     return 0
 
 
@@ -124,7 +126,7 @@ def _tables(found: "Comparison") -> list[Table]:
     return tables
 
 
-def _cells(row: "Row", crossing: bool) -> tuple[str, ...]:
+def _cells(row: "ConditionScore", crossing: bool) -> tuple[str, ...]:
     number = len(row.scores)
     seeds = str(number) if row.seeds == number else f"{row.seeds} in {number} runs"
     cells: tuple[str, ...] = (row.env, row.condition, seeds, *_estimate(row))
@@ -134,7 +136,7 @@ def _cells(row: "Row", crossing: bool) -> tuple[str, ...]:
     return (*cells, "-" if row.seconds is None else f"{row.seconds:,.1f}")
 
 
-def _estimate(row: "Row") -> tuple[str, str]:
+def _estimate(row: "ConditionScore") -> tuple[str, str]:
     ends = "-" if row.interval is None else f"{row.interval[0]:.5g} to {row.interval[1]:.5g}"
     return f"{row.estimate:.5g}", ends
 
@@ -143,15 +145,15 @@ def _markdown(found: "Comparison") -> str:
     """Return the tables and notes as Markdown."""
     parts = []
     for title, rows in _tables(found):
-        head, *body = ([_escaped(cell) for cell in row] for row in rows)
+        head, *body = ([_escape(cell) for cell in row] for row in rows)
         lines = [head, ["---"] * len(head), *body]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        parts.append(f"{_escaped(title)}\n\n{table}")
-    parts.append("\n".join(f"- {_escaped(note)}" for note in found.notes))
+        parts.append(f"{_escape(title)}\n\n{table}")
+    parts.append("\n".join(f"- {_escape(note)}" for note in found.notes))
     return "\n\n".join(part for part in parts if part)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return a text that stays in its cell and is no markup."""
     return "".join(f"\\{c}" if c in "\\|`*_<>[]" else c for c in text)
 

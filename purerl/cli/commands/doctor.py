@@ -12,8 +12,9 @@ from pathlib import Path
 from purerl import errors
 from purerl.cli import run_arguments
 from purerl.cli.parser import Parser
-from purerl.runs.console import aligned, printed, warned
-from purerl.runs.record import status
+from purerl.runs.console import align_columns, print_lines, print_warning
+from purerl.runs.record import machine as machine_
+from purerl.runs.record import manifest, status
 from purerl.runs.settings import environments
 
 EXTRAS = {  # by a module of each
@@ -41,25 +42,24 @@ def doctor(words: list[str]) -> int:
     parser.add_argument("--env", help="where the run's environment is module:Id, to allow it")
     args = parser.parse_args(words)
     if args.run is None:
-        printed(aligned([*machine().items()]))
+        print_lines(align_columns([*describe_machine().items()]))
         return 0
     try:
         status.read_json(args.run / "config.json")
     except (errors.ConfigError, errors.Damaged) as error:
         parser.error(f"{args.run} is no run: {error}")
-    return _of_a_run(args)
+    return _check_run(args)
 
 
-def machine() -> dict[str, str]:
+def describe_machine() -> dict[str, str]:
     """Return what decides whether and how fast purerl works here."""
     import jax
 
     from purerl import mpi
     from purerl.mpi.launch import find_launcher
     from purerl.runs.policy import video
-    from purerl.runs.record import folder
 
-    found = folder.versions()
+    found = machine_.list_versions()
     found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {_memory()}"
     found["devices"] = ", ".join(str(device) for device in jax.devices())
     found["threads"] = (
@@ -70,7 +70,7 @@ def machine() -> dict[str, str]:
     modules = EXTRAS | environments.MODULES
     missing = [x for x, module in modules.items() if importlib.util.find_spec(module) is None]
     found["extras"] = f"missing: {', '.join(missing)}" if missing else "all there"
-    screen = video.display()
+    screen = video.get_display()
     silent = "" if video.has_display() else ", where nobody answers"
     found["display"] = f"{screen}{silent}" if screen else "none"
     found["headless"] = _headless()
@@ -97,59 +97,59 @@ def _memory() -> str:
     return f"{pages / 2**30:.0f} GiB"
 
 
-def _of_a_run(args: argparse.Namespace) -> int:
+def _check_run(args: argparse.Namespace) -> int:
     """Check the checkpoints of a run, and replay it if it diverged."""
     from purerl.runs.record import checkpoint
 
     run, code = args.run, 0
-    state = status.status(run)
-    printed(f"status: {state.get('status', 'unknown')}, step {state.get('step', 0):,}")
+    state = status.read_status(run)
+    print_lines(f"status: {state.get('status', 'unknown')}, step {state.get('step', 0):,}")
     if state.get("reason"):
-        printed(f"reason: {state['reason']}")
+        print_lines(f"reason: {state['reason']}")
     whole = []
-    for step in checkpoint.steps(run):
+    for step in manifest.list_steps(run):
         try:
             checkpoint.verify(run, step)
-            printed(f"checkpoint {step:,}: whole")
+            print_lines(f"checkpoint {step:,}: whole")
             whole.append(step)
         except errors.Damaged as error:
-            printed(f"checkpoint {step:,}: {error}")
+            print_lines(f"checkpoint {step:,}: {error}")
             code = 6
     reason = str(state.get("reason", ""))
     if args.replay or reason.startswith(("Diverged", "NonFiniteError")):
         if state.get("ranks", 1) == 1:
-            return _replayed(args) or code
-        printed(f"it ran on {state['ranks']} ranks, and can be replayed on one alone")
+            return _diagnose(args) or code
+        print_lines(f"it ran on {state['ranks']} ranks, and can be replayed on one alone")
     elif not code:
-        printed("nothing to replay")
+        print_lines("nothing to replay")
     elif whole:
-        printed(f"resume takes the one of step {whole[-1]:,}")
+        print_lines(f"resume takes the one of step {whole[-1]:,}")
     else:
-        printed("none can be used: the run cannot go on")
+        print_lines("none can be used: the run cannot go on")
     return code
 
 
-def _replayed(args: argparse.Namespace) -> int:
+def _diagnose(args: argparse.Namespace) -> int:
     import purerl
     from purerl.errors import NoCheckpoint, SnapshotMismatch
     from purerl.runs.training import diagnosis
 
     purerl.setup()
     try:
-        env_fn = run_arguments.typed(args.env, args.run)
-        finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=printed)
+        env_fn = run_arguments.parse_env(args.env, args.run)
+        finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=print_lines)
     except (errors.ConfigError, NoCheckpoint, SnapshotMismatch, errors.StorageError) as error:
-        warned(f"purerl doctor: {error}")
+        print_warning(f"purerl doctor: {error}")
         return 2 if isinstance(error, errors.ConfigError) else 6
     if finding is None:
-        printed("it does not diverge again: versions or threads may not be those of the run")
+        print_lines("it does not diverge again: versions or threads may not be those of the run")
         return 0
-    for line in described(finding):
-        printed(line)
+    for line in describe_finding(finding):
+        print_lines(line)
     return 3
 
 
-def described(finding: object) -> list[str]:
+def describe_finding(finding: object) -> list[str]:
     """Return a finding as lines."""
     from purerl.runs.training.diagnosis import Finding
 

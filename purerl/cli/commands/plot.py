@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from purerl import checks
 from purerl.cli.parser import Parser
-from purerl.runs.console import plain, printed, warned
+from purerl.runs.console import clean_text, print_lines, print_warning
 
 if TYPE_CHECKING:
     from purerl.runs.analysis.curves import Curve
-    from purerl.runs.analysis.tables import Run
+    from purerl.runs.analysis.tables import RunTable
 
 OUT = "purerl-plot.png"
 EARLY = 0.95  # of the x at which the last seed ends: before that, a seed ends early
@@ -44,7 +44,7 @@ def plot(
     estimator: str = "mean",
     out: str | os.PathLike[str] | None = None,
     data_dir: str | None = None,
-    say: Callable[[str], None] = warned,
+    say: Callable[[str], None] = print_warning,
 ) -> "list[Curve]":
     """Return the curves of runs, and draw them where a file is given.
 
@@ -72,20 +72,22 @@ def plot(
     checks.member("estimator", estimator, bands.ESTIMATORS)
     words = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     panels = list(dict.fromkeys([y] if isinstance(y, str) else y))
-    runs, notes = tables.find(words, data_dir, select, exclude)
-    found, more = groups.gathered(runs, legend, len(words), count)
+    runs, notes = tables.find_runs(words, data_dir, select, exclude)
+    found, more = groups.gather_conditions(runs, legend, len(words), count)
     notes += more
     curves = []
     for panel in panels:
-        usable, more = tables.having(runs, (x, panel))
-        group = bands.panel(found, usable, x, panel, smooth, estimator)
+        usable, more = tables.select_runs(runs, (x, panel))
+        group = bands.make_curves(found, usable, x, panel, smooth, estimator)
         notes += [*more, *_differ(group), *_absent(group), *_short(group)]
         curves += group
-    notes += _mixed([run for one in found for run in one.runs])
+    notes += _note_several_envs([run for one in found for run in one.runs])
     for note in dict.fromkeys(notes):
         say(note)
     if out is not None:
-        figures.picture(curves, panels, Path(out), _caption(curves, estimator, smooth), not count)
+        figures.draw_figure(
+            curves, panels, Path(out), _caption(curves, estimator, smooth), not count
+        )
     return curves
 
 
@@ -111,7 +113,7 @@ def _absent(curves: "Sequence[Curve]") -> list[str]:
 
 def _short(curves: "Sequence[Curve]") -> list[str]:
     """Say so where seeds of a curve end before others of it: from there on it is of the rest."""
-    from purerl.runs.analysis.figures import thousands
+    from purerl.runs.analysis.figures import format_number
 
     notes = []
     for c in curves:
@@ -119,15 +121,17 @@ def _short(curves: "Sequence[Curve]") -> list[str]:
         early = [end for end in c.ends if end < EARLY * last]
         if early:
             notes.append(
-                f"{c.label}: {len(early)} of {len(c.ends)} seeds end before {thousands(last)} "
-                f"({c.xname}), the first at {thousands(min(early))}."
+                f"{c.label}: {len(early)} of {len(c.ends)} seeds end before {format_number(last)} "
+                f"({c.xname}), the first at {format_number(min(early))}."
             )
     return notes
 
 
-def _mixed(runs: "Sequence[Run]") -> list[str]:
+def _note_several_envs(runs: "Sequence[RunTable]") -> list[str]:
     """Say so where returns of several environments share an axis."""
-    envs = list(dict.fromkeys(plain(run.settings["env"]) for run in runs if "env" in run.settings))
+    envs = list(
+        dict.fromkeys(clean_text(run.settings["env"]) for run in runs if "env" in run.settings)
+    )
     if len(envs) < 2:
         return []
     return [f"curves of several environments share an axis: {', '.join(envs)}."]
@@ -150,19 +154,19 @@ def main(words: list[str]) -> int:
     try:
         if out.suffix.lower() not in FORMATS:
             raise ValueError(f"--out must end in {', '.join(FORMATS)}, got {str(out)!r}.")
-        if missing := (given or not ascii_only) and not figures.is_there():
-            warned("a picture needs matplotlib: pip install 'purerl[plot]'")
+        if missing := (given or not ascii_only) and not figures.has_matplotlib():
+            print_warning("a picture needs matplotlib: pip install 'purerl[plot]'")
         draws = not missing and (given or not ascii_only)
         curves = plot(**args, out=out if draws else None)
     except (ValueError, OSError) as error:
-        warned(f"purerl plot: {error}")
+        print_warning(f"purerl plot: {error}")
         return 5 if isinstance(error, StorageError) else 2
     if ascii_only or missing:
-        printed(figures.sparklines(curves, sys.stdout.encoding))
+        print_lines(figures.draw_sparklines(curves, sys.stdout.encoding))
     else:
-        printed(figures.table(curves))
+        print_lines(figures.format_table(curves))
     if draws:
-        printed(f"picture: {out}")
+        print_lines(f"picture: {out}")
     return 2 if missing and given else 0  # a picture that was asked for by name is not there
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from purerl import algos
 from purerl.cli import formulas
 from purerl.cli.parser import Parser
-from purerl.runs.console import printed
+from purerl.runs.console import print_lines
 
 FUNCTIONS = ("init", "act", "policy", "prepare", "loss", "update")
 
@@ -34,13 +34,15 @@ def show(words: list[str]) -> int:
         parser.error(str(error))
     path = Path(algos.__file__).with_name(f"{args.algo}.py")
     if args.source:
-        printed(path.read_text().rstrip())
+        print_lines(path.read_text().rstrip())
     else:
-        printed(formulas.readable(described(path), sys.stdout.encoding or "utf-8").rstrip())
+        print_lines(
+            formulas.readable(describe_algorithm(path), sys.stdout.encoding or "utf-8").rstrip()
+        )
     return 0
 
 
-def described(path: Path) -> str:
+def describe_algorithm(path: Path) -> str:
     """Return the docstring of an algorithm's file, its settings, and file:line of its functions."""
     source = path.read_text()
     tree = ast.parse(source)

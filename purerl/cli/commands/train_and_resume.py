@@ -20,14 +20,14 @@ from purerl import algos, mpi
 from purerl.cli import options, run_arguments
 from purerl.cli.parser import Parser
 from purerl.errors import ConfigError, StorageError
-from purerl.runs.console import printed, warned
-from purerl.runs.record import folder
+from purerl.runs.console import print_lines, print_warning
+from purerl.runs.record import folder, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names as keys
 from purerl.runs.settings.config import Config, Options
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
-from purerl.runs.training.saving import on_root
+from purerl.runs.training.saving import run_on_root
 from purerl.spaces import Discrete, EnvSpec
 
 # Where `train ALGO --help` shows a field; the rest is the algorithm's.
@@ -73,19 +73,19 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     name = words[0] if words else ""
     if not name or name.startswith("-"):
         names = ", ".join(algos.NAMES)
-        printed(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}")
+        print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}")
         return 0 if name in ("-h", "--help") else 2
     try:
-        parser = train_parser(name, prog)
+        parser = make_train_parser(name, prog)
     except ValueError as error:
-        warned(f"purerl train: {error}")
+        print_warning(f"purerl train: {error}")
         return 2
-    args = options.parse(parser, words[1:], functools.partial(mistakes, name))
+    args = options.parse_line(parser, words[1:], functools.partial(find_mistakes, name))
     try:
-        content = keys.configuration(name, *typed(name, args))
+        content = keys.build_configuration(name, *read_settings(name, args))
         if not content.get("env"):
             raise ConfigError("--env is needed, as --env CartPole-v1.")
-        env_fn = run_arguments.typed(args.env)
+        env_fn = run_arguments.parse_env(args.env)
         seeds = args.seed or [content.get("seed", 0)]
         different = list(dict.fromkeys(seeds))
         made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in different]
@@ -97,24 +97,28 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     except (ConfigError, ValueError, StorageError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
     if len(different) < len(seeds) and mpi.is_root():
-        printed(keys.equal("seed", different))
+        print_lines(keys.explain_duplicates("seed", different))
     purerl.setup(devices=made[0].schedule.devices)
     if args.dry_run:
-        return _ended(functools.partial(dry_run.report, made, env_fn, args.num_cpu or 1))
+        return _run_command(
+            functools.partial(dry_run.report_needs, made, env_fn, args.num_cpu or 1)
+        )
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
-    if code := _ended(functools.partial(_refused, made, **where)):
+    if code := _run_command(functools.partial(_refuse_unfinished, made, **where)):
         return code
     for number, config in enumerate(made, 1):
-        code = _ended(functools.partial(_code, runs.train, config, env_fn, **where))
+        code = _run_command(functools.partial(_code, runs.train, config, env_fn, **where))
         if code:
             rest = " ".join(str(one.seed) for one in made[number:])
             if rest and mpi.is_root():
-                warned(f"purerl: not begun: seed {rest}. Type the same line with --seed {rest}")
+                print_warning(
+                    f"purerl: not begun: seed {rest}. Type the same line with --seed {rest}"
+                )
             return code
     return 0
 
 
-def train_parser(name: str, prog: str = "purerl train") -> argparse.ArgumentParser:
+def make_train_parser(name: str, prog: str = "purerl train") -> argparse.ArgumentParser:
     """Return the parser of `purerl train NAME`, for `cli.parse`."""
     algo = algos.load(name)
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
@@ -141,13 +145,18 @@ def train_parser(name: str, prog: str = "purerl train") -> argparse.ArgumentPars
         metavar="ID",
         help="of Gymnasium, or module:Id",
     )
-    add("--seed", type=options.seed, nargs="+", metavar="S", help="one run for each (0)")
-    options.add_grouped(
+    add("--seed", type=options.parse_seed, nargs="+", metavar="S", help="one run for each (0)")
+    options.add_setting_flags(
         lambda field: groups[place.get(field, "Algorithm")],
         OTHER,
         *(algo.Spec, algo.SCHEDULE, Options),
     )
-    add("--epochs", type=options.integer, metavar="INT", help="steps = epochs * steps-per-epoch")
+    add(
+        "--epochs",
+        type=options.parse_integer,
+        metavar="INT",
+        help="steps = epochs * steps-per-epoch",
+    )
     add("--name", "--exp-name", metavar="WORD", help="of the runs (env-algo)")
     add("--data-dir", metavar="DIR", help="where runs are kept (runs)")
     add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
@@ -162,14 +171,14 @@ def train_parser(name: str, prog: str = "purerl train") -> argparse.ArgumentPars
     add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")
     groups["Network"].add_argument(
         "--l",
-        type=options.integer,
+        type=options.parse_integer,
         metavar="L",
         dest="layers",
         help="--hid 64 --l 2 is --hidden 64,64",
     )
     text = "MPI ranks, or auto: one for each core (1)"
     groups["Compute"].add_argument(
-        "--num-cpu", "--cpu", type=options.ranks, metavar="N", dest="num_cpu", help=text
+        "--num-cpu", "--cpu", type=options.parse_ranks, metavar="N", dest="num_cpu", help=text
     )
     rare = {action: action.help for action in parser._actions if action.dest in RARE}
     for action in rare:
@@ -213,9 +222,9 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
-def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_settings(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings that were typed, and the configuration of the file below them."""
-    base = configs.read(args.config) if args.config else {}
+    base = status.read_json(args.config) if args.config else {}
     if base.get("algo", name) != name:
         raise ConfigError(f"{args.config} is for {base['algo']!r}, not {name!r}.")
     known = (*configs.KEYS, "spaces", "exp_name")
@@ -228,16 +237,16 @@ def typed(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     if twice := sorted(given.keys() & pairs.keys()):
         raise ConfigError("\n".join(f"--set {key}: it is given as a flag too." for key in twice))
     given |= pairs
-    over = {keys.resolve(name, key).name for key in given}
-    preset = {k: v for k, v in preset.items() if keys.resolve(name, k).name not in over}
+    over = {keys.resolve_name(name, key).name for key in given}
+    preset = {k: v for k, v in preset.items() if keys.resolve_name(name, k).name not in over}
     return preset | given, {k: v for k, v in base.items() if k in known}
 
 
-def mistakes(name: str, args: argparse.Namespace) -> list[str]:
+def find_mistakes(name: str, args: argparse.Namespace) -> list[str]:
     """Return what is wrong with the values that were typed, without any environment."""
     try:
-        content = keys.configuration(name, *typed(name, args))
-        configs.from_json({"env": "any"} | content, spaces=keys.stand_in(name))
+        content = keys.build_configuration(name, *read_settings(name, args))
+        configs.from_json({"env": "any"} | content, spaces=keys.make_placeholder_spaces(name))
     except (ConfigError, StorageError) as error:
         return str(error).split("\n")
     return []
@@ -252,12 +261,12 @@ def _pairs(name: str, words: list[str]) -> dict[str, Any]:
         try:
             if not equals:
                 raise ConfigError("expected KEY=VALUE, as gamma=0.98")
-            setting = keys.resolve(name, key)
+            setting = keys.resolve_name(name, key)
             if setting.name in ("seed", "data_dir", "datestamp", "num_cpu"):
                 raise ConfigError(f"give it as --{setting.name.replace('_', '-')}")
             if key in found:
                 raise ConfigError("it is given twice")
-            found[key] = options.read(setting, value)
+            found[key] = options.parse_value(setting, value)
         except (ConfigError, argparse.ArgumentTypeError) as error:
             wrong.append(f"--set {word}: {error}")
     if wrong:
@@ -273,33 +282,34 @@ def resume(words: list[str]) -> int:
     add = parser.add_argument
     # fmt: off
     add("run", type=Path, help="its folder")
-    add("--steps", type=options.integer, metavar="N", help="new total (default: as it was started)")
-    add("--checkpoint", type=run_arguments.which, default="last", metavar="WHICH",
+    add("--steps", type=options.parse_integer, metavar="N",
+        help="new total (default: as it was started)")
+    add("--checkpoint", type=run_arguments.parse_checkpoint, default="last", metavar="WHICH",
         help="last, best or a step, which deletes those that came after (default: last)")
     add("--env", metavar="ID", help="where the run's environment is module:Id, to allow it")
-    add("--num-cpu", "--num_cpu", "--cpu", type=options.ranks, metavar="N",
+    add("--num-cpu", "--num_cpu", "--cpu", type=options.parse_ranks, metavar="N",
         help="MPI ranks, as many as it was started with (default: 1)")
     # fmt: on
     args = parser.parse_args(words)
     if not (args.run / "config.json").is_file():
-        parser.error(run_arguments.no_run(args.run))
+        parser.error(run_arguments.explain_no_run(args.run))
     try:
-        devices = int(configs.read(args.run / "config.json")["schedule"].get("devices", 1))
+        devices = int(status.read_json(args.run / "config.json")["schedule"].get("devices", 1))
     except (KeyError, TypeError, AttributeError, ValueError, StorageError) as error:
         parser.error(f"{args.run} is no run: {error}")
     try:
-        env_fn = run_arguments.typed(args.env, args.run)
+        env_fn = run_arguments.parse_env(args.env, args.run)
         mpi.fork(args.num_cpu)
     except (ValueError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
     purerl.setup(devices=devices)
     given = {"steps": args.steps, "at": args.checkpoint}
-    return _ended(functools.partial(_code, runs.resume, args.run, env_fn, **given))
+    return _run_command(functools.partial(_code, runs.resume, args.run, env_fn, **given))
 
 
-def _refused(made: list[Config], **where: Any) -> int:
+def _refuse_unfinished(made: list[Config], **where: Any) -> int:
     """Refuse runs of which any is there and not finished, before the first one trains; return 0."""
-    on_root(lambda: folder.check(made, **where), shared=False)
+    run_on_root(lambda: folder.refuse_unfinished(made, **where), shared=False)
     return 0
 
 
@@ -307,7 +317,7 @@ def _code(run: Callable[..., runs.Outcome], *args: Any, **kwargs: Any) -> int:
     return run(*args, **kwargs).code
 
 
-def _ended(run: Callable[[], int]) -> int:
+def _run_command(run: Callable[[], int]) -> int:
     """Run, and return the exit code that says how it ended."""
     try:
         return run()
@@ -319,7 +329,7 @@ def _ended(run: Callable[[], int]) -> int:
             mpi.fail(error, code)  # of this rank alone: it ends the job, with its traceback
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
         if mpi.is_root():
-            warned(f"purerl: {error}{notes}")
+            print_warning(f"purerl: {error}{notes}")
         return code
 
 

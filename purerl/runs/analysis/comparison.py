@@ -12,14 +12,14 @@ from purerl.runs.analysis import groups as conditions
 from purerl.runs.analysis import statistics as estimates
 from purerl.runs.analysis import tables
 from purerl.runs.analysis.groups import Condition
-from purerl.runs.analysis.tables import Run
-from purerl.runs.console import apart, plain
+from purerl.runs.analysis.tables import RunTable
+from purerl.runs.console import clean_text, make_labels
 
 SEEDS = 5  # fewer allow no claim
 BETTER = 0.75  # least probability of improvement to be called better
 
 
-class Row(NamedTuple):
+class ConditionScore(NamedTuple):
     """A condition in an environment, or over several, where scores are scaled to 0 .. 1."""
 
     condition: str
@@ -52,8 +52,8 @@ class Comparison(NamedTuple):
     metric: str
     last: int
     threshold: float | None
-    rows: list[Row]
-    overall: list[Row]
+    rows: list[ConditionScore]
+    overall: list[ConditionScore]
     pairs: list[Pair]
     notes: list[str]
 
@@ -67,43 +67,45 @@ class Score(NamedTuple):
     seconds: float
 
 
-def score(run: Run, yword: str, last: int, threshold: float | None) -> Score:
+def score_run(run: RunTable, yword: str, last: int, threshold: float | None) -> Score:
     """Return the mean of the last rows of a run, and what else is compared."""
-    xname, yname = (tables.column(run, word) or "" for word in ("steps", yword))
-    x, y = bands.points(run, xname, yname)
+    xname, yname = (tables.find_column(run, word) or "" for word in ("steps", yword))
+    x, y = bands.read_points(run, xname, yname)
     end = y[-last:][np.isfinite(y[-last:])]
-    time = tables.column(run, "time")
+    time = tables.find_column(run, "time")
     seconds = run.columns[time][np.isfinite(run.columns[time])] if time else np.zeros(0)
     return Score(
         float(end.mean()) if len(end) else np.nan,
         float(x[-1]),
-        np.inf if threshold is None else estimates.first_lasting(x, y, threshold),
+        np.inf if threshold is None else estimates.find_first_lasting(x, y, threshold),
         float(seconds[-1]) if len(seconds) else np.nan,
     )
 
 
-def grouped(runs: Sequence[Run], fields: Sequence[str]) -> list[Condition]:
+def group_runs(runs: Sequence[RunTable], fields: Sequence[str]) -> list[Condition]:
     """Gather runs by entries of their configuration; without any, by all but seed and env."""
     by = [field for field in fields if field != "env"]
     if not fields:
-        return conditions.conditions(runs, ignore=("env",))
+        return conditions.make_conditions(runs, ignore=("env",))
     if not by:
         raise ConfigError("group must name more than env, as algo,env or name.")
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[RunTable]] = {}
     short = [{k.rpartition(".")[2]: v for k, v in run.settings.items()} for run in runs]
     known = dict.fromkeys(key for one in short for key in ("name", *one))
     for field in by:
         if field not in known:
-            shown = ", ".join(plain(key) for key in known)
-            raise ConfigError(f"no run has a setting {plain(field)!r} to group by, only {shown}.")
+            shown = ", ".join(clean_text(key) for key in known)
+            raise ConfigError(
+                f"no run has a setting {clean_text(field)!r} to group by, only {shown}."
+            )
     for run, settings in zip(runs, short, strict=True):
         words = (run.name if field == "name" else settings.get(field, "none") for field in by)
         found.setdefault(" ".join(words), []).append(run)
-    return [Condition(*one) for one in zip(apart(list(found)), found.values(), strict=True)]
+    return [Condition(*one) for one in zip(make_labels(list(found)), found.values(), strict=True)]
 
 
-def compared(
-    runs: Sequence[Run],
+def compare_runs(
+    runs: Sequence[RunTable],
     fields: Sequence[str],
     metric: str,
     yword: str,
@@ -120,25 +122,25 @@ def compared(
         threshold: whose first crossing is wanted, or None.
         last: rows of a run whose mean is its score.
     """
-    kept, notes = conditions.distinct(runs)
-    cells: dict[str, dict[str, list[tuple[Run, Score]]]] = {}
-    for one in grouped(kept, fields):
-        each, again = conditions.once(one.runs)
+    kept, notes = conditions.drop_duplicates(runs)
+    cells: dict[str, dict[str, list[tuple[RunTable, Score]]]] = {}
+    for one in group_runs(kept, fields):
+        each, again = conditions.drop_repeated_seeds(one.runs)
         notes += again
         for run in each:
-            value = score(run, yword, last, threshold)
+            value = score_run(run, yword, last, threshold)
             if not np.isfinite(value.value):
                 notes.append(
                     f"left out: {run.path} has no number in its last {last} rows. A run that "
                     f"failed is a result: a comparison without it is too kind to {one.label}."
                 )
                 continue
-            env = plain(run.settings.get("env", "unknown"), 40)
+            env = clean_text(run.settings.get("env", "unknown"), 40)
             cells.setdefault(one.label, {}).setdefault(env, []).append((run, value))
-    names = tuple(dict.fromkeys(str(tables.column(run, yword)) for run in kept))
+    names = tuple(dict.fromkeys(str(tables.find_column(run, yword)) for run in kept))
     if len(names) > 1:
-        notes.append(f"scores are not of the same column: {', '.join(map(plain, names))}.")
-    notes += [*_mixed(cells), *_short(cells)]
+        notes.append(f"scores are not of the same column: {', '.join(map(clean_text, names))}.")
+    notes += [*_note_mixed_settings(cells), *_short(cells)]
     rows = [
         _row(label, env, found, metric, threshold)
         for label, envs in cells.items()
@@ -153,33 +155,35 @@ def compared(
 
 
 def _row(
-    label: str, env: str, found: list[tuple[Run, Score]], metric: str, threshold: float | None
-) -> Row:
+    label: str, env: str, found: list[tuple[RunTable, Score]], metric: str, threshold: float | None
+) -> ConditionScore:
     values = np.array([one.value for _, one in found])
     seconds = np.array([one.seconds for _, one in found])
     steps = np.array([one.reached for _, one in found])
     seeds = [run.seed for run, _ in found]
-    return Row(
+    return ConditionScore(
         label,
         env,
         tuple(values.tolist()),
         len({seed for seed in seeds if seed is not None}) + seeds.count(None),
-        *_estimated(metric, [values]),
+        *_estimate(metric, [values]),
         reached=None if threshold is None else int(np.isfinite(steps).sum()),
         steps=None if threshold is None else float(np.median(steps)),
         seconds=float(np.median(seconds)) if np.isfinite(seconds).all() else None,
     )
 
 
-def _estimated(
+def _estimate(
     metric: str, groups: Sequence[np.ndarray]
 ) -> tuple[float, tuple[float, float] | None]:
     statistic = estimates.METRICS[metric]
     several = all(len(group) > 1 for group in groups)
-    return float(statistic(groups)), estimates.interval(statistic, groups) if several else None
+    return float(statistic(groups)), estimates.bootstrap_interval(
+        statistic, groups
+    ) if several else None
 
 
-def _overall(rows: Sequence[Row], metric: str) -> tuple[list[Row], list[str]]:
+def _overall(rows: Sequence[ConditionScore], metric: str) -> tuple[list[ConditionScore], list[str]]:
     """Put the environments together that all conditions were run in, each scaled to 0 .. 1."""
     labels = list(dict.fromkeys(row.condition for row in rows))
     envs = list(dict.fromkeys(row.env for row in rows))
@@ -201,13 +205,15 @@ def _overall(rows: Sequence[Row], metric: str) -> tuple[list[Row], list[str]]:
         groups = [scaled[label, env] for env in shared]
         scores = tuple(np.concatenate(groups).tolist())
         few = min(seeds[label, env] for env in shared)
-        found.append(Row(label, ", ".join(shared), scores, few, *_estimated(metric, groups)))
+        found.append(
+            ConditionScore(label, ", ".join(shared), scores, few, *_estimate(metric, groups))
+        )
     return found, []
 
 
-def _pairs(rows: Sequence[Row]) -> tuple[list[Pair], list[str]]:
+def _pairs(rows: Sequence[ConditionScore]) -> tuple[list[Pair], list[str]]:
     """Compare each condition with each other where both were run."""
-    by: dict[str, dict[str, Row]] = {}
+    by: dict[str, dict[str, ConditionScore]] = {}
     for row in rows:
         by.setdefault(row.condition, {})[row.env] = row
     pairs, notes = [], []
@@ -219,8 +225,8 @@ def _pairs(rows: Sequence[Row]) -> tuple[list[Pair], list[str]]:
         both = [by[label][env] for env in envs for label in (first, second)]
         groups = [np.array(row.scores) for row in both]
         seeds = min(row.seeds for row in both)
-        value = float(estimates.improvement(groups))
-        ends = estimates.interval(estimates.improvement, groups)
+        value = float(estimates.probability_of_improvement(groups))
+        ends = estimates.bootstrap_interval(estimates.probability_of_improvement, groups)
         words = verdict(first, second, seeds, value, ends)
         pairs.append(Pair(first, second, tuple(envs), seeds, value, ends, words))
     return pairs, notes
@@ -245,10 +251,10 @@ def verdict(
 
 # --- notes ---------------------------------------------------------------------------------------
 
-Cells = dict[str, dict[str, list[tuple[Run, Score]]]]
+Cells = dict[str, dict[str, list[tuple[RunTable, Score]]]]
 
 
-def _mixed(cells: Cells) -> list[str]:
+def _note_mixed_settings(cells: Cells) -> list[str]:
     """Say so where runs of one condition differ in more than their seed."""
     notes = []
     for label, envs in cells.items():
@@ -256,7 +262,7 @@ def _mixed(cells: Cells) -> list[str]:
             keys = dict.fromkeys(key for run, _ in found for key in run.settings)
             differ = [k for k in keys if len({run.settings.get(k) for run, _ in found}) > 1]
             if differ:
-                shown = ", ".join(plain(key) for key in differ[:4])
+                shown = ", ".join(clean_text(key) for key in differ[:4])
                 notes.append(f"{label} in {env} counts runs together that differ in {shown}.")
     return notes
 
@@ -279,7 +285,7 @@ def _short(cells: Cells) -> list[str]:
     return notes
 
 
-def _few(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
+def _few(rows: Sequence[ConditionScore], pairs: Sequence[Pair]) -> list[str]:
     """Say what the numbers do not allow."""
     notes = []
     if any(row.seeds < SEEDS for row in rows):

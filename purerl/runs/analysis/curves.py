@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from purerl.runs.analysis.groups import Condition
-from purerl.runs.analysis.tables import Run, column
+from purerl.runs.analysis.tables import RunTable, find_column
 
 ESTIMATORS: dict[str, Callable[..., Any]] = {
     "mean": np.nanmean,
@@ -37,7 +37,7 @@ class Curve(NamedTuple):
     ends: tuple[float, ...]  # x of the last value of each seed, also of those not on the line
 
 
-def points(run: Run, xname: str, yname: str) -> tuple[np.ndarray, np.ndarray]:
+def read_points(run: RunTable, xname: str, yname: str) -> tuple[np.ndarray, np.ndarray]:
     """Return a column over another, which increases; the last row of an x that has a y counts."""
     x, y = run.columns[xname], run.columns[yname]
     order = np.lexsort((np.isfinite(y), x))  # keeps the order of rows that are equal in both
@@ -64,7 +64,7 @@ def smooth(y: np.ndarray, width: int) -> np.ndarray:
     return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
 
 
-def common(xs: Sequence[np.ndarray]) -> np.ndarray:
+def merge_x(xs: Sequence[np.ndarray]) -> np.ndarray:
     """Return the x of all: their own where it is the same, else all of them, or a grid."""
     if all(np.array_equal(x, xs[0]) for x in xs):
         return xs[0]
@@ -72,9 +72,9 @@ def common(xs: Sequence[np.ndarray]) -> np.ndarray:
     return every if len(every) <= POINTS else np.linspace(every[0], every[-1], POINTS)
 
 
-def panel(
+def make_curves(
     found: Sequence[Condition],
-    usable: Sequence[Run],
+    usable: Sequence[RunTable],
     xword: str,
     yword: str,
     width: int = 1,
@@ -94,9 +94,9 @@ def panel(
     for one in found:
         runs = [run for run in one.runs if run.path in there]
         if runs:
-            names = [(column(run, xword) or "", column(run, yword) or "") for run in runs]
-            parts = [points(run, *name) for run, name in zip(runs, names, strict=True)]
-            x, y, std, counts, drawn = band(parts, width, estimator)
+            names = [(find_column(run, xword) or "", find_column(run, yword) or "") for run in runs]
+            parts = [read_points(run, *name) for run, name in zip(runs, names, strict=True)]
+            x, y, std, counts, drawn = estimate_band(parts, width, estimator)
             xname, yname = (", ".join(dict.fromkeys(kind)) for kind in zip(*names, strict=True))
             sides = (y - std, y + std, drawn, counts)
             ends = tuple(float(own[np.isfinite(values)][-1]) for own, values in parts)
@@ -104,7 +104,7 @@ def panel(
     return made
 
 
-def band(
+def estimate_band(
     parts: Sequence[tuple[np.ndarray, np.ndarray]], width: int = 1, estimator: str = "mean"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
     """Return a common x, and there estimate, deviation and number of the seeds; how many are drawn.
@@ -113,7 +113,7 @@ def band(
     otherwise a curve would go on with the one seed that was slowest, or was not killed. Where the
     seeds on both sides are others the line is broken, by an x of its own without a value.
     """
-    x = common([part for part, _ in parts])
+    x = merge_x([part for part, _ in parts])
     rows = np.full((len(parts), len(x)), np.nan)
     for row, (own, y) in zip(rows, parts, strict=True):
         y = smooth(y, width)

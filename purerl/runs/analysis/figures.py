@@ -14,7 +14,7 @@ import numpy as np
 from purerl.errors import ConfigError
 from purerl.runs.analysis.curves import Curve
 from purerl.runs.analysis.tables import RETURNS
-from purerl.runs.console import aligned, apart, plain
+from purerl.runs.console import align_columns, clean_text, make_labels
 from purerl.runs.record import files
 
 # Okabe and Ito's colours, which colour-blind people can tell apart, without yellow: too pale.
@@ -51,12 +51,12 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 LETTERS = "_.-=+*#@"
 
 
-def is_there() -> bool:
+def has_matplotlib() -> bool:
     """Say whether a picture can be drawn."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def picture(
+def draw_figure(
     curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: str, numbers: bool = True
 ) -> None:
     """Draw curves, one panel for each y; the file is replaced when the picture is complete.
@@ -71,7 +71,7 @@ def picture(
     kind = out.suffix.lower().lstrip(".")
     if kind not in ("png", "pdf", "svg"):
         raise ConfigError(f"a picture must end in .png, .pdf or .svg, got {str(out)!r}.")
-    if not is_there():
+    if not has_matplotlib():
         raise ConfigError("a picture needs matplotlib: pip install 'purerl[plot]'")
     import matplotlib
     from matplotlib.figure import Figure
@@ -101,8 +101,8 @@ def picture(
             figure.supxlabel(caption, fontsize=8, color="0.35")
         metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(content, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
-    files.folder(out.parent)
-    files.replace(out, content.getvalue())
+    files.make_folder(out.parent)
+    files.replace_file(out, content.getvalue())
 
 
 def _panel(ax: Any, curves: Sequence[Curve], looks: dict[str, int]) -> None:
@@ -122,7 +122,7 @@ def _panel(ax: Any, curves: Sequence[Curve], looks: dict[str, int]) -> None:
             ax.fill_between(x, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(lambda value, _: thousands(value))
+        axis.set_major_formatter(lambda value, _: format_number(value))
     name = curves[0].xname
     ax.set_xlabel(f"time ({unit})" if unit else _name(name))
     ax.set_ylabel(_yname(curves))
@@ -142,11 +142,11 @@ def _yname(curves: Sequence[Curve]) -> str:
     kinds = {name for c in curves for name in c.yname.split(", ")}
     if len(kinds) == 1:
         return _name(curves[0].yname)
-    return "return" if kinds <= set(RETURNS) else plain(curves[0].panel, 40)
+    return "return" if kinds <= set(RETURNS) else clean_text(curves[0].panel, 40)
 
 
 def _name(column: str) -> str:
-    return NAMES.get(column, plain(column, 40))
+    return NAMES.get(column, clean_text(column, 40))
 
 
 def _texts(curves: Sequence[Curve], numbers: bool) -> tuple[list[str], int]:
@@ -154,7 +154,7 @@ def _texts(curves: Sequence[Curve], numbers: bool) -> tuple[list[str], int]:
     most = {c.label: c for c in sorted(curves, key=lambda c: c.seeds)}
     texts = []
     for label, text in _labels(curves).items():
-        number = f" ({seeds(most[label])} seed{'s' * (len(most[label].ends) > 1)})" * numbers
+        number = f" ({format_seeds(most[label])} seed{'s' * (len(most[label].ends) > 1)})" * numbers
         texts.append("\n".join(textwrap.wrap(text, LEGEND_WRAP)) + number)
     texts = texts[:LEGEND_MOST]
     rows = sum(text.count("\n") + 1 for text in texts)
@@ -165,7 +165,7 @@ def _texts(curves: Sequence[Curve], numbers: bool) -> tuple[list[str], int]:
 def _labels(curves: Sequence[Curve]) -> dict[str, str]:
     """Return how each label is shown."""
     labels = list(dict.fromkeys(c.label for c in curves))
-    return dict(zip(labels, apart(labels, LEGEND_WRAP), strict=True))
+    return dict(zip(labels, make_labels(labels, LEGEND_WRAP), strict=True))
 
 
 def _widest(texts: Sequence[str]) -> int:
@@ -187,7 +187,7 @@ def _legend(figure: Any, ax: Any, texts: Sequence[str], columns: int) -> None:
         ax.legend(handles, texts, loc="best", framealpha=0.7, **looks)
 
 
-def thousands(value: float) -> str:
+def format_number(value: float) -> str:
     """Return a number as an axis shows it.
 
     Example:
@@ -200,13 +200,13 @@ def thousands(value: float) -> str:
     return f"{value:.8g}"
 
 
-def seeds(curve: Curve) -> str:
+def format_seeds(curve: Curve) -> str:
     """Return how many seeds a curve is of; `2 of 3` where one has no value anywhere on it."""
     number = len(curve.ends)
     return str(number) if curve.seeds == number else f"{curve.seeds} of {number}"
 
 
-def table(curves: Sequence[Curve]) -> str:
+def format_table(curves: Sequence[Curve]) -> str:
     """Return where each curve ends."""
     rows, labels = (
         [("curve", "seeds", "x", "at the end", "y", "at the end", "± std")],
@@ -216,11 +216,13 @@ def table(curves: Sequence[Curve]) -> str:
         last = _last(c)
         std = "" if c.counts[last] < 2 else f"{c.high[last] - c.y[last]:.4g}"
         x = f"{c.x[last]:,.0f}" if c.x[last] % 1 == 0 else f"{c.x[last]:,.6g}"
-        rows.append((labels[c.label], seeds(c), c.xname, x, c.yname, f"{c.y[last]:.6g}", std))
-    return aligned(rows)
+        rows.append(
+            (labels[c.label], format_seeds(c), c.xname, x, c.yname, f"{c.y[last]:.6g}", std)
+        )
+    return align_columns(rows)
 
 
-def sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int = 48) -> str:
+def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int = 48) -> str:
     """Return a line per curve, from the lowest to the highest value of its column, broken as it is.
 
     Args:
@@ -242,11 +244,11 @@ def sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int 
         xs = (min(c.x[0] for c in group), max(c.x[-1] for c in group))
         lines.append(f"{_yname(group)}: {low:.6g} to {high:.6g}")
         for c in group:
-            mark = "".join(_mark(y, low, high, marks) for y in _resampled(c, xs, width))
+            mark = "".join(_mark(y, low, high, marks) for y in _interpolate(c, xs, width))
             label, last = labels[c.label], _last(c)
-            ends = (thousands(c.x[0]), thousands(c.x[-1]), f"{c.y[last]:.6g}")
-            rows.append((label, seeds(c), mark, *ends))
-    return aligned(rows) + "\n" + "\n".join(lines)
+            ends = (format_number(c.x[0]), format_number(c.x[-1]), f"{c.y[last]:.6g}")
+            rows.append((label, format_seeds(c), mark, *ends))
+    return align_columns(rows) + "\n" + "\n".join(lines)
 
 
 def _last(curve: Curve) -> int:
@@ -255,7 +257,7 @@ def _last(curve: Curve) -> int:
     return int(there[-1]) if len(there) else -1
 
 
-def _resampled(curve: Curve, xs: tuple[float, float], width: int) -> np.ndarray:
+def _interpolate(curve: Curve, xs: tuple[float, float], width: int) -> np.ndarray:
     grid = np.linspace(*xs, width)
     return np.interp(grid, curve.x, curve.y, left=np.nan, right=np.nan)
 

@@ -5,24 +5,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl.errors import ConfigError
-from purerl.runs.analysis.tables import Run
-from purerl.runs.console import apart, plain
+from purerl.runs.analysis.tables import RunTable
+from purerl.runs.console import clean_text, make_labels
 
 
 class Condition(NamedTuple):
     """Runs that differ in their seed alone."""
 
     label: str
-    runs: list[Run]
+    runs: list[RunTable]
 
 
-def distinct(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+def drop_duplicates(runs: Sequence[RunTable]) -> tuple[list[RunTable], list[str]]:
     """Let no sample count twice: equal settings and an equal seed are one, or two conditions.
 
     Runs of one folder with the same settings and seed are repetitions of each other: the longest
     stays. Where the same seed is in several folders, the folders are conditions of their own.
     """
-    groups: dict[Any, list[Run]] = {}
+    groups: dict[Any, list[RunTable]] = {}
     for run in runs:
         groups.setdefault((run.name, _frozen(run.settings)), []).append(run)
     apart: set[str] = set()
@@ -38,7 +38,7 @@ def distinct(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     return _longest(placed, [(run.name, _frozen(run.settings), run.origin) for run in placed])
 
 
-def once(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+def drop_repeated_seeds(runs: Sequence[RunTable]) -> tuple[list[RunTable], list[str]]:
     """Let no sample of a group count twice, whatever the names and folders of its runs.
 
     Of a run that is not ours the settings are not known, and its name has to speak for them.
@@ -48,9 +48,9 @@ def once(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     return _longest(runs, keys)
 
 
-def _longest(runs: Sequence[Run], keys: Sequence[Any]) -> tuple[list[Run], list[str]]:
+def _longest(runs: Sequence[RunTable], keys: Sequence[Any]) -> tuple[list[RunTable], list[str]]:
     """Keep the longest of the runs with the same key and seed; and a line about each other."""
-    kept: dict[Any, Run] = {}
+    kept: dict[Any, RunTable] = {}
     notes = []
     for i, (run, key) in enumerate(zip(runs, keys, strict=True)):
         unknown = i if run.seed is None else None
@@ -68,18 +68,18 @@ def _frozen(settings: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(settings.items()))
 
 
-def _rows(run: Run) -> int:
+def _rows(run: RunTable) -> int:
     return max(len(x) for x in run.columns.values())
 
 
-def conditions(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Condition]:
+def make_conditions(runs: Sequence[RunTable], ignore: Sequence[str] = ()) -> list[Condition]:
     """Gather runs that differ in nothing but the seed, under labels that differ.
 
     Args:
         runs: as `distinct` returns them.
         ignore: settings in which they may differ as well.
     """
-    groups: dict[Any, list[Run]] = {}
+    groups: dict[Any, list[RunTable]] = {}
     for run in runs:
         settings = {k: v for k, v in run.settings.items() if k not in ignore}
         groups.setdefault((run.name, _frozen(settings), run.origin), []).append(run)
@@ -93,26 +93,26 @@ def conditions(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Conditio
         ][:3]
         more = ", ".join(ways + [origin] * bool(origin))
         labels.append(f"{name} ({more})" if more else name)
-    return [Condition(*one) for one in zip(apart(labels), groups.values(), strict=True)]
+    return [Condition(*one) for one in zip(make_labels(labels), groups.values(), strict=True)]
 
 
-def labelled(found: list[Condition], legend: Sequence[str], paths: int) -> list[Condition]:
+def apply_legend(found: list[Condition], legend: Sequence[str], paths: int) -> list[Condition]:
     """Give conditions the labels of a legend: one per path typed, else one per condition."""
     if len(legend) == paths:
-        merged: dict[str, list[Run]] = {}
+        merged: dict[str, list[RunTable]] = {}
         for run in (run for one in found for run in one.runs):
-            merged.setdefault(plain(legend[run.typed]), []).append(run)
+            merged.setdefault(clean_text(legend[run.typed]), []).append(run)
         return [Condition(label, runs) for label, runs in merged.items()]
     if len(legend) == len(found):
         pairs = zip(legend, found, strict=True)
-        return [Condition(plain(label), one.runs) for label, one in pairs]
+        return [Condition(clean_text(label), one.runs) for label, one in pairs]
     raise ConfigError(
         f"legend must have one word per path ({paths}) or per condition ({len(found)}: "
         f"{', '.join(one.label for one in found)}), got {len(legend)}."
     )
 
 
-def counted(found: list[Condition], legend: bool = False) -> list[Condition]:
+def split_runs(found: list[Condition], legend: bool = False) -> list[Condition]:
     """Make every run a condition of its own, under the name of its folder.
 
     Args:
@@ -126,7 +126,7 @@ def counted(found: list[Condition], legend: bool = False) -> list[Condition]:
             word = _shortest(run.path.resolve(), folders)
             labels.append(f"{one.label}: {word}" if legend else word)
             runs.append([run])
-    return [Condition(*one) for one in zip(apart(labels), runs, strict=True)]
+    return [Condition(*one) for one in zip(make_labels(labels), runs, strict=True)]
 
 
 def _shortest(path: Path, others: Sequence[Path]) -> str:
@@ -138,14 +138,14 @@ def _shortest(path: Path, others: Sequence[Path]) -> str:
     return str(path)
 
 
-def gathered(
-    runs: Sequence[Run], legend: Sequence[str], paths: int, count: bool
+def gather_conditions(
+    runs: Sequence[RunTable], legend: Sequence[str], paths: int, count: bool
 ) -> tuple[list[Condition], list[str]]:
     """Return the conditions of a plot, and what to tell the user."""
-    kept, notes = distinct(runs)
+    kept, notes = drop_duplicates(runs)
     if count:
         kept, notes = list(runs), [note.replace("left out", "drawn too", 1) for note in notes]
-    found = conditions(kept)
+    found = make_conditions(kept)
     if legend:
-        found = labelled(found, legend, paths)
-    return counted(found, bool(legend)) if count else found, notes
+        found = apply_legend(found, legend, paths)
+    return split_runs(found, bool(legend)) if count else found, notes

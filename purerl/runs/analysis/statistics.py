@@ -33,7 +33,7 @@ def bits(first: int, count: int, seed: int = 0) -> np.ndarray:
     return z ^ (z >> np.uint64(31))
 
 
-def resampled(groups: Sequence[np.ndarray], repeats: int = REPEATS) -> list[np.ndarray]:
+def resample(groups: Sequence[np.ndarray], repeats: int = REPEATS) -> list[np.ndarray]:
     """Draw from each group as many as it has, with replacement: `[n]` -> `[repeats, n]`."""
     drawn, first = [], 0
     for group in groups:
@@ -72,7 +72,7 @@ def median(groups: Sequence[np.ndarray]) -> np.ndarray:
 METRICS: dict[str, Statistic] = {"iqm": iqm, "mean": mean, "median": median}
 
 
-def interval(
+def bootstrap_interval(
     statistic: Statistic, groups: Sequence[np.ndarray], repeats: int = REPEATS
 ) -> tuple[float, float]:
     """Return the 95% percentile interval of a stratified bootstrap.
@@ -82,14 +82,14 @@ def interval(
         groups: scores of independent runs, one array per environment.
         repeats: number of resamplings; each draws within every group.
     """
-    drawn = resampled(groups, repeats)
+    drawn = resample(groups, repeats)
     parts = range(0, repeats, PART)
     values = np.concatenate([statistic([x[i : i + PART] for x in drawn]) for i in parts])
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
-def improvement(groups: Sequence[np.ndarray]) -> np.ndarray:
+def probability_of_improvement(groups: Sequence[np.ndarray]) -> np.ndarray:
     r"""Return the probability that a run of X scores higher than one of Y, over environments.
 
     .. math::
@@ -106,7 +106,7 @@ def improvement(groups: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(np.mean(values, axis=0))
 
 
-def first_lasting(x: np.ndarray, y: np.ndarray, threshold: float) -> float:
+def find_first_lasting(x: np.ndarray, y: np.ndarray, threshold: float) -> float:
     """Return the x from which y is at or above a threshold in two rows in a row; else infinity."""
     there = np.isfinite(y)
     x, reached = x[there], y[there] >= threshold

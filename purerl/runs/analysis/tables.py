@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from purerl.errors import ConfigError, UnreadableTable
-from purerl.runs.console import plain
+from purerl.runs.console import clean_text
 from purerl.runs.record import files as storage
 from purerl.runs.record import status
 
@@ -37,7 +37,7 @@ ALIASES = {
 }
 
 
-class Run(NamedTuple):
+class RunTable(NamedTuple):
     """A run that was found."""
 
     path: Path
@@ -52,12 +52,12 @@ class Run(NamedTuple):
 # --- finding -------------------------------------------------------------------------------------
 
 
-def find(
+def find_runs(
     paths: Sequence[str | os.PathLike[str]],
     data_dir: str | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-) -> tuple[list[Run], list[str]]:
+) -> tuple[list[RunTable], list[str]]:
     """Find and read runs.
 
     Args:
@@ -70,8 +70,8 @@ def find(
     Returns:
         The runs, each once, and what to tell the user: a line for each that cannot be read.
     """
-    home = Path(os.path.expanduser(data_dir or status.user_defaults()["data_dir"]))
-    runs: list[Run] = []
+    home = Path(os.path.expanduser(data_dir or status.read_user_defaults()["data_dir"]))
+    runs: list[RunTable] = []
     notes: list[str] = []
     seen: set[str] = set()
     for number, word in enumerate(paths):
@@ -82,7 +82,7 @@ def find(
                 continue
             seen.add(key)
             try:
-                runs.append(read(files, number, notes))
+                runs.append(read_run(files, number, notes))
             except (UnreadableTable, OSError) as error:
                 notes.append(f"left out: {error}")
     if not runs:
@@ -100,8 +100,9 @@ def _tables(word: str, home: Path, notes: list[str]) -> list[list[Path]]:
     if notes[before:]:
         raise ConfigError(" ".join(dict.fromkeys(notes[before:])))
     raise ConfigError(
-        f"no runs at {plain(word)!r}: neither it nor a folder whose name begins so, here or in "
-        f"{plain(str(home))}, has a {TABLE} or {MONITOR} below. `purerl list runs` shows runs."
+        f"no runs at {clean_text(word)!r}: neither it nor a folder whose name begins so, here or "
+        f"in {clean_text(str(home))}, has a {TABLE} or {MONITOR} below. `purerl list runs` shows "
+        f"runs."
     )
 
 
@@ -147,7 +148,7 @@ def _below(root: Path, notes: list[str]) -> Iterator[list[Path]]:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def read(files: Sequence[Path], typed: int, notes: list[str]) -> Run:
+def read_run(files: Sequence[Path], typed: int, notes: list[str]) -> RunTable:
     """Read a run from its table, or from the monitors of its environments.
 
     Args:
@@ -177,7 +178,7 @@ def read(files: Sequence[Path], typed: int, notes: list[str]) -> Run:
     settings = _settings(config)
     if env:
         settings.setdefault("env", env)
-    return Run(folder, typed, name, seed if isinstance(seed, int) else None, settings, columns)
+    return RunTable(folder, typed, name, seed if isinstance(seed, int) else None, settings, columns)
 
 
 def _settings(config: dict[str, Any]) -> dict[str, str]:
@@ -246,7 +247,7 @@ def _episodes(path: Path, lines: Iterator[str]) -> dict[str, np.ndarray]:
 
 def _lines(path: Path) -> Iterator[str]:
     """Return the complete lines of a file that are not empty."""
-    return (line for line in storage.lines(path) if line)
+    return (line for line in storage.read_lines(path) if line)
 
 
 def _columns(path: Path, names: list[str], rows: Iterable[list[str]]) -> dict[str, np.ndarray]:
@@ -277,7 +278,7 @@ def _number(word: str) -> float:
 # --- columns -------------------------------------------------------------------------------------
 
 
-def column(run: Run, word: str) -> str | None:
+def find_column(run: RunTable, word: str) -> str | None:
     """Return the column of a run that a word means, or None.
 
     A word is a column's name, with or without Spinning Up's `Average`, whatever its capitals; or
@@ -296,18 +297,18 @@ def _letters(word: str) -> str:
     return re.sub(r"[-_ ]", "", word).lower()
 
 
-def having(runs: Sequence[Run], words: Sequence[str]) -> tuple[list[Run], list[str]]:
+def select_runs(runs: Sequence[RunTable], words: Sequence[str]) -> tuple[list[RunTable], list[str]]:
     """Return the runs with a row that has numbers for all words; and a line about each other."""
     for word in words:
-        if not any(column(run, word) for run in runs):
+        if not any(find_column(run, word) for run in runs):
             known = dict.fromkeys(name for run in runs for name in run.columns)
             near = difflib.get_close_matches(word, known, 1)
-            hint = f"Did you mean {plain(near[0])!r}? " if near else ""
-            shown = ", ".join(plain(name) for name in known)
-            raise ConfigError(f"no run has a column {plain(word)!r}. {hint}There are {shown}.")
+            hint = f"Did you mean {clean_text(near[0])!r}? " if near else ""
+            shown = ", ".join(clean_text(name) for name in known)
+            raise ConfigError(f"no run has a column {clean_text(word)!r}. {hint}There are {shown}.")
     usable, lines = [], []
     for run in runs:
-        names = [column(run, word) for word in words]
+        names = [find_column(run, word) for word in words]
         rows = [run.columns[name] for name in names if name is not None]
         if len(rows) == len(words) and np.isfinite(rows).all(axis=0).any():
             usable.append(run)

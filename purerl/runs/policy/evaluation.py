@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from purerl import errors
 from purerl.cli import run_arguments
-from purerl.runs.console import printed, write
+from purerl.runs.console import print_lines, write_text
 from purerl.runs.record import files, safe_files
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Evaluation:
         return found | {"returns": list(self.returns), "lengths": list(self.lengths)}
 
 
-def played(
+def play_episodes(
     run: "Run",
     env_fn: Callable[[], Any],
     episodes: int,
@@ -107,8 +107,8 @@ def played(
 
 def command(words: list[str]) -> int:
     """Evaluate runs, one after the other; go on where one fails."""
-    parser = run_arguments.parser("eval", "Play episodes with trained policies.", several=True)
-    run_arguments.add_playing(parser, default=20)
+    parser = run_arguments.make_parser("eval", "Play episodes with trained policies.", several=True)
+    run_arguments.add_episode_flags(parser, default=20)
     parser.add_argument(
         *("--max-ep-len", "--max_ep_len"),
         type=int,
@@ -123,19 +123,19 @@ def command(words: list[str]) -> int:
     if args.out and args.out.exists():
         parser.error(f"{args.out} exists, and nothing is ever written over.")
     found: list[dict[str, Any]] = []
-    codes = [run_arguments.ended("eval", partial(_one, args, run, found)) for run in args.run]
+    codes = [run_arguments.run_command("eval", partial(_one, args, run, found)) for run in args.run]
     lines = "".join(json.dumps(one, allow_nan=False) + "\n" for one in found)
     if args.json:
-        write(sys.stdout, lines)
+        write_text(sys.stdout, lines)
     if args.out and found:
-        codes.append(run_arguments.ended("eval", partial(_write, args.out, lines)))
-    codes += [run_arguments.ended("eval", partial(_keep, one)) for one in found]
+        codes.append(run_arguments.run_command("eval", partial(_write, args.out, lines)))
+    codes += [run_arguments.run_command("eval", partial(_keep, one)) for one in found]
     return next((code for code in codes if code), 0)
 
 
 def _one(args: argparse.Namespace, folder: Path, done: list[dict[str, Any]]) -> None:
     """Evaluate one run into `done`, and print a line where no JSON was asked for."""
-    run = run_arguments.opened(args, folder)
+    run = run_arguments.load_run(args, folder)
     found = run.evaluate(args.episodes, args.seed, not args.stochastic, args.max_ep_len)
     if not args.json:
         low, high = found.ci95
@@ -146,7 +146,7 @@ def _one(args: argparse.Namespace, folder: Path, done: list[dict[str, Any]]) -> 
                 f"{found.min:.1f} .. {found.max:.1f}, length {found.mean_length:.0f}, "
                 f"{args.episodes} episodes"
             )
-        printed(f"{folder} at step {run.step:,}: {line}")
+        print_lines(f"{folder} at step {run.step:,}: {line}")
     about = {
         "run": str(folder),
         "algo": run.config.algo,
@@ -165,17 +165,17 @@ def _one(args: argparse.Namespace, folder: Path, done: list[dict[str, Any]]) -> 
 def _keep(one: dict[str, Any]) -> None:
     """Write an evaluation into the folder of its run, under a name that is free."""
     folder = Path(one["run"]) / "eval"
-    files.folder(folder)
-    path = free(folder, f"{one['step']:012d}", ".json")
-    files.replace(path, (json.dumps(one, indent=1) + "\n").encode())
+    files.make_folder(folder)
+    path = reserve_path(folder, f"{one['step']:012d}", ".json")
+    files.replace_file(path, (json.dumps(one, indent=1) + "\n").encode())
 
 
 def _write(path: Path, text: str) -> None:
-    files.folder(path.parent)
-    files.replace(path, text.encode())
+    files.make_folder(path.parent)
+    files.replace_file(path, text.encode())
 
 
-def free(folder: Path, stem: str, suffix: str) -> Path:
+def reserve_path(folder: Path, stem: str, suffix: str) -> Path:
     """Return a path that nobody else has, and take it: `stem-1.json`, `stem-2.json`."""
     for number in range(1, 1_000_000):
         path = folder / f"{stem}-{number}{suffix}"
@@ -184,6 +184,6 @@ def free(folder: Path, stem: str, suffix: str) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise safe_files.explained(error, path) from error
+            raise safe_files.explain_os_error(error, path) from error
         return path
     raise errors.StorageError(f"{folder} is full: {stem}-999999{suffix} exists.")

@@ -16,7 +16,7 @@ import numpy as np
 
 from purerl import errors
 from purerl.cli import run_arguments
-from purerl.runs.console import printed
+from purerl.runs.console import print_lines
 from purerl.runs.policy import numpy_policy
 from purerl.runs.record import files as storage
 
@@ -39,7 +39,7 @@ ACTING = {
 }
 
 
-def save(run: "Run", form: str = "numpy", folder: str | Path | None = None) -> Path:
+def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = None) -> Path:
     """Write the deterministic policy of a run into a new folder.
 
     Args:
@@ -60,19 +60,19 @@ def save(run: "Run", form: str = "numpy", folder: str | Path | None = None) -> P
     if path.exists():
         raise errors.ConfigError(f"{path} exists, and nothing is ever written over.")
     files = write(run)
-    storage.folder(path.parent)
+    storage.make_folder(path.parent)
     made = path.with_name(f".{path.name}.tmp")
     storage.remove(made)
-    storage.folder(made)
+    storage.make_folder(made)
     try:
         for name, content in files.items():
-            storage.write(made / name, content)
+            storage.write_file(made / name, content)
         storage.sync_folder(made)
         _check(run, read(made))
     except BaseException:
         storage.remove(made)
         raise
-    storage.commit(made, path)
+    storage.rename_into_place(made, path)
     return path
 
 
@@ -201,17 +201,17 @@ def _npz(arrays: dict[str, np.ndarray]) -> bytes:
 
 def command(words: list[str]) -> int:
     """Write the policy of a run as a folder."""
-    parser = run_arguments.parser("export", "Write a policy as a folder that needs no purerl.")
+    parser = run_arguments.make_parser("export", "Write a policy as a folder that needs no purerl.")
     parser.add_argument("--format", choices=tuple(FORMS), default="numpy", help="default: numpy")
     parser.add_argument("--out", type=Path, help="folder, not there yet (default: in the run's)")
     args = parser.parse_args(words)
 
     def export() -> None:
-        path = save(run_arguments.opened(args, args.run), args.format, args.out)
+        path = export_policy(run_arguments.load_run(args, args.run), args.format, args.out)
         names = ", ".join(sorted(p.name for p in path.iterdir()))
-        printed(f"written and checked: {path} ({names})")
+        print_lines(f"written and checked: {path} ({names})")
 
-    return run_arguments.ended("export", export)
+    return run_arguments.run_command("export", export)
 
 
 # Format -> what writes the files, and what reads a folder of them.

@@ -30,12 +30,12 @@ def load(folder: str | Path = Path(__file__).parent) -> Callable[[Any], Any]:
         arrays = {name: file[name] for name in file.files}
 
     def policy(obs: Any) -> Any:
-        return action(about, outputs(about, arrays, obs))
+        return choose_action(about, compute_outputs(about, arrays, obs))
 
     return policy
 
 
-def outputs(about: dict[str, Any], arrays: dict[str, np.ndarray], obs: Any) -> np.ndarray:
+def compute_outputs(about: dict[str, Any], arrays: dict[str, np.ndarray], obs: Any) -> np.ndarray:
     """Return what the network says of observations `[..., *obs_shape]`."""
     shape = tuple(about["spaces"]["obs_shape"])
     obs = np.asarray(obs)
@@ -52,7 +52,7 @@ def outputs(about: dict[str, Any], arrays: dict[str, np.ndarray], obs: Any) -> n
     return x
 
 
-def action(about: dict[str, Any], out: np.ndarray) -> Any:
+def choose_action(about: dict[str, Any], out: np.ndarray) -> Any:
     """Return the action, or actions, in the environment's units."""
     if "discrete" in about["spaces"]:
         best = out.argmax(axis=-1) + about["spaces"]["discrete"]["start"]

@@ -31,13 +31,13 @@ from purerl.errors import ConfigError
 from purerl.loops import devices
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
-from purerl.runs.record import files
+from purerl.runs.record import files, manifest
 from purerl.runs.record import status as places
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config, Options
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.saving import about
+from purerl.runs.training.saving import describe_run
 from purerl.spaces import Discrete
 
 NOT_ABOUT_POLICIES = ("schedule", "ranks")  # of what checkpoints say
@@ -62,7 +62,7 @@ class Run:
     @property
     def status(self) -> str:
         """How the run stands now: running, done, stopped, failed or killed."""
-        found = [one.status for one in places.standings(self.folder) if one.path == self.folder]
+        found = [one.status for one in places.list_runs(self.folder) if one.path == self.folder]
         return found[0] if found else "unknown"
 
     @property
@@ -89,7 +89,7 @@ class Run:
             One action, an `int` where actions are Discrete; or an array of as many as `obs` has.
         """
         env = self.params.spec.env
-        obs = _observed(obs, env)
+        obs = _convert_obs(obs, env)
         if key is None:
             act = self.algo.policy(self.params, obs)
         else:
@@ -113,19 +113,21 @@ class Run:
             deterministic: or exploring, as in training.
             max_ep_len: cut episodes here; None as in training, 0 for the environment's own limit.
         """
-        return evaluation.played(self, self.made(), episodes, seed, deterministic, max_ep_len)
+        return evaluation.play_episodes(
+            self, self.made(), episodes, seed, deterministic, max_ep_len
+        )
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:
         """Play episodes into a GIF or MP4 file and return its path; see `video.save`."""
-        return video.save(self, path, **how)
+        return video.save_video(self, path, **how)
 
     def export(self, form: str = "numpy", folder: str | Path | None = None) -> Path:
         """Write the policy as a folder that needs no purerl; see `export.save`."""
-        return export.save(self, form, folder)
+        return export.export_policy(self, form, folder)
 
     def made(self) -> Callable[..., Any]:
         """Return the function that makes the environment; what it lacks is said in one line."""
-        env, env_fn = self.config.env, self.env_fn or configs.allowed(self.config.env)
+        env, env_fn = self.config.env, self.env_fn or configs.make_env_fn_of_file(self.config.env)
 
         def make(**options: Any) -> Any:
             try:
@@ -159,14 +161,16 @@ def load(
         Refused: if no checkpoint can be used.
     """
     folder = Path(path)
-    config = _described(folder, env_fn, spec)
-    wanted_about = about(config)
+    config = _read_config(folder, env_fn, spec)
+    wanted_about = describe_run(config)
     of_policy = {name: x for name, x in wanted_about.items() if name not in NOT_ABOUT_POLICIES}
     algo = algos.load(config.algo)
     shapes = jax.eval_shape(lambda: algo.init(jax.random.key(0), config.spec))
     pairs, tree = jax.tree_util.tree_flatten_with_path(shapes)
     wanted = {jax.tree_util.keystr(leaf): x for leaf, x in pairs}
-    found = checkpoints.learner(folder, of_policy, wanted, checkpoints.step_of(folder, checkpoint))
+    found = checkpoints.load_learner(
+        folder, of_policy, wanted, manifest.resolve_step(folder, checkpoint)
+    )
     for why in found.skipped:
         say(f"passed over: {why}")
     state = jax.tree.unflatten(tree, [jnp.asarray(found.arrays[name]) for name in wanted])
@@ -202,33 +206,33 @@ def train(
     if callable(env):
         env_fn, word = env, env_name or getattr(env, "__name__", "env")
     elif isinstance(env, str):
-        env_fn, word = configs.make(env), env
+        env_fn, word = configs.make_env_fn(env), env
     else:
         raise ConfigError(
             f"env must be an id of Gymnasium, or a function that makes the environment, as "
             f"lambda: gymnasium.make('CartPole-v1'), got {env!r}."
         )
     given = {"algo": algo, "env": word, "seed": seed} | ({"name": name} if name else {})
-    config = configs.from_json(_sorted(algo, settings) | given, env_fn)
+    config = configs.from_json(_sort_settings(algo, settings) | given, env_fn)
     screen = Screen(quiet=quiet)
     outcome = training.train(config, env_fn, screen, data_dir=data_dir, datestamp=datestamp)
     params = devices.unreplicate(outcome.carry.learner.params)
     return Run(outcome.run, config, outcome.step, params, env_fn if callable(env) else None)
 
 
-def _described(folder: Path, env_fn: Callable[[], Any] | None, spec: Any) -> Config:
+def _read_config(folder: Path, env_fn: Callable[[], Any] | None, spec: Any) -> Config:
     """Read the configuration of a run; where it says the spaces, no environment is made."""
     if not (folder / "config.json").is_file():
-        raise ConfigError(run_arguments.no_run(folder))
+        raise ConfigError(run_arguments.explain_no_run(folder))
     try:
-        content = configs.read(folder / "config.json")
+        content = places.read_json(folder / "config.json")
     except errors.Damaged as error:
         raise ConfigError(str(error)) from error
-    env = configs.spaces_from(content["spaces"]) if "spaces" in content else None
+    env = configs.parse_spaces(content["spaces"]) if "spaces" in content else None
     return configs.from_json(content, env_fn, spec, env)
 
 
-def _sorted(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return settings by the dataclass they are fields of."""
     try:
         module = algos.load(algo)
@@ -251,7 +255,7 @@ def _sorted(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _observed(obs: Any, env: Any) -> np.ndarray:
+def _convert_obs(obs: Any, env: Any) -> np.ndarray:
     """Return observations as the loop stores them, or say what they must be."""
     obs = np.asarray(obs)
     env.check_obs(obs)
@@ -264,7 +268,7 @@ def _columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
     """Read a table; a last line that is being written is left out."""
     if not path.exists():
         return {}
-    rows = csv.reader(files.lines(path), delimiter=delimiter)
+    rows = csv.reader(files.read_lines(path), delimiter=delimiter)
     try:
         header = next(rows, [])
         columns: list[list[str]] = [[] for _ in header]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from purerl import errors
 from purerl.cli import run_arguments
-from purerl.runs.console import printed, size, warned
+from purerl.runs.console import format_size, print_lines, print_warning
 from purerl.runs.policy import evaluation
 from purerl.runs.policy.evaluation import Evaluation
 from purerl.runs.record import files
@@ -34,7 +34,7 @@ WAIT = 2.0  # seconds for a display to answer
 EXTRAS = {"pygame": "classic", "mujoco": "mujoco", "box2d": "box2d"}  # what is missing -> ours
 
 
-def save(
+def save_video(
     run: "Run",
     path: str | Path | None = None,
     episodes: int = 1,
@@ -60,10 +60,10 @@ def save(
         The path.
     """
     how = (episodes, seed, deterministic, max_steps)
-    return _filmed(run, None if path is None else Path(path), fps, width, *how)[0]
+    return _record_video(run, None if path is None else Path(path), fps, width, *how)[0]
 
 
-def _filmed(
+def _record_video(
     run: "Run", path: Path | None, fps: float | None, width: int | None, *how: Any
 ) -> tuple[Path, Evaluation]:
     """Play episodes into a file; return its path and the episodes."""
@@ -79,18 +79,18 @@ def _filmed(
     if width is not None and width < 16:
         raise errors.ConfigError(f"width must be at least 16 pixels, got {width}.")
     make, rate = _drawing(run, "rgb_array")
-    files.folder(run.folder / "video" if path is None else path.parent)
+    files.make_folder(run.folder / "video" if path is None else path.parent)
     reel = (video_files.Gif if kind == ".gif" else video_files.Mp4)(fps or rate, width)
     try:
-        found = evaluation.played(run, lambda: video_files.Filmed(make(), reel.add), *how)
+        found = evaluation.play_episodes(run, lambda: video_files.Filmed(make(), reel.add), *how)
         content = reel.content()
     finally:
         reel.close()
     if path is None:
-        path = evaluation.free(run.folder / "video", f"{run.step:012d}", kind)
-    files.replace(path, content)
+        path = evaluation.reserve_path(run.folder / "video", f"{run.step:012d}", kind)
+    files.replace_file(path, content)
     if reel.lost:
-        warned(
+        print_warning(
             f"{path} ends after {video_files.LONGEST:,} frames, as a GIF must: {reel.lost:,} more "
             f"are not in it. An MP4 has them all: --save film.mp4, or run.video('film.mp4')."
         )
@@ -100,15 +100,15 @@ def _filmed(
 def _drawing(run: "Run", mode: str) -> tuple[Callable[[], Any], float]:
     """Return what makes an environment that draws, tried out, and its steps per second."""
     if mode == "rgb_array":
-        headless()
+        configure_headless_drawing()
     make = run.made()
     taken = inspect.signature(run.env_fn).parameters.values() if run.env_fn else ()
     if run.env_fn is None or any(p.name == "render_mode" or p.kind is p.VAR_KEYWORD for p in taken):
         make = functools.partial(make, render_mode=mode)
-    return make, _tried(make, mode)
+    return make, _try_drawing(make, mode)
 
 
-def _tried(make: Callable[[], Any], mode: str) -> float:
+def _try_drawing(make: Callable[[], Any], mode: str) -> float:
     """Draw once and return the environment's steps per second; what is lacking is said here."""
     env: Any = None
     frame: Any = None
@@ -144,7 +144,7 @@ def _tried(make: Callable[[], Any], mode: str) -> float:
     return float((env.metadata or {}).get("render_fps") or 30)
 
 
-def headless() -> None:
+def configure_headless_drawing() -> None:
     """Where there is no display, let MuJoCo and SDL draw without one, as far as not set."""
     if has_display():
         return
@@ -158,7 +158,7 @@ def headless() -> None:
                 break
 
 
-def display() -> str:
+def get_display() -> str:
     """Return the display that is named for windows, or nothing."""
     return os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY") or ""
 
@@ -196,10 +196,10 @@ def _answers(address: str | tuple[str, int]) -> bool:
 
 def command(words: list[str]) -> int:
     """Show a policy at play."""
-    parser = run_arguments.parser(
+    parser = run_arguments.make_parser(
         "watch", "Show a policy at play: in a window, or in a file without one."
     )
-    run_arguments.add_playing(parser, "-n", default=1)
+    run_arguments.add_episode_flags(parser, "-n", default=1)
     add = parser.add_argument
     # fmt: off
     add("--save", type=Path, metavar="FILE",
@@ -213,26 +213,28 @@ def command(words: list[str]) -> int:
     # fmt: on
     parser.add_argument("--norender", "-nr", action="store_true", help="play and draw nothing")
     args = parser.parse_args(words)
-    return run_arguments.ended("watch", lambda: _watch(args))
+    return run_arguments.run_command("watch", lambda: _watch(args))
 
 
 def _watch(args: argparse.Namespace) -> None:
-    run = run_arguments.opened(args, args.run)
+    run = run_arguments.load_run(args, args.run)
     how = (args.episodes, args.seed, not args.stochastic, args.max_steps)
     path = None
     if args.norender:
-        found = evaluation.played(run, run.made(), *how)
+        found = evaluation.play_episodes(run, run.made(), *how)
     elif args.save is None and has_display():
-        found = evaluation.played(run, _drawing(run, "human")[0], *how)
+        found = evaluation.play_episodes(run, _drawing(run, "human")[0], *how)
     else:
-        if args.save is None and display():
-            warned(f"nobody answers at the display {display()}: a GIF instead of a window")
-        path, found = _filmed(run, args.save, args.fps, args.width, *how)
+        if args.save is None and get_display():
+            print_warning(
+                f"nobody answers at the display {get_display()}: a GIF instead of a window"
+            )
+        path, found = _record_video(run, args.save, args.fps, args.width, *how)
     lines = [
         f"episode {i}: return {value:.1f}, length {length}"
         for i, (value, length) in enumerate(zip(found.returns, found.lengths, strict=True), 1)
     ]
     lines.append(f"return {found.mean:.1f}, std {found.std:.1f}, length {found.mean_length:.0f}")
     if path:
-        lines.append(f"written: {path} ({size(path.stat().st_size)})")
-    printed("\n".join(lines))
+        lines.append(f"written: {path} ({format_size(path.stat().st_size)})")
+    print_lines("\n".join(lines))

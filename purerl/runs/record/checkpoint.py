@@ -25,29 +25,18 @@ from purerl.runs.record.files import File
 from purerl.runs.record.manifest import (
     FORMAT,
     Segment,
-    best,
-    manifest,
-    mark_best,
+    list_steps,
     prune,
-    rewind,
-    step_of,
-    steps,
-    unfinished,
+    read_best,
+    read_manifest,
+    temporary_folder,
 )
 
 __all__ = [
     "Loaded",
-    "Segment",
-    "best",
-    "learner",
     "load",
-    "manifest",
-    "mark_best",
-    "prune",
-    "rewind",
+    "load_learner",
     "save",
-    "step_of",
-    "steps",
     "verify",
 ]
 
@@ -100,14 +89,14 @@ def save(
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
     try:
-        return _saved(run, carry, about, segments, keep, notes or {}, say)
+        return _write_checkpoint(run, carry, about, segments, keep, notes or {}, say)
     except errors.StorageError:
         if mpi.is_root():
-            files.remove(unfinished(run, carry.steps))  # on a full disk every byte counts
+            files.remove(temporary_folder(run, carry.steps))  # on a full disk every byte counts
         raise
 
 
-def _saved(
+def _write_checkpoint(
     run: Path,
     carry: Carry,
     about: dict[str, Any],
@@ -117,8 +106,8 @@ def _saved(
     say: Callable[[str], None],
 ) -> tuple[Segment, ...]:
     frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
-    made = unfinished(run, carry.steps)
-    _together(lambda: _prepared(run, made) if mpi.is_root() else None)
+    made = temporary_folder(run, carry.steps)
+    _do_on_all_ranks(lambda: _prepare_folders(run, made) if mpi.is_root() else None)
 
     def write() -> tuple[tuple[Segment, ...], File]:
         arrays = {f"host {name}": x for name, x in frozen.host.items()}
@@ -127,7 +116,7 @@ def _saved(
         segments_now = _add_segment(run, carry, frozen, segments)
         return segments_now, files.write_arrays(made / f"rank{carry.rank}.npz", arrays)
 
-    parts = _together(write)
+    parts = _do_on_all_ranks(write)
     facts = mpi.allgather((frozen.facts, frozen.stop))
     content = {
         "format": FORMAT,
@@ -138,23 +127,23 @@ def _saved(
         "segments": [[list(s) for s in part] for part, _ in parts],
         "facts": [one for one, _ in facts],
         "rows": [stop for _, stop in facts],
-        "seen": log_hashes.seen(run) if mpi.is_root() else {},
-        "best": best(run),
+        "seen": log_hashes.hash_logs(run) if mpi.is_root() else {},
+        "best": read_best(run),
     }
 
     def commit() -> None:
-        files.write(made / "manifest.json", files.sealed(content))
+        files.write_file(made / "manifest.json", files.seal_json(content))
         files.sync_folder(made)
         path = made.with_name(f"{carry.steps:012d}")
         files.remove(path)
-        files.commit(made, path)
+        files.rename_into_place(made, path)
         prune(run, keep, say)
 
-    _together(lambda: commit() if mpi.is_root() else None)
+    _do_on_all_ranks(lambda: commit() if mpi.is_root() else None)
     return parts[carry.rank][0]
 
 
-def _together(step: Callable[[], Any]) -> list[Any]:
+def _do_on_all_ranks(step: Callable[[], Any]) -> list[Any]:
     """Do a step on all ranks; where the disk fails on one, raise its error on all."""
     done, failed = None, None
     try:
@@ -168,12 +157,12 @@ def _together(step: Callable[[], Any]) -> list[Any]:
     return [one for one, _ in everyone]
 
 
-def _prepared(run: Path, made: Path) -> None:
+def _prepare_folders(run: Path, made: Path) -> None:
     """Make the folders, without what a killed process may have left."""
-    for path in safe_files.within(run, "checkpoints").glob(".tmp-*"):
+    for path in safe_files.get_subfolder(run, "checkpoints").glob(".tmp-*"):
         files.remove(path)
-    files.folder(made)
-    files.folder(safe_files.within(run, "replay"))
+    files.make_folder(made)
+    files.make_folder(safe_files.get_subfolder(run, "replay"))
 
 
 def _add_segment(
@@ -185,7 +174,7 @@ def _add_segment(
     first, stop = frozen.first, frozen.stop
     if first < stop:
         name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
-        file = files.replace_arrays(safe_files.within(run, "replay") / name, frozen.rows)
+        file = files.replace_arrays(safe_files.get_subfolder(run, "replay") / name, frozen.rows)
         segments = (*segments, Segment(name, first, stop, *file))
     oldest = stop - len(carry.buffer.data.rew)
     return tuple(s for s in segments if s.stop > oldest)
@@ -208,13 +197,13 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
     one, content, (frozen, segments), skipped = _first_good(
         run, about, step, lambda one, content: _read(run, one, content, rank), mpi.allgather
     )
-    changed = log_hashes.changed(run, content["seen"])
-    if content["best"] and not best(run):
+    changed = log_hashes.find_changes(run, content["seen"])
+    if content["best"] and not read_best(run):
         changed.append(f"{run / 'checkpoints' / 'best.json'} is missing or damaged.")
     return Loaded(one, content, frozen, segments, skipped, tuple(changed))
 
 
-def learner(
+def load_learner(
     run: Path, about: dict[str, Any], wanted: dict[str, Any], step: int | None = None
 ) -> Learner:
     """Read the learner alone, without a replay memory: all that acting needs.
@@ -253,14 +242,14 @@ def _first_good(
 
     Of all processes between which `gather` exchanges what each has.
     """
-    there = gather(steps(run))[0]
+    there = gather(list_steps(run))[0]
     if step is not None and step not in there:
         raise NoCheckpoint(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
     skipped: list[str] = []
     for one in [step] if step is not None else reversed(there):
         found, why = None, ""
         try:
-            content = manifest(run, one)
+            content = read_manifest(run, one)
             _check_about(run, about, content["about"])
             found = content, read(one, content)
         except Damaged as error:
@@ -276,7 +265,7 @@ def _first_good(
 
 def verify(run: Path, step: int) -> None:
     """Read all files of a checkpoint, or raise `Damaged` for the first that is not as written."""
-    content = manifest(run, step)
+    content = read_manifest(run, step)
     for rank in range(len(content["facts"])):
         _read(run, step, content, rank)
 
@@ -290,7 +279,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: Any) -> None:
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
     text = f"the checkpoints of {run} are of another run: {'; '.join(changes[:SHOWN])}{more}."
     if found.get("ranks") != wanted.get("ranks", found.get("ranks")):
-        text += f" Type: {status.command('resume', run, ranks=found.get('ranks'))}"
+        text += f" Type: {status.format_command('resume', run, ranks=found.get('ranks'))}"
     raise NoCheckpoint(text)
 
 
@@ -329,7 +318,7 @@ def _read(
 
 def _parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
     """Read and verify the file of a rank; return its arrays by what they are of."""
-    arrays = files.arrays(path, File(*content["files"][path.name]))
+    arrays = files.read_arrays(path, File(*content["files"][path.name]))
     parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
     for key, x in arrays.items():
         kind, _, name = key.partition(" ")
@@ -343,8 +332,8 @@ def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np
     """Read segments, which must follow each other."""
     last = segments[0].first
     for segment in segments:
-        path = safe_files.within(run, "replay") / segment.name
-        block = files.arrays(path, File(segment.bytes, segment.sha256))
+        path = safe_files.get_subfolder(run, "replay") / segment.name
+        block = files.read_arrays(path, File(segment.bytes, segment.sha256))
         number = segment.stop - segment.first
         if segment.first != last or any(len(x) != number for x in block.values()):
             raise Damaged(f"{path} does not hold the rows {segment.first} .. {segment.stop}.")

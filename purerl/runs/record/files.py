@@ -22,7 +22,7 @@ import numpy as np
 
 from purerl.errors import Damaged, StorageError
 from purerl.runs.record import safe_files
-from purerl.runs.record.safe_files import explained
+from purerl.runs.record.safe_files import explain_os_error
 
 MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
 MAX_LINE = 2**20  # bytes of a line of a table, which has as many lines as it has
@@ -38,12 +38,12 @@ class File(NamedTuple):
     sha256: str
 
 
-def write(path: Path, content: bytes) -> File:
+def write_file(path: Path, content: bytes) -> File:
     """Write a file and force it to the disk; its name is final only for `replace`d ones."""
-    return _written(path, lambda stream: stream.write(content))
+    return _write_and_sync(path, lambda stream: stream.write(content))
 
 
-def _written(path: Path, fill: Callable[[Any], Any], name: Path | None = None) -> File:
+def _write_and_sync(path: Path, fill: Callable[[Any], Any], name: Path | None = None) -> File:
     """Make a file and force it to the disk; errors give it the name it is to have."""
     try:
         path.unlink(missing_ok=True)  # a link left there would be followed to another file
@@ -55,7 +55,7 @@ def _written(path: Path, fill: Callable[[Any], Any], name: Path | None = None) -
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink()
-        raise explained(error, name or path) from error
+        raise explain_os_error(error, name or path) from error
     return File(stream.bytes, stream.sha256.hexdigest())
 
 
@@ -77,20 +77,20 @@ class _Hashed:
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> File:
     """Write a file as `packed` makes it, without having all of it in memory."""
-    return _written(path, lambda stream: _pack(stream, arrays))
+    return _write_and_sync(path, lambda stream: _pack(stream, arrays))
 
 
-def replace(path: Path, content: bytes) -> File:
+def replace_file(path: Path, content: bytes) -> File:
     """Write a file under another name and rename it: the old or the new one is there, complete."""
-    done = _written(_beside(path), lambda stream: stream.write(content), path)
-    commit(_beside(path), path)
+    done = _write_and_sync(_beside(path), lambda stream: stream.write(content), path)
+    rename_into_place(_beside(path), path)
     return done
 
 
 def replace_arrays(path: Path, arrays: dict[str, np.ndarray]) -> File:
     """Write arrays as `replace` does bytes."""
-    done = _written(_beside(path), lambda stream: _pack(stream, arrays), path)
-    commit(_beside(path), path)
+    done = _write_and_sync(_beside(path), lambda stream: _pack(stream, arrays), path)
+    rename_into_place(_beside(path), path)
     return done
 
 
@@ -98,13 +98,13 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
-def commit(made: Path, path: Path) -> None:
+def rename_into_place(made: Path, path: Path) -> None:
     """Give a file or folder its final name, and force the name to the disk."""
     try:
         os.replace(made, path)
     except OSError as error:
         remove(made)
-        raise explained(error, path) from error
+        raise explain_os_error(error, path) from error
     sync_folder(path.parent)
 
 
@@ -117,15 +117,15 @@ def sync_folder(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise explained(error, path) from error
+        raise explain_os_error(error, path) from error
 
 
-def folder(path: Path) -> None:
+def make_folder(path: Path) -> None:
     """Make a folder and those above it, where they are missing."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise explained(error, path) from error
+        raise explain_os_error(error, path) from error
 
 
 def remove(path: Path) -> None:
@@ -136,22 +136,22 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def read(path: Path, file: File) -> bytes:
+def read_verified(path: Path, file: File) -> bytes:
     """Read a file and check that it is what was written."""
-    with _verified(path, file) as there:
+    with _open_verified(path, file) as there:
         return there.read()
 
 
-def arrays(path: Path, file: File) -> dict[str, np.ndarray]:
+def read_arrays(path: Path, file: File) -> dict[str, np.ndarray]:
     """Read the arrays that `packed` made of a file, if it is what was written."""
-    with _verified(path, file) as there:
-        return _unpacked(there, file.bytes, path)
+    with _open_verified(path, file) as there:
+        return _unpack(there, file.bytes, path)
 
 
 @contextlib.contextmanager
-def _verified(path: Path, file: File) -> Iterator[io.BufferedReader]:
+def _open_verified(path: Path, file: File) -> Iterator[io.BufferedReader]:
     """Open a file to read after checking, piece by piece, that it is what was written."""
-    with safe_files.opened(path) as there:
+    with safe_files.open_file(path) as there:
         size = os.fstat(there.fileno()).st_size
         if size != file.bytes:
             raise Damaged(f"{path} must have {file.bytes} bytes, got {size}.")
@@ -164,7 +164,7 @@ def _verified(path: Path, file: File) -> Iterator[io.BufferedReader]:
 # --- JSON and arrays -----------------------------------------------------------------------------
 
 
-def sealed(content: dict[str, Any]) -> bytes:
+def seal_json(content: dict[str, Any]) -> bytes:
     """Return JSON that carries its own checksum."""
     text = json.dumps(content, indent=1)
     if len(text) > MAX_JSON - 1_000:
@@ -175,9 +175,9 @@ def sealed(content: dict[str, Any]) -> bytes:
     return f'{{"sha256": "{seal}", "content":\n{text}\n}}\n'.encode()
 
 
-def unsealed(path: Path) -> dict[str, Any]:
+def read_sealed_json(path: Path) -> dict[str, Any]:
     """Read what `sealed` made, or raise `Damaged`."""
-    text = small(path)
+    text = read_text(path)
     try:
         found = json.loads(text)
         content, seal = found["content"], found["sha256"]
@@ -189,9 +189,9 @@ def unsealed(path: Path) -> dict[str, Any]:
     return content
 
 
-def small(path: Path, most: int = MAX_JSON) -> str:
+def read_text(path: Path, most: int = MAX_JSON) -> str:
     """Read a text of limited size."""
-    with safe_files.opened(path) as file:
+    with safe_files.open_file(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise Damaged(f"{path} must have at most {most} bytes.")
@@ -201,9 +201,9 @@ def small(path: Path, most: int = MAX_JSON) -> str:
         raise Damaged(f"{path} is no text: {error}.") from error
 
 
-def lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Read the complete lines of a text, without their ends: one that has none is being written."""
-    with safe_files.opened(path) as file:
+    with safe_files.open_file(path) as file:
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
             try:
                 yield line[:-1].decode("utf-8")
@@ -213,7 +213,7 @@ def lines(path: Path) -> Iterator[str]:
             raise Damaged(f"{path} must have at most {MAX_LINE} bytes in a line.")
 
 
-def packed(arrays: dict[str, np.ndarray]) -> bytes:
+def pack_arrays(arrays: dict[str, np.ndarray]) -> bytes:
     """Return arrays as the bytes of an uncompressed `.npz`, names in a first member."""
     stream = io.BytesIO()
     _pack(stream, arrays)
@@ -234,7 +234,7 @@ def _pack(stream: Any, arrays: dict[str, np.ndarray]) -> None:
                 member.write(x.reshape(-1).view(np.uint8).data)
 
 
-def named(arrays: dict[str, np.ndarray]) -> bytes:
+def pack_named_arrays(arrays: dict[str, np.ndarray]) -> bytes:
     """Return arrays as the bytes of an `.npz` for people: `numpy.load(path)[name]`."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
@@ -245,12 +245,12 @@ def _info(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name)  # with the date of 1980, so that equal arrays are equal bytes
 
 
-def unpacked(content: bytes, where: Path) -> dict[str, np.ndarray]:
+def unpack_arrays(content: bytes, where: Path) -> dict[str, np.ndarray]:
     """Read what `packed` made."""
-    return _unpacked(io.BytesIO(content), len(content), where)
+    return _unpack(io.BytesIO(content), len(content), where)
 
 
-def _unpacked(stream: IO[bytes], size: int, where: Path) -> dict[str, np.ndarray]:
+def _unpack(stream: IO[bytes], size: int, where: Path) -> dict[str, np.ndarray]:
     """Read arrays; nothing is allocated that the `size` bytes do not hold."""
     try:
         with zipfile.ZipFile(stream) as archive:

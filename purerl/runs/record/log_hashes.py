@@ -16,13 +16,13 @@ GROWING = ("metrics.jsonl", "episodes.csv")
 TABLE = "progress.txt"  # its header and rows grow to the right when a column is new
 
 
-def seen(run: Path) -> dict[str, Any]:
+def hash_logs(run: Path) -> dict[str, Any]:
     """Return length and SHA-256 of each file that is there."""
     names = [name for name in (*WHOLE, *GROWING, TABLE) if (run / name).exists()]
     return {name: [*_digest(run / name)] for name in names}
 
 
-def changed(run: Path, then: Any) -> list[str]:
+def find_changes(run: Path, then: Any) -> list[str]:
     """Say what of the files is not as it was; rows that came later are not looked at."""
     said = []
     for name, (length, digest) in then.items():
@@ -39,7 +39,7 @@ def changed(run: Path, then: Any) -> list[str]:
 def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
     """Return length and SHA-256 of a file, or of its first bytes."""
     digest, length = hashlib.sha256(), 0
-    with safe_files.opened(path) as file:
+    with safe_files.open_file(path) as file:
         if path.name == TABLE:
             file.readline(_PIECE)
         while piece := file.readline(_PIECE) if path.name == TABLE else file.read(_PIECE):

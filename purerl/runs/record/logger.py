@@ -53,14 +53,14 @@ class Logger:
         self._fname = output_fname
         if self.folder is None or not mpi.is_root():
             return
-        files.folder(self.folder)
+        files.make_folder(self.folder)
         table = self.folder / output_fname
         if table.exists() and not resume:
             raise errors.StorageError(
                 f"{table} exists, and nothing is ever written over. Choose another output_dir."
             )
         if table.exists():
-            with safe_files.opened(table) as file:
+            with safe_files.open_file(table) as file:
                 header = file.readline(2**20).decode("utf-8", "replace")
             self.columns = header.rstrip("\n").split("\t")
 
@@ -86,7 +86,7 @@ class Logger:
         if not mpi.is_root():
             return row
         if not self.quiet:
-            self.log(boxed(row))
+            self.log(format_box(row))
         columns = [*self.columns, *(key for key in row if key not in self.columns)]
         if self.folder is not None:
             self._append(row, columns)
@@ -97,26 +97,26 @@ class Logger:
         assert self.folder is not None
         table, objects = self.folder / self._fname, self.folder / "metrics.jsonl"
         line = "\t".join(_word(row.get(key)) for key in columns) + "\n"
-        with whole(objects):
-            append(objects, json.dumps(finite(row), default=str) + "\n")
+        with undo_on_error(objects):
+            append_text(objects, json.dumps(replace_non_finite(row), default=str) + "\n")
             if len(columns) == len(self.columns):
-                append(table, line)
+                append_text(table, line)
                 return
             # A key that is new: the header grows, and rows before have nothing there.
             text = table.read_text(errors="replace") if table.exists() else ""
             rows = text.splitlines()[1:]
             rows = [old + "\t" * (len(columns) - 1 - old.count("\t")) for old in rows]
             text = "\n".join(["\t".join(columns), *rows, line])
-            files.replace(table, text.encode())
+            files.replace_file(table, text.encode())
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write `config.json`, with the name of the experiment."""
-        config = jsonable(config)
+        config = to_json(config)
         if self.exp_name is not None:
             config["exp_name"] = self.exp_name
         if self.folder is not None and mpi.is_root():
             text = json.dumps(config, indent=4, sort_keys=True) + "\n"
-            files.replace(self.folder / "config.json", text.encode())
+            files.replace_file(self.folder / "config.json", text.encode())
 
     def save_state(self, state: Any, itr: int | None = None) -> Path | None:
         """Write the arrays of a tree to `state.npz`, or `state<itr>.npz`; no code, no pickle.
@@ -130,7 +130,7 @@ class Logger:
         named = ((jax.tree_util.keystr(path), leaf) for path, leaf in pairs)
         arrays = {name: _storable(name, leaf) for name, leaf in named}
         path = self.folder / f"state{'' if itr is None else itr}.npz"
-        files.replace(path, files.named(arrays))
+        files.replace_file(path, files.pack_named_arrays(arrays))
         return path
 
 
@@ -187,18 +187,18 @@ class EpochLogger(Logger):
         return mpi.statistics(mine, min_max=True)
 
 
-def append(path: Path, text: str) -> None:
+def append_text(path: Path, text: str) -> None:
     """Append to a file, all or nothing, or say why it cannot be."""
-    with whole(path):
+    with undo_on_error(path):
         try:
             with open(path, "a", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            raise safe_files.explained(error, path) from error
+            raise safe_files.explain_os_error(error, path) from error
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[None]:
+def undo_on_error(path: Path) -> Iterator[None]:
     """Cut a file back to the length it had if what is done fails."""
     length = path.stat().st_size if path.exists() else None
     try:
@@ -212,7 +212,7 @@ def whole(path: Path) -> Iterator[None]:
         raise
 
 
-def boxed(row: dict[str, Any]) -> str:
+def format_box(row: dict[str, Any]) -> str:
     """Return a row as Spinning Up prints it: a box of two columns."""
     width = max(15, *map(len, row), 0) if row else 15
     lines = [f"| {key:>{width}} | {_shown(value):>15} |" for key, value in row.items()]
@@ -220,12 +220,12 @@ def boxed(row: dict[str, Any]) -> str:
     return "\n".join([edge, *lines, edge])
 
 
-def jsonable(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Return a value as JSON knows it; what it does not know becomes its name or a word."""
     if isinstance(value, dict):
-        return {str(k): jsonable(v) for k, v in value.items()}
+        return {str(k): to_json(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [jsonable(v) for v in value]
+        return [to_json(v) for v in value]
     if isinstance(value, str | bool | int | float | None):
         return value
     if isinstance(value, np.generic):
@@ -233,12 +233,12 @@ def jsonable(value: Any) -> Any:
     return getattr(value, "__name__", str(value))
 
 
-def finite(value: Any) -> Any:
+def replace_non_finite(value: Any) -> Any:
     """Return a value with None for each number that JSON has no word for: nan, infinities."""
     if isinstance(value, dict):
-        return {k: finite(v) for k, v in value.items()}
+        return {k: replace_non_finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
+        return [replace_non_finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -13,7 +13,7 @@ PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "m
 _HASH = re.compile(r"[0-9a-f]{40,64}")
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return the versions that decide about bits."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
@@ -24,10 +24,10 @@ def versions() -> dict[str, str]:
     return found
 
 
-def described() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """Return what `manifest.json` says of the machine and of the process."""
     found: dict[str, Any] = {
-        "versions": versions(),
+        "versions": list_versions(),
         "system": platform.platform(),
         "machine": platform.machine(),
         "host": platform.node(),
@@ -39,8 +39,8 @@ def described() -> dict[str, Any]:
     }
     package, here = Path(__file__).parents[3], Path.cwd()
     commits = {
-        "purerl": commit(package),
-        "here": next(filter(None, map(commit, (here, *here.parents))), ""),
+        "purerl": read_commit(package),
+        "here": next(filter(None, map(read_commit, (here, *here.parents))), ""),
     }
     return found | {"commits": {name: one for name, one in commits.items() if one}}
 
@@ -55,7 +55,7 @@ def _cpu() -> str:
     return model[1].strip() if model else platform.processor()
 
 
-def commit(folder: Path) -> str:
+def read_commit(folder: Path) -> str:
     """Return the commit that is checked out in a folder, read without git; nothing if it is none.
 
     What was changed since is not in it.

@@ -31,36 +31,36 @@ class Segment(NamedTuple):
     sha256: str
 
 
-def steps(run: Path) -> list[int]:
+def list_steps(run: Path) -> list[int]:
     """Return the steps of the checkpoints that are there, oldest first, unverified."""
-    folder = safe_files.within(run, "checkpoints")
+    folder = safe_files.get_subfolder(run, "checkpoints")
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if _STEP.fullmatch(name))
 
 
-def unfinished(run: Path, step: int) -> Path:
+def temporary_folder(run: Path, step: int) -> Path:
     """Return the folder of a checkpoint while it is made or deleted; nothing loads it."""
     return run / "checkpoints" / f".tmp-{step:012d}"
 
 
-def best(run: Path) -> tuple[int, float] | None:
+def read_best(run: Path) -> tuple[int, float] | None:
     """Return step and score of the best evaluation that has a checkpoint, or None."""
     path = run / "checkpoints" / "best.json"
     if not path.exists():
         return None
     try:
-        content = storage.unsealed(path)
+        content = storage.read_sealed_json(path)
         return int(content["step"]), float(content["score"])
     except (Damaged, KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
-def step_of(run: Path, wanted: str | int) -> int | None:
+def resolve_step(run: Path, wanted: str | int) -> int | None:
     """Return the step that `best` or a number means; None for `last`, the newest that is whole."""
     if wanted == "last":
         return None
     if wanted == "best":
-        marked = best(run)
+        marked = read_best(run)
         if marked is None:
             raise NoCheckpoint(f"{run} has no best checkpoint yet; take the last.")
         return marked[0]
@@ -73,14 +73,14 @@ def step_of(run: Path, wanted: str | int) -> int | None:
 
 def mark_best(run: Path, step: int, score: float) -> None:
     """Remember a checkpoint as the best, so that it is kept."""
-    content = storage.sealed({"step": step, "score": score})
-    storage.replace(run / "checkpoints" / "best.json", content)
+    content = storage.seal_json({"step": step, "score": score})
+    storage.replace_file(run / "checkpoints" / "best.json", content)
 
 
-def manifest(run: Path, step: int) -> dict[str, Any]:
+def read_manifest(run: Path, step: int) -> dict[str, Any]:
     """Read the manifest of a checkpoint and check its form, or raise `Damaged`."""
-    path = safe_files.within(run, f"checkpoints/{step:012d}") / "manifest.json"
-    content = storage.unsealed(path)
+    path = safe_files.get_subfolder(run, f"checkpoints/{step:012d}") / "manifest.json"
+    content = storage.read_sealed_json(path)
     if content.get("format") != FORMAT:
         raise Damaged(
             f"{path} has format {content.get('format')!r}; this purerl reads format {FORMAT}."
@@ -107,7 +107,7 @@ def manifest(run: Path, step: int) -> dict[str, Any]:
     return content
 
 
-def score_of(content: dict[str, Any]) -> float | None:
+def read_score(content: dict[str, Any]) -> float | None:
     """Return the score of a checkpoint that was made where an epoch ended, if it had one."""
     notes = content["notes"]
     score = notes.get("score") if notes.get("step") == content["step"] else None
@@ -124,7 +124,7 @@ def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) 
         keep: how many of the newest stay.
         say: is told of each that is damaged.
     """
-    there = steps(run)
+    there = list_steps(run)
     whole, damaged = _read(run, there, say)
     kept = {*there[-keep:], *_mark_best_of(run, whole)}
     for step in there:
@@ -133,18 +133,18 @@ def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) 
     if kept & damaged:
         return
     used = {Segment(*s).name for step in kept for part in whole[step]["segments"] for s in part}
-    for path in safe_files.within(run, "replay").glob("*.npz"):
+    for path in safe_files.get_subfolder(run, "replay").glob("*.npz"):
         if _SEGMENT.fullmatch(path.name) and path.name not in used:
             path.unlink(missing_ok=True)
 
 
-def rewind(run: Path, step: int) -> list[int]:
+def delete_later(run: Path, step: int) -> list[int]:
     """Delete the checkpoints that came after a step, the newest first; return their steps.
 
     Killed on the way, it leaves a run that had not come as far as it had. So it is done before the
     logs are cut: none of those that are left may say of rows that they are there when they are not.
     """
-    there = steps(run)
+    there = list_steps(run)
     later = [one for one in there if one > step]
     if later:
         _mark_best_of(run, _read(run, [one for one in there if one <= step])[0])
@@ -162,7 +162,7 @@ def _read(
     whole = {}
     for step in there:
         try:
-            whole[step] = manifest(run, step)
+            whole[step] = read_manifest(run, step)
         except Damaged as error:
             say(f"a damaged checkpoint is never loaded, and deleted in its turn: {error}")
     return whole, set(there) - set(whole)
@@ -170,13 +170,13 @@ def _read(
 
 def _mark_best_of(run: Path, whole: dict[int, dict[str, Any]]) -> tuple[int, ...]:
     """Mark the best of some checkpoints, the first of equal ones; return its step, if any."""
-    scores = {step: score_of(content) for step, content in whole.items()}
+    scores = {step: read_score(content) for step, content in whole.items()}
     ranked = [(score, -step) for step, score in scores.items() if score is not None]
     if not ranked:
         storage.remove(run / "checkpoints" / "best.json")
         return ()
     score, step = max(ranked)
-    if best(run) != (-step, score):
+    if read_best(run) != (-step, score):
         mark_best(run, -step, score)
     return (-step,)
 
@@ -184,10 +184,10 @@ def _mark_best_of(run: Path, whole: dict[int, dict[str, Any]]) -> tuple[int, ...
 def _drop(run: Path, step: int) -> None:
     """Delete a checkpoint; killed on the way it leaves none, rather than a damaged one."""
     path = run / "checkpoints" / f"{step:012d}"
-    unnamed = unfinished(run, step)
+    unnamed = temporary_folder(run, step)
     storage.remove(unnamed)
     try:
         path.rename(unnamed)
     except OSError as error:
-        raise safe_files.explained(error, path) from error
+        raise safe_files.explain_os_error(error, path) from error
     storage.remove(unnamed)

@@ -13,8 +13,8 @@ import jax
 
 from purerl.loops.carry import Carry, Record
 from purerl.runs.record import files, safe_files
-from purerl.runs.record.logger import Logger, append, whole
-from purerl.runs.training.progress_bar import clock
+from purerl.runs.record.logger import Logger, append_text, undo_on_error
+from purerl.runs.training.progress_bar import format_clock
 from purerl.spaces import Box, Discrete
 
 # Our metrics -> Spinning Up's columns. What is not here keeps its words: delta_loss_v, DeltaLossV.
@@ -32,7 +32,7 @@ SHOWN = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # 
 HEADER_EVERY = 20  # lines
 
 
-def column(metric: str) -> str:
+def name_column(metric: str) -> str:
     """Return the column of a metric.
 
     Example:
@@ -47,7 +47,7 @@ def column(metric: str) -> str:
     return prefix + COLUMNS.get(metric, words)
 
 
-def row(record: Record, seconds: float) -> dict[str, Any]:
+def make_row(record: Record, seconds: float) -> dict[str, Any]:
     """Return a record as a row of `progress.txt`."""
     found: dict[str, Any] = {"Epoch": record["epoch"]}
     found |= _statistics("EpRet", record["ep_returns"])
@@ -58,7 +58,7 @@ def row(record: Record, seconds: float) -> dict[str, Any]:
     found["TotalEnvInteracts"] = record["steps"]
     known = ("epoch", "steps", "updates")
     found |= {
-        column(name): value
+        name_column(name): value
         for name, value in record.items()
         if name not in known and not isinstance(value, list) and _is_shown(name)
     }
@@ -71,11 +71,11 @@ def _is_shown(metric: str) -> bool:
     return not name or name in AVERAGED or name.startswith("loss_")
 
 
-def sizes(carry: Carry) -> str:
+def describe_sizes(carry: Carry) -> str:
     """Return what a run is made of: spaces, parameters, memory."""
     env = carry.learner.params.spec.env
     leaves = jax.tree.leaves(carry.learner.params)
-    text = f"observations {env.obs_shape} {env.obs_dtype}, actions {_described(env.action)}, "
+    text = f"observations {env.obs_shape} {env.obs_dtype}, actions {_describe_action(env.action)}, "
     text += f"{sum(x.size for x in leaves):,} parameters"
     if carry.buffer is not None:
         rows = jax.tree.leaves(carry.buffer.data)
@@ -84,7 +84,7 @@ def sizes(carry: Carry) -> str:
     return text
 
 
-def _described(action: Box | Discrete) -> str:
+def _describe_action(action: Box | Discrete) -> str:
     if isinstance(action, Discrete):
         return f"one of {action.n}"
     low, high = min(action.low), max(action.high)
@@ -110,7 +110,7 @@ class Logs:
         self.objects = _cut(run / "metrics.jsonl", notes.get("objects", rows))
         self.episodes = max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)
         if not (run / "episodes.csv").exists():
-            append(run / "episodes.csv", "epoch,step,kind,return,length\n")
+            append_text(run / "episodes.csv", "epoch,step,kind,return,length\n")
         self.logger = Logger(run, quiet=True, resume=True)
         self.last = (time.monotonic(), notes.get("step", 0))
         self.waiting: list[tuple[Record, dict[str, Any]]] = []  # for space on the disk
@@ -122,7 +122,7 @@ class Logs:
             Its row, and lines for the screen.
         """
         now = time.monotonic()
-        found = row(record, now - self.began)
+        found = make_row(record, now - self.began)
         self.waiting.append((record, found))
         lines = self._lines(record, total, now)
         self.last = (now, record["steps"])
@@ -133,8 +133,8 @@ class Logs:
         while self.waiting:
             record, found = self.waiting[0]
             text, number = _episodes(record)
-            with whole(self.run / "episodes.csv"):
-                append(self.run / "episodes.csv", text)
+            with undo_on_error(self.run / "episodes.csv"):
+                append_text(self.run / "episodes.csv", text)
                 self.logger.row = dict(found)
                 self.logger.dump_tabular()
             self.rows += 1
@@ -151,7 +151,7 @@ class Logs:
                 cells[name] = f"{_mean(record[key]):.1f}"
         cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
         cells |= {name: _short(record[name]) for name in SHOWN if name in record}
-        cells |= {"steps/s": f"{rate:,.0f}", "left": clock(left)}
+        cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}
         line = " ".join(f"{value:>10}" for value in cells.values())
         if tuple(cells) == self.shown and self.lines < HEADER_EVERY:
             self.lines += 1
@@ -193,7 +193,7 @@ def _cut(path: Path, lines: int) -> int:
     """Leave the first lines of a file, what came after is done again; return how many are left."""
     if not path.exists():
         return 0
-    with safe_files.opened(path) as file:
+    with safe_files.open_file(path) as file:
         kept: list[bytes] = []
         while len(kept) < lines and (line := file.readline(2**20)).endswith(b"\n"):
             kept.append(line)
@@ -201,7 +201,7 @@ def _cut(path: Path, lines: int) -> int:
     if not kept:
         path.unlink()  # it is begun with its header again
     elif more:
-        files.replace(path, b"".join(kept))
+        files.replace_file(path, b"".join(kept))
     return len(kept)
 
 

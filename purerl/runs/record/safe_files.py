@@ -22,7 +22,7 @@ PAUSE = 0.01  # seconds between two
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[io.BufferedReader]:
+def open_file(path: Path) -> Iterator[io.BufferedReader]:
     """Open a plain file to read: no link is followed, no pipe or device waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -40,9 +40,9 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
         raise Damaged(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def check(run: Path) -> None:
+def refuse_special_files(run: Path) -> None:
     """Refuse a run's folder that holds links, pipes or devices: what is written must stay in it."""
-    for folder in (run, within(run, "checkpoints"), within(run, "replay")):
+    for folder in (run, get_subfolder(run, "checkpoints"), get_subfolder(run, "replay")):
         if not folder.is_dir():
             continue
         with os.scandir(folder) as entries:
@@ -52,7 +52,7 @@ def check(run: Path) -> None:
                     raise Damaged(f"{entry.path} is a link, a pipe or a device; a run has none.")
 
 
-def within(run: Path, name: str) -> Path:
+def get_subfolder(run: Path, name: str) -> Path:
     """Return a folder of a run, or refuse one that is a link to elsewhere."""
     path = run / name
     if path.is_symlink():
@@ -61,20 +61,20 @@ def within(run: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def owned(path: Path) -> Iterator[None]:
+def lock_folder(path: Path) -> Iterator[None]:
     """Own a folder while the block runs; a second process that asks is refused.
 
     The lock is the kernel's, so it goes with its process however that ends.
     """
-    check(path)
+    refuse_special_files(path)
     lock = path / ".lock"
     with contextlib.ExitStack() as stack:
         try:  # the kernel's flags: a link would be followed and its file written over
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             file = stack.enter_context(os.fdopen(os.open(lock, flags, 0o666), "r+"))
         except OSError as error:
-            raise explained(error, lock) from error
-        if not _locked(file, lock):
+            raise explain_os_error(error, lock) from error
+        if not _take_lock(file, lock):
             words = file.read().strip() or "another process"
             raise StorageError(errno.EBUSY, f"{path} is in use by {words}.")
         file.truncate()
@@ -83,7 +83,7 @@ def owned(path: Path) -> Iterator[None]:
         yield
 
 
-def _locked(file: IO[str], lock: Path) -> bool:
+def _take_lock(file: IO[str], lock: Path) -> bool:
     """Take the lock of a file; where an owner keeps it, give up after a second."""
     for _ in range(TRIES):
         try:
@@ -91,13 +91,13 @@ def _locked(file: IO[str], lock: Path) -> bool:
         except BlockingIOError:
             time.sleep(PAUSE)
         except OSError as error:
-            raise explained(error, lock) from error
+            raise explain_os_error(error, lock) from error
         else:
             return True
     return False
 
 
-def explained(error: OSError, path: Path) -> StorageError:
+def explain_os_error(error: OSError, path: Path) -> StorageError:
     """Return the error with the path and the way out."""
     ways = {
         errno.ENOSPC: "the disk is full; make room, or write elsewhere",

@@ -19,7 +19,7 @@ MAX_CONFIG = 2**20  # bytes
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
 
 
-class Standing(NamedTuple):
+class RunStatus(NamedTuple):
     """A run as `purerl list runs` shows it."""
 
     path: Path
@@ -36,7 +36,7 @@ class Standing(NamedTuple):
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object."""
     try:
-        content = json.loads(files.small(path, MAX_CONFIG))
+        content = json.loads(files.read_text(path, MAX_CONFIG))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no JSON: {error}") from error
     if not isinstance(content, dict):
@@ -44,7 +44,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def user_defaults() -> dict[str, Any]:
+def read_user_defaults() -> dict[str, Any]:
     """Return `data_dir` and `datestamp`: from the environment, the user's file, or our own.
 
     `PURERL_DATA_DIR` and `PURERL_DATESTAMP` (0 or 1) come first, then `~/.config/purerl.json`, or
@@ -69,36 +69,36 @@ def user_defaults() -> dict[str, Any]:
     return found
 
 
-def status(run: Path) -> dict[str, Any]:
+def read_status(run: Path) -> dict[str, Any]:
     """Return what `manifest.json` says; empty where it says nothing that can be believed."""
     try:
         content = read_json(run / "manifest.json")
     except (ConfigError, errors.Damaged):
         return {}
-    return content if content.pop("sha256", None) == digest(content) else {}
+    return content if content.pop("sha256", None) == hash_status(content) else {}
 
 
-def asked(run: Path) -> dict[str, Any]:
+def read_settings(run: Path) -> dict[str, Any]:
     """Return what a run is of: `config.json`, or what a grid keeps of the function that it called.
 
     Such a function may write a `config.json` of its own, as Spinning Up's loggers do.
     """
-    task = status(run).get("task")
+    task = read_status(run).get("task")
     return task if isinstance(task, dict) else read_json(run / "config.json")
 
 
 def write_status(run: Path, content: dict[str, Any]) -> None:
     """Write `manifest.json`, with a checksum of what it says."""
-    text = json.dumps(content | {"sha256": digest(content)}, indent=2) + "\n"
-    files.replace(run / "manifest.json", text.encode())
+    text = json.dumps(content | {"sha256": hash_status(content)}, indent=2) + "\n"
+    files.replace_file(run / "manifest.json", text.encode())
 
 
-def digest(content: dict[str, Any]) -> str:
+def hash_status(content: dict[str, Any]) -> str:
     """Return the checksum that `manifest.json` carries of its other entries."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
+def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
     """Return what to type for a run, with what it needs beside its folder.
 
     Args:
@@ -114,23 +114,23 @@ def command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
     words = ["purerl", verb, str(run), *more]
     if ":" in env and verb != "plot":
         words += ["--env", env]
-    ranks = ranks or status(run).get("ranks", 1)
+    ranks = ranks or read_status(run).get("ranks", 1)
     if ranks != 1 and verb == "resume":
         words += ["--num-cpu", str(ranks)]
     return shlex.join(words)
 
 
-def standings(data_dir: Path) -> Iterator[Standing]:
+def list_runs(data_dir: Path) -> Iterator[RunStatus]:
     """Find runs below a folder, and say how each stands."""
     for path in sorted(data_dir.rglob("config.json")):
         try:
             run = path.parent
-            config, state = asked(run), status(run)
+            config, state = read_settings(run), read_status(run)
             found = state.get("status", "unknown")
-            if found == "running" and not is_owned(run):
+            if found == "running" and not is_running(run):
                 found = "killed"
             score = state.get("score")
-            yield Standing(
+            yield RunStatus(
                 run,
                 str(config["algo"]),
                 str(config["env"]),
@@ -145,10 +145,10 @@ def standings(data_dir: Path) -> Iterator[Standing]:
             continue  # a config.json of somebody else
 
 
-def is_owned(run: Path) -> bool:
+def is_running(run: Path) -> bool:
     """Say whether a process holds the lock of a run."""
     try:
-        with safe_files.opened(run / ".lock") as file:
+        with safe_files.open_file(run / ".lock") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -16,7 +16,6 @@ from purerl import algos, checks
 from purerl.errors import ConfigError
 from purerl.loops import faults
 from purerl.runs.record import files
-from purerl.runs.record.status import read_json as read
 from purerl.runs.settings import environments
 from purerl.runs.settings import names as keys
 from purerl.spaces import Box, Discrete, EnvSpec
@@ -24,13 +23,12 @@ from purerl.spaces import Box, Discrete, EnvSpec
 __all__ = [
     "Config",
     "Options",
-    "allowed",
-    "default_name",
+    "choose_name",
     "from_json",
-    "make",
-    "read",
-    "spaces_from",
-    "spec_of",
+    "make_env_fn",
+    "make_env_fn_of_file",
+    "parse_spaces",
+    "read_env_spec",
     "to_json",
 ]
 
@@ -76,34 +74,36 @@ class Config:
         files.check_name(self.name)
 
 
-def make(env: str) -> Callable[[], Any]:
+def make_env_fn(env: str) -> Callable[[], Any]:
     """Return the function that makes an environment of a Gymnasium id."""
-    return functools.partial(_made, env)
+    return functools.partial(_make_env, env)
 
 
-def _made(env: str, **options: Any) -> Any:
+def _make_env(env: str, **options: Any) -> Any:
     environments.check_id(env)
     return gymnasium.make(env, **options)
 
 
-def allowed(env: str) -> Callable[[], Any]:
+def make_env_fn_of_file(env: str) -> Callable[[], Any]:
     """Return `make(env)` for an id that a file asks for, unless it would import a module."""
     if ":" in env:
         raise ConfigError(
             f"env {env!r} imports a module, which no file may ask for: give the environment "
             f"yourself, with --env or env_fn."
         )
-    return make(env)
+    return make_env_fn(env)
 
 
-def spec_of(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
+def read_env_spec(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
     """Read the spaces of an environment, or say why it will not do."""
     try:
         made = _without_warnings_of_failures(env_fn)
     except ConfigError:
         raise
     except (gymnasium.error.Error, ImportError) as error:
-        raise ConfigError(f"environment {env}: {environments.remedy(env, error)}") from error
+        raise ConfigError(
+            f"environment {env}: {environments.explain_failure(env, error)}"
+        ) from error
     except faults.RAISED as error:  # whatever it raises, it is the environment's
         text = f"{type(error).__name__}: {faults.format_in_a_line(error)}"
         raise ConfigError(f"environment {env}: {text}") from error
@@ -148,7 +148,7 @@ def _spaces(env: EnvSpec) -> dict[str, Any]:
     return found | {"box": {"low": list(low), "high": list(high), "shape": list(shape)}}
 
 
-def spaces_from(content: Any) -> EnvSpec:
+def parse_spaces(content: Any) -> EnvSpec:
     """Read the spaces that `to_json` wrote: with them, a policy needs no environment."""
     try:
         (kind,) = set(content) - {"obs_shape", "obs_dtype"}
@@ -202,17 +202,22 @@ def from_json(
         options = _fields("options", Options, content.get("options", {}))
         fields = {} if spec is not None else _fields("spec", algo.Spec, content.get("spec", {}))
         seed = content.get("seed", 0)
-        name = content.get("name", default_name(content["algo"], content["env"]))
+        name = content.get("name", choose_name(content["algo"], content["env"]))
         settings = {k: v for k, v in fields.items() if k not in ("actor", "critic")}
         _refuse(  # all that can be said before an environment is made
-            *keys.mistakes(functools.partial(dataclasses.replace, algo.SCHEDULE), given),
-            *keys.mistakes(Options, options),
-            *keys.mistakes(functools.partial(algo.Spec, keys.stand_in(content["algo"])), settings),
-            *_said(checks.seed, seed),
-            *_said(files.check_name, name),
+            *keys.find_mistakes(functools.partial(dataclasses.replace, algo.SCHEDULE), given),
+            *keys.find_mistakes(Options, options),
+            *keys.find_mistakes(
+                functools.partial(algo.Spec, keys.make_placeholder_spaces(content["algo"])),
+                settings,
+            ),
+            *_collect_error(checks.seed, seed),
+            *_collect_error(files.check_name, name),
         )
         if spec is None:
-            env = spaces or spec_of(content["env"], env_fn or allowed(content["env"]))
+            env = spaces or read_env_spec(
+                content["env"], env_fn or make_env_fn_of_file(content["env"])
+            )
             spec = algo.Spec(env, **fields)
         return Config(
             content["algo"],
@@ -229,7 +234,7 @@ def from_json(
         raise ConfigError(str(error)) from error
 
 
-def _said(check: Callable[[Any], Any], value: Any) -> list[str]:
+def _collect_error(check: Callable[[Any], Any], value: Any) -> list[str]:
     try:
         check(value)
     except ValueError as error:
@@ -242,7 +247,7 @@ def _refuse(*mistakes: str) -> None:
         raise ConfigError("\n".join(mistakes))
 
 
-def default_name(algo: str, env: str) -> str:
+def choose_name(algo: str, env: str) -> str:
     """Return the name of a run that was given none: `pendulum-v1-sac`."""
     word = re.sub(r"[^A-Za-z0-9.]+", "-", env.rpartition(":")[2]).strip("-.").lower()
     return f"{word or 'env'}-{algo}"

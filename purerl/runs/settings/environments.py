@@ -66,7 +66,7 @@ def check_id(env: str) -> None:
         )
 
 
-def check_there(env: str) -> None:
+def check_available(env: str) -> None:
     """Refuse an id that is not registered, or needs what is missing; nothing is made.
 
     What an id imports, as `module:Id`, is not looked at: only the run itself does.
@@ -82,12 +82,12 @@ def check_there(env: str) -> None:
         if version is not None or registration.find_highest_version(space, name) is None:
             registration.spec(env)
     except error.Error as wrong:
-        raise ConfigError(f"environment {env}: {remedy(env, wrong)}") from wrong
+        raise ConfigError(f"environment {env}: {explain_failure(env, wrong)}") from wrong
     if text := _missing(env):
         raise ConfigError(f"environment {env}: {text}")
 
 
-def remedy(env: str, error: Exception) -> str:
+def explain_failure(env: str, error: Exception) -> str:
     """Return why an environment cannot be made: what to install, or else what it raised."""
     if text := _missing(env):
         return text
@@ -109,7 +109,7 @@ def _name(env: str) -> str:
     return re.sub(r"-v\d+$", "", env).lower()
 
 
-def rows(algo: str | None = None) -> list[tuple[str, ...]]:
+def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
     """Return the table of `purerl list envs`.
 
     Args:

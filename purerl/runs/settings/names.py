@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from purerl import algos
 from purerl.errors import ConfigError
-from purerl.runs.sweeps.results import plain
+from purerl.runs.sweeps.results import to_plain
 
 SYNONYMS = {  # of Spinning Up, and of others
     "env_name": "env",
@@ -61,7 +61,7 @@ class Setting(NamedTuple):
     hint: Any  # annotated type
 
 
-def sources(algo: str) -> dict[str, Any]:
+def get_sources(algo: str) -> dict[str, Any]:
     """Return the dataclass of each part, or the instance whose values are the defaults."""
     from purerl.runs.settings.config import Options
 
@@ -69,10 +69,10 @@ def sources(algo: str) -> dict[str, Any]:
     return {"spec": module.Spec, "schedule": module.SCHEDULE, "options": Options}
 
 
-def settings(algo: str) -> dict[str, Setting]:
+def list_settings(algo: str) -> dict[str, Setting]:
     """Return the settings of an algorithm by the names of their fields."""
     found = {name: Setting("run", name, hint) for name, hint in RUN.items()}
-    for part, source in sources(algo).items():
+    for part, source in get_sources(algo).items():
         cls = source if isinstance(source, type) else type(source)
         hints = typing.get_type_hints(cls)
         for field in dataclasses.fields(cls):
@@ -81,7 +81,7 @@ def settings(algo: str) -> dict[str, Setting]:
     return found
 
 
-def resolve(algo: str, key: str) -> Setting:
+def resolve_name(algo: str, key: str) -> Setting:
     """Find the setting that a key names, or say which is near.
 
     Example:
@@ -90,7 +90,7 @@ def resolve(algo: str, key: str) -> Setting:
         >>> resolve("sac", "schedule.steps")[:2]
         ('schedule', 'steps')
     """
-    known = settings(algo)
+    known = list_settings(algo)
     word = key.replace("-", "_")
     part, _, name = word.replace(".", ":").rpartition(":")
     setting = known.get(SYNONYMS.get(word, word))
@@ -103,11 +103,11 @@ def resolve(algo: str, key: str) -> Setting:
             raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
     if setting is None:
         names = [*known, *(other for other, name in SYNONYMS.items() if name in known)]
-        raise ConfigError(f"{algo} has no setting {key!r}.{nearest(name, names)}")
+        raise ConfigError(f"{algo} has no setting {key!r}.{suggest(name, names)}")
     return setting
 
 
-def nearest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) -> str:
+def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) -> str:
     """Return a hint to the names that may have been meant, or nothing.
 
     In any case of letters it is a name itself or another word for it, or else those that it begins
@@ -134,17 +134,19 @@ def nearest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     return f" Did you mean {' or '.join(form(known[n]) for n in near)}?" if near else ""
 
 
-def equal(key: str, different: Iterable[Any]) -> str:
+def explain_duplicates(key: str, different: Iterable[Any]) -> str:
     """Return what is said where values of a setting are equal, and are counted once.
 
     Example:
         >>> equal("seed", [0, 1])
         'seed: values that are equal count once, 0, 1'
     """
-    return f"{key}: values that are equal count once, {', '.join(str(plain(v)) for v in different)}"
+    return (
+        f"{key}: values that are equal count once, {', '.join(str(to_plain(v)) for v in different)}"
+    )
 
 
-def activation(word: Any) -> Any:
+def normalise_activation(word: Any) -> Any:
     """Return the name of an activation that others spell as a path or give as a function.
 
     Example:
@@ -159,7 +161,7 @@ def activation(word: Any) -> Any:
     return {"leakyrelu": "leaky_relu", "swish": "silu"}.get(name, name)
 
 
-def configuration(algo: str, given: Mapping[str, Any], base: Any = None) -> dict[str, Any]:
+def build_configuration(algo: str, given: Mapping[str, Any], base: Any = None) -> dict[str, Any]:
     """Return a configuration for `from_json` out of settings under any of their names.
 
     Args:
@@ -178,14 +180,14 @@ def configuration(algo: str, given: Mapping[str, Any], base: Any = None) -> dict
         raise ConfigError("\n".join(wrong))
     for key, value in given.items():
         try:
-            part, name, _ = resolve(algo, key)
+            part, name, _ = resolve_name(algo, key)
         except ConfigError as error:
             wrong.append(str(error))
             continue
         if name in seen:
             wrong.append(f"{seen[name]} and {key} are the same setting.")
         seen[name] = key
-        value = activation(value) if name == "activation" else value
+        value = normalise_activation(value) if name == "activation" else value
         if part == "run":
             run[name] = value
         else:
@@ -200,7 +202,7 @@ def configuration(algo: str, given: Mapping[str, Any], base: Any = None) -> dict
 
 def _derive(algo: str, made: dict[str, Any], run: Mapping[str, Any]) -> None:
     """Put what `epochs` and `layers` say where it belongs, in place."""
-    known = sources(algo)
+    known = get_sources(algo)
     if (epochs := run.get("epochs")) is not None:
         per_epoch = made["schedule"].get("steps_per_epoch", known["schedule"].steps_per_epoch)
         if isinstance(per_epoch, int):  # else the schedule says what is wrong with it
@@ -215,7 +217,7 @@ def _derive(algo: str, made: dict[str, Any], run: Mapping[str, Any]) -> None:
         made["spec"] = made["spec"] | {"hidden": (made["spec"]["hidden"],)}
 
 
-def stand_in(algo: str) -> Any:
+def make_placeholder_spaces(algo: str) -> Any:
     """Return spaces that an algorithm accepts: to check its settings before any environment is."""
     from purerl.spaces import Box, Discrete, EnvSpec
 
@@ -227,7 +229,7 @@ def stand_in(algo: str) -> Any:
     return box
 
 
-def mistakes(make: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
+def find_mistakes(make: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
     """Return what a dataclass refuses among fields that were given: all of it, not the first.
 
     Its messages begin with the name of the field, which is left out for the next attempt.

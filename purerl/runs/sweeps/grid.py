@@ -19,13 +19,13 @@ from typing import Any
 
 from purerl import algos, checks
 from purerl.errors import ExperimentFailed
-from purerl.runs.console import printed, told
+from purerl.runs.console import print_lines, try_print_lines
 from purerl.runs.record import files, status
 from purerl.runs.sweeps import jobs, tasks
 from purerl.runs.sweeps.jobs import Say, Task
-from purerl.runs.sweeps.results import Row, Sweep, plain, shown
+from purerl.runs.sweeps.results import Sweep, TaskResult, to_plain
 
-__all__ = ["ExperimentGrid", "Row", "Sweep", "call_experiment", "shown"]
+__all__ = ["ExperimentGrid", "call_experiment"]
 
 Thunk = str | Callable[..., Any]
 
@@ -72,7 +72,7 @@ class ExperimentGrid:
 
     def variants(self) -> list[dict[str, Any]]:
         """Return the variants with nested keys as nested dictionaries."""
-        return [nested(one) for one in self.flat()]
+        return [nest(one) for one in self.flat()]
 
     def variant_name(self, variant: Mapping[str, Any]) -> str:
         """Return the name of a variant, flat or nested.
@@ -95,13 +95,13 @@ class ExperimentGrid:
 
     def print(self) -> None:
         """Print the parameters and the number of variants."""
-        printed("\n".join(self.lines()))
+        print_lines("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
         """Return what `print` prints."""
         found = [f"grid {self.name}".rstrip()]
         for key, values, shorthand in zip(self.keys, self.vals, self.shs, strict=True):
-            found.append(f"  {key} [{shorthand}]: {', '.join(str(plain(v)) for v in values)}")
+            found.append(f"  {key} [{shorthand}]: {', '.join(str(to_plain(v)) for v in values)}")
         seeds = [len(v) for k, v in zip(self.keys, self.vals, strict=True) if k == "seed"]
         total = len(self.flat())
         number = total // (seeds or [1])[0]
@@ -163,7 +163,7 @@ def run_variants(
     datestamp: bool = False,
     jobs_at_once: int | None = None,
     timeout: float | None = None,
-    say: Say = told,
+    say: Say = try_print_lines,
     alone: bool = True,
     base: Mapping[str, Any] | None = None,
     values: Mapping[str, list[Any]] | None = None,
@@ -174,25 +174,25 @@ def run_variants(
     `sweep.json`; `alone` as `jobs.run` takes it.
     """
     check_limits(num_cpu, jobs_at_once, timeout)
-    at_once = max(1, jobs.cores() // num_cpu) if jobs_at_once is None else jobs_at_once
-    where = Path(data_dir or status.user_defaults()["data_dir"]).expanduser()
+    at_once = max(1, jobs.count_cores() // num_cpu) if jobs_at_once is None else jobs_at_once
+    where = Path(data_dir or status.read_user_defaults()["data_dir"]).expanduser()
     folder = where / (name or "grid")
 
     def task(word: str, seed: int, settings: dict[str, Any]) -> Task:
         parent = where if word == folder.name else folder
         what, rest = _what(thunk, settings)
         if isinstance(what, str):
-            return tasks.algorithm(
+            return tasks.make_algorithm_task(
                 what, word, seed, rest, folder, parent, num_cpu, datestamp, at_once, base
             )
         if num_cpu != 1:
             raise ValueError("num_cpu is for algorithms; a function calls purerl.mpi.fork itself.")
-        threads = max(1, jobs.cores() // at_once)
-        return tasks.function(what, word, seed, nested(rest), parent, datestamp, threads)
+        threads = max(1, jobs.count_cores() // at_once)
+        return tasks.make_function_task(what, word, seed, nest(rest), parent, datestamp, threads)
 
     made = [task(*one) for one in named]
-    about = {"name": name, "what": plain(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
-    return jobs.run(made, folder, about, at_once, timeout, say, alone)
+    about = {"name": name, "what": to_plain(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
+    return jobs.run_tasks(made, folder, about, at_once, timeout, say, alone)
 
 
 def check_limits(num_cpu: int, jobs_at_once: int | None, timeout: float | None) -> None:
@@ -212,7 +212,7 @@ def call_experiment(
     data_dir: str | None = None,
     datestamp: bool = False,
     **kwargs: Any,
-) -> Row:
+) -> TaskResult:
     """Do one experiment in a process of its own, unless it is done.
 
     Args:
@@ -273,7 +273,7 @@ def valid_str(value: Any) -> str:
     return re.sub("[^a-z0-9_-]", "-", str(value).lower())
 
 
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return dictionaries in a dictionary for keys with colons.
 
     Example:

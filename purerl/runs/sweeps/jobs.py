@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 from purerl import errors
 from purerl.errors import OutputClosed, TaskRefused
 from purerl.mpi import world
-from purerl.runs.console import told, write
-from purerl.runs.interrupts import requests
+from purerl.runs.console import try_print_lines, write_text
+from purerl.runs.interrupts import collect_requests
 from purerl.runs.record import files, safe_files
 from purerl.runs.record import status as places
 from purerl.runs.sweeps import results
-from purerl.runs.sweeps.results import Row, Sweep
+from purerl.runs.sweeps.results import Sweep, TaskResult
 
 STOPPED = 75  # exit code of what was asked to stop and can go on
 GRACE = 20.0  # seconds from a polite request to the end
@@ -46,24 +46,24 @@ class Task(NamedTuple):
     name: str
     seed: int
     settings: dict[str, Any]
-    look: Callable[[], places.Standing | None]  # what there is of it on the disk
+    look: Callable[[], places.RunStatus | None]  # what there is of it on the disk
     start: Callable[[Path], Process]  # with the file for its output
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def run(
+def run_tasks(
     tasks: Sequence[Task],
     folder: Path,
     about: dict[str, Any],
     jobs: int = 1,
     timeout: float | None = None,
-    say: Say = told,
+    say: Say = try_print_lines,
     alone: bool = True,
 ) -> Sweep:
     """Do what is missing of some tasks.
@@ -87,10 +87,13 @@ def run(
             "a grid starts its runs itself: start it without mpiexec; num_cpu gives each run its "
             "ranks."
         )
-    files.folder(folder / "logs")
+    files.make_folder(folder / "logs")
     board = _Board(tuple(tasks), folder, about if alone else None, timeout, say)
     waiting = collections.deque(tasks)
-    with safe_files.owned(folder) if alone else contextlib.nullcontext(), requests() as asked:
+    with (
+        safe_files.lock_folder(folder) if alone else contextlib.nullcontext(),
+        collect_requests() as asked,
+    ):
         try:
             while board.running or (waiting and not asked):
                 while waiting and len(board.running) < jobs and not asked:
@@ -131,10 +134,10 @@ class _Board:
     timeout: float | None
     say: Say
     running: list[_Job] = dataclasses.field(default_factory=list)
-    ended: dict[tuple[str, int], Row] = dataclasses.field(default_factory=dict)
+    ended: dict[tuple[str, int], TaskResult] = dataclasses.field(default_factory=dict)
     drawn: float = 0.0  # when the line was
 
-    def table(self) -> tuple[Row, ...]:
+    def table(self) -> tuple[TaskResult, ...]:
         return tuple(self.ended.get((t.name, t.seed), _row(t, "waiting")) for t in self.tasks)
 
     def begin(self, task: Task) -> None:
@@ -195,7 +198,7 @@ class _Board:
             row = _row(job.task, status, code, reason, there, seconds, job.log)
             self._settle(job.task, row)
 
-    def _settle(self, task: Task, row: Row) -> None:
+    def _settle(self, task: Task, row: TaskResult) -> None:
         self.ended[(task.name, task.seed)] = row
         words = [f"[{len(self.ended)}/{len(self.tasks)}] {task.name}_s{task.seed}: {row.status}"]
         if row.score is not None:
@@ -207,7 +210,9 @@ class _Board:
         _line("")
         self.say(", ".join(words))
         if self.about is not None:
-            results.keep(self.folder, self.about, [t.settings for t in self.tasks], self.table())
+            results.save_results(
+                self.folder, self.about, [t.settings for t in self.tasks], self.table()
+            )
 
     def draw(self) -> None:
         """Show how far it is, once a second, on a terminal."""
@@ -232,7 +237,7 @@ class _Board:
 
 
 @contextlib.contextmanager
-def limited(threads: int) -> Iterator[None]:
+def limit_threads(threads: int) -> Iterator[None]:
     """Let processes that start in the block use so many threads each, where nobody said more."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update({name: str(threads) for name, value in before.items() if value is None})
@@ -255,17 +260,17 @@ def _row(
     status: str,
     code: int | None = None,
     reason: str = "",
-    there: places.Standing | None = None,
+    there: places.RunStatus | None = None,
     seconds: float = 0.0,
     log: Path | None = None,
-) -> Row:
+) -> TaskResult:
     step, score, run = (there.step, there.score, str(there.path)) if there else (0, None, "")
     name = "" if log is None else str(log)
     reason = " ".join(reason.split())
-    return Row(task.name, task.seed, status, code, reason, step, score, seconds, run, name)
+    return TaskResult(task.name, task.seed, status, code, reason, step, score, seconds, run, name)
 
 
-def _reason(job: _Job, there: places.Standing | None) -> str:
+def _reason(job: _Job, there: places.RunStatus | None) -> str:
     """Return why a job failed: its run's own words, else the last ones it said."""
     code = _code(job.process) or 0
     if code < 0:
@@ -305,4 +310,4 @@ def _line(text: str) -> None:
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns - 1
         with contextlib.suppress(OutputClosed):
-            write(sys.stdout, "\r\x1b[K" + text[:width])
+            write_text(sys.stdout, "\r\x1b[K" + text[:width])

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import errors
-from purerl.runs.console import aligned
+from purerl.runs.console import align_columns
 from purerl.runs.record import files
 from purerl.runs.record import status as places
 
 
-class Row(NamedTuple):
+class TaskResult(NamedTuple):
     """What became of a task."""
 
     name: str
@@ -29,13 +29,16 @@ class Row(NamedTuple):
 class Sweep(NamedTuple):
     """What became of all of them."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TaskResult, ...]
     code: int  # 0 all done, 1 some are not, 75 stopped on request
     folder: Path
 
 
-def keep(
-    folder: Path, about: dict[str, Any], settings: Sequence[dict[str, Any]], rows: Sequence[Row]
+def save_results(
+    folder: Path,
+    about: dict[str, Any],
+    settings: Sequence[dict[str, Any]],
+    rows: Sequence[TaskResult],
 ) -> None:
     """Write `sweep.json`; what it says of others, and of what was not done again, stays."""
     path = folder / "sweep.json"
@@ -48,7 +51,7 @@ def keep(
             raise errors.StorageError(f"{path} is not what a sweep wrote: {error}") from error
     new = []
     for given, row in zip(settings, rows, strict=True):
-        one = row._asdict() | {"settings": plain(given)}
+        one = row._asdict() | {"settings": to_plain(given)}
         then = before.pop((row.name, row.seed), {})
         same = then.get("settings") == one["settings"]
         again = then.get("status") == "done" and then.get("run") == row.run
@@ -56,11 +59,11 @@ def keep(
             then if row.exit is None and same and (again or row.status == "waiting") else one
         )
     kept = list(before.values())
-    content = {k: plain(v) for k, v in about.items()} | {"variants": kept + new}
-    files.replace(path, (json.dumps(content, indent=2) + "\n").encode())
+    content = {k: to_plain(v) for k, v in about.items()} | {"variants": kept + new}
+    files.replace_file(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
-def shown(sweep: Sweep) -> str:
+def format_results(sweep: Sweep) -> str:
     """Return the table of a sweep."""
     rows: list[tuple[str, ...]] = [
         ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
@@ -73,15 +76,15 @@ def shown(sweep: Sweep) -> str:
         log = str(Path(row.log).relative_to(sweep.folder)) if row.log else "-"
         cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
         rows.append((*cells, row.reason))
-    return f"{aligned(rows)}\nall of it is in {sweep.folder}"
+    return f"{align_columns(rows)}\nall of it is in {sweep.folder}"
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return a value as JSON knows it: functions by their names, tuples as lists."""
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [to_plain(v) for v in value]
     if isinstance(value, str | bool | int | float | None):
         return value
     return getattr(value, "__qualname__", str(value))

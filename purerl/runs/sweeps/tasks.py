@@ -21,12 +21,12 @@ from purerl.runs.record import files, safe_files, status
 from purerl.runs.settings import environments, names
 from purerl.runs.sweeps import jobs
 from purerl.runs.sweeps.jobs import Process, Task
-from purerl.runs.sweeps.results import plain
+from purerl.runs.sweeps.results import to_plain
 
 UNFINISHED = ("stopped", "killed")
 
 
-def algorithm(
+def make_algorithm_task(
     algo: str,
     name: str,
     seed: int,
@@ -55,11 +55,11 @@ def algorithm(
     complete: dict[str, Any] = {}
     refused = ""
     try:
-        content = names.configuration(algo, settings, base) | {"seed": seed, "name": name}
-        complete = completed(content)
+        content = names.build_configuration(algo, settings, base) | {"seed": seed, "name": name}
+        complete = complete_config(content)
     except ConfigError as error:
         refused = str(error)
-    look = functools.partial(find, complete, data_dir, name)
+    look = functools.partial(find_run, complete, data_dir, name)
 
     def start(log: Path) -> Process:
         if refused:
@@ -72,12 +72,12 @@ def algorithm(
             words = ["resume", *typed, *ranks, "--", str(there.path)]
         else:
             path = folder / "configs" / f"{name}_s{seed}.json"
-            files.folder(path.parent)
-            files.replace(path, (json.dumps(content, indent=4) + "\n").encode())
+            files.make_folder(path.parent)
+            files.replace_file(path, (json.dumps(content, indent=4) + "\n").encode())
             words = ["train", algo, f"--config={path}", f"--env={env}", f"--seed={seed}"]
             words += [f"--data-dir={data_dir}", *ranks]
             words += ["--datestamp" if datestamp else "--no-datestamp"]
-        return _launch(words, log, max(1, jobs.cores() // (jobs_at_once * num_cpu)))
+        return _launch(words, log, max(1, jobs.count_cores() // (jobs_at_once * num_cpu)))
 
     return Task(name, seed, dict(settings), look, start)
 
@@ -85,7 +85,7 @@ def algorithm(
 def _launch(words: list[str], log: Path, threads: int) -> Process:
     """Start `purerl` with some words, in a session of its own."""
     paths = os.pathsep.join(path for path in sys.path if path)
-    with jobs.limited(threads), log.open("ab") as output:
+    with jobs.limit_threads(threads), log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "purerl", *words],
             stdin=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ def _launch(words: list[str], log: Path, threads: int) -> Process:
         )
 
 
-def completed(content: dict[str, Any]) -> dict[str, Any]:
+def complete_config(content: dict[str, Any]) -> dict[str, Any]:
     """Return all that `config.json` of a run will say, but for the spaces; no environment is made.
 
     Raises:
@@ -105,21 +105,21 @@ def completed(content: dict[str, Any]) -> dict[str, Any]:
     """
     from purerl.runs.settings import config as configs
 
-    found = configs.from_json(content, spaces=names.stand_in(content["algo"]))
-    environments.check_there(found.env)
+    found = configs.from_json(content, spaces=names.make_placeholder_spaces(content["algo"]))
+    environments.check_available(found.env)
     return _without_spaces(json.loads(json.dumps(configs.to_json(found))))
 
 
-def find(complete: dict[str, Any], data_dir: Path, name: str) -> status.Standing | None:
+def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> status.RunStatus | None:
     """Find the run with a configuration: one that is done, else the one that got furthest."""
     order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
     found = []
     for parent in data_dir.glob(f"*{glob.escape(name)}"):
-        for one in status.standings(parent):
-            if _without_spaces(status.asked(one.path)) == complete:
+        for one in status.list_runs(parent):
+            if _without_spaces(status.read_settings(one.path)) == complete:
                 found.append(one)
 
-    def rank(one: status.Standing) -> tuple[int, int, int]:
+    def rank(one: status.RunStatus) -> tuple[int, int, int]:
         return order.get(one.status, 0), one.step, one.path.stat().st_mtime_ns
 
     return max(found, key=rank, default=None)
@@ -132,13 +132,13 @@ def _without_spaces(content: dict[str, Any]) -> dict[str, Any]:
 def _give_up(run: Path) -> None:
     """Mark a run that nothing can go on from, so that another one may take its place."""
     reason = "ended before its first checkpoint"
-    status.write_status(run, status.status(run) | {"status": "failed", "reason": reason})
+    status.write_status(run, status.read_status(run) | {"status": "failed", "reason": reason})
 
 
 # --- functions of the user's ---------------------------------------------------------------------
 
 
-def function(
+def make_function_task(
     thunk: Callable[..., Any],
     name: str,
     seed: int,
@@ -167,11 +167,11 @@ def function(
         "seed": seed,
         "name": name,
         "exp_name": name,
-        "settings": plain(settings),
+        "settings": to_plain(settings),
         "schedule": {"steps": int(settings.get("steps", 0) or 0)},
     }
     about = json.loads(json.dumps(about))
-    look = functools.partial(find, about, data_dir, name)
+    look = functools.partial(find_run, about, data_dir, name)
 
     def start(log: Path) -> Process:
         there = look()
@@ -179,10 +179,10 @@ def function(
             _give_up(there.path)
         run = _new(data_dir, name, seed, datestamp)
         given = _arguments(thunk, settings, seed, {"output_dir": str(run), "exp_name": name})
-        files.replace(run / "config.json", (json.dumps(about, indent=4) + "\n").encode())
+        files.replace_file(run / "config.json", (json.dumps(about, indent=4) + "\n").encode())
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=_call, args=(thunk, given, run, log, about))
-        with jobs.limited(threads):
+        with jobs.limit_threads(threads):
             try:
                 process.start()
             except (AttributeError, TypeError) as error:
@@ -226,7 +226,7 @@ def _new(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
     form = ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-") if datestamp else ("", "")
     day, moment = map(time.strftime, form)
     parent = data_dir / f"{day}{name}"
-    files.folder(parent)
+    files.make_folder(parent)
     for number in range(1, 10_000):
         path = parent / f"{moment}{name}_s{seed}{'' if number == 1 else f'-{number}'}"
         try:
@@ -234,7 +234,7 @@ def _new(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise safe_files.explained(error, path) from error
+            raise safe_files.explain_os_error(error, path) from error
         return path
     raise errors.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
 
@@ -248,7 +248,7 @@ def _call(
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (1, 2):
         os.dup2(file, stream)
-    with safe_files.owned(run):
+    with safe_files.lock_folder(run):
         state = {"status": "running", "started": time.strftime("%Y-%m-%d %H:%M:%S"), "task": about}
         status.write_status(run, state)
         try:

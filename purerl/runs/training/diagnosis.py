@@ -21,11 +21,11 @@ from purerl.errors import NonFiniteError
 from purerl.loops import devices, offpolicy, onpolicy
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry
-from purerl.runs.record import checkpoint, files
+from purerl.runs.record import checkpoint, files, manifest
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training import train
-from purerl.runs.training.saving import about
+from purerl.runs.training.saving import describe_run
 
 Env = Callable[[], Any]
 
@@ -59,7 +59,7 @@ def diagnose(
         say: is told how it goes.
     """
     config = train.read_config(run, env_fn, spec)
-    env_fn = env_fn or configs.make(config.env)
+    env_fn = env_fn or configs.make_env_fn(config.env)
     carry = _begin(run, config, env_fn, at)
     say(f"replaying from step {carry.steps:,}")
     try:
@@ -82,10 +82,10 @@ def diagnose(
 
 def _begin(run: Path, config: Config, env_fn: Env, at: int | None) -> Carry:
     """Return the carry of a checkpoint, or of the start where there is none."""
-    if not checkpoint.steps(run):
-        return train.started(config, env_fn)
-    loaded = checkpoint.load(run, about(config), 0, at)
-    return train.brought_back(config, env_fn, loaded)[0]
+    if not manifest.list_steps(run):
+        return train.start_carry(config, env_fn)
+    loaded = checkpoint.load(run, describe_run(config), 0, at)
+    return train.restore_carry(config, env_fn, loaded)[0]
 
 
 def _until_it_diverges(carry: Carry) -> tuple[int | None, str]:
@@ -141,8 +141,8 @@ def _look(run: Path, carry: Carry, step: int, batches: list[Any], message: str) 
         number = carry.updates + i + 1
         arrays = _arrays({"params": learner.params, "batch": batch, "step": learner.step})
         path = run / "doctor" / f"update-{number}.npz"
-        files.folder(path.parent)
-        files.replace(path, files.named(arrays))
+        files.make_folder(path.parent)
+        files.replace_file(path, files.pack_named_arrays(arrays))
         line = _line_of_the_first_nan(algo.update, learner, batch)
         largest = _largest(_arrays({"": learner.params}))
         return Finding(number, step, tuple(bad), largest, line, path, message)

@@ -16,44 +16,46 @@ import numpy as np
 
 from purerl.buffers.replay import free_memory
 from purerl.loops import gym as loop
-from purerl.runs.console import printed, size
+from purerl.runs.console import format_size, print_lines
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
-from purerl.runs.training.train import check_room, started
+from purerl.runs.training.train import check_memory, start_carry
 from purerl.schedules import OffPolicySchedule
 
 ROWS = 20_000  # of replay memory while measuring
 SECONDS = 1.0  # of measuring, each
 
 
-def report(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks: int) -> int:
+def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks: int) -> int:
     """Print spaces, networks, memory, speed and the time that runs will take; return 0."""
     config = made[0]
-    check_room(config, ranks)
-    env_fn = env_fn or configs.make(config.env)
-    printed(f"{config.algo} on {config.env}: nothing is kept of this")
-    printed(f"observations  {config.spec.env.obs_shape} {np.dtype(config.spec.env.obs_dtype).name}")
-    printed(f"actions       {config.spec.env.action}")
+    check_memory(config, ranks)
+    env_fn = env_fn or configs.make_env_fn(config.env)
+    print_lines(f"{config.algo} on {config.env}: nothing is kept of this")
+    print_lines(
+        f"observations  {config.spec.env.obs_shape} {np.dtype(config.spec.env.obs_dtype).name}"
+    )
+    print_lines(f"actions       {config.spec.env.action}")
     schedule = _short(config.schedule)
     began = time.monotonic()
-    carry = started(dataclasses.replace(config, schedule=schedule), env_fn, printed)
+    carry = start_carry(dataclasses.replace(config, schedule=schedule), env_fn, print_lines)
     try:
         for line in _networks(carry.learner.params):
-            printed(line)
+            print_lines(line)
         carry, _ = loop.advance(carry)  # compiles
         if isinstance(schedule, OffPolicySchedule):
             while not carry.updates:
                 carry, _ = loop.advance(carry)
-        printed(f"built and compiled in {time.monotonic() - began:.1f} s")
+        print_lines(f"built and compiled in {time.monotonic() - began:.1f} s")
         _memory(config, carry, ranks)
-        carry, learning = _measured(carry)
+        carry, learning = _measure_speed(carry)
         _times(made, env_fn, carry, learning, ranks)
     finally:
         carry.envs.close()
     return 0
 
 
-def replay_bytes(config: Config) -> int:
+def estimate_replay_bytes(config: Config) -> int:
     """Return the size of a run's replay memory over all ranks; of none on-policy."""
     if not isinstance(config.schedule, OffPolicySchedule):
         return 0
@@ -61,7 +63,7 @@ def replay_bytes(config: Config) -> int:
     return row * config.schedule.replay_size
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a time in words.
 
     Example:
@@ -108,19 +110,18 @@ def _memory(config: Config, carry: loop.Carry, ranks: int) -> None:
     short = sum(x.nbytes for x in jax.tree.leaves(carry.buffer)) if carry.buffer else 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     process = peak * (1 if sys.platform == "darwin" else 1024) - short
-    replay = replay_bytes(config)
+    replay = estimate_replay_bytes(config)
     total = process * ranks + replay
     free = free_memory()
-    there = "" if free is None else f", of {size(free)} that are free"
-    line = (
-        f"memory        learner {size(learner)}, replay {size(replay)}, about {size(total)} in all"
-    )
-    printed(line + there)
+    there = "" if free is None else f", of {format_size(free)} that are free"
+    parts = (format_size(number) for number in (learner, replay, total))
+    line = "memory        learner {}, replay {}, about {} in all".format(*parts)
+    print_lines(line + there)
     if free is not None and total > free:
-        printed("              THAT IS MORE THAN IS FREE: lower --replay-size or --num-cpu")
+        print_lines("              THAT IS MORE THAN IS FREE: lower --replay-size or --num-cpu")
 
 
-def _measured(carry: loop.Carry) -> tuple[loop.Carry, float]:
+def _measure_speed(carry: loop.Carry) -> tuple[loop.Carry, float]:
     """Print steps and updates a second while learning; return the first."""
     steps, updates, began = carry.steps, carry.updates, time.monotonic()
     while time.monotonic() - began < SECONDS or carry.steps == steps:
@@ -129,7 +130,7 @@ def _measured(carry: loop.Carry) -> tuple[loop.Carry, float]:
     rate = (carry.steps - steps) / seconds
     updated = (carry.updates - updates) / seconds
     often = f"{updated:,.0f}" if updated > 10 else f"{updated:.1f}"
-    printed(f"speed         {rate:,.0f} environment steps/s with {often} updates/s")
+    print_lines(f"speed         {rate:,.0f} environment steps/s with {often} updates/s")
     return carry, rate
 
 
@@ -149,13 +150,15 @@ def _times(
         epochs = -(-schedule.steps // schedule.steps_per_epoch)
         testing = epochs * schedule.num_test_episodes * most * each / ranks
         seconds += testing
-        words += f", {duration(testing)} of it for test episodes of {most:,} steps"
-    line = f"time needed   about {duration(seconds)} for {words}"
+        words += f", {format_duration(testing)} of it for test episodes of {most:,} steps"
+    line = f"time needed   about {format_duration(seconds)} for {words}"
     if ranks > 1:
         line += f", if each of {ranks} ranks has a core of its own; measured on one"
-    printed(line)
+    print_lines(line)
     if len(made) > 1:
-        printed(f"              about {duration(seconds * len(made))} for {len(made)} seeds")
+        print_lines(
+            f"              about {format_duration(seconds * len(made))} for {len(made)} seeds"
+        )
 
 
 def _episode(config: Config, env_fn: Callable[[], Any], carry: loop.Carry) -> tuple[int, float]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from purerl.errors import OutputClosed
-from purerl.runs.console import encodable, put, silence, write
+from purerl.runs.console import replace_unencodable, silence, write_lines, write_text
 
 BAR = 24  # characters
 PAUSE = 0.2  # seconds between two pictures of the bar
@@ -35,7 +35,7 @@ class Screen:
     def say(self, line: str) -> None:
         """Write a line; control characters, which may come out of files, are shown as `?`."""
         if not self.quiet:
-            self._try(lambda: put(self.stream, line))
+            self._try(lambda: write_lines(self.stream, line))
 
     def progress(self, step: int, total: int) -> None:
         """Draw how far the run has come, where there is a terminal."""
@@ -50,9 +50,9 @@ class Screen:
         done = int(BAR * step / total)
         text = f"{'█' * done}{'░' * (BAR - done)} {step:,} of {total:,}"
         if step > first:
-            text += f"   {rate:,.0f} steps/s   {clock((total - step) / rate)} left"
+            text += f"   {rate:,.0f} steps/s   {format_clock((total - step) / rate)} left"
         text = text[: shutil.get_terminal_size().columns - 1]  # a second line would stay
-        self._try(lambda: write(self.stream, encodable(self.stream, text)))
+        self._try(lambda: write_text(self.stream, replace_unencodable(self.stream, text)))
 
     def end(self) -> None:
         """Take the bar away."""
@@ -63,7 +63,7 @@ class Screen:
         """Show something where the bar was, or be silent from now on."""
         try:
             if self.live:
-                write(self.stream, "\r\x1b[K")
+                write_text(self.stream, "\r\x1b[K")
             show()
         except OutputClosed as error:
             self.lost, self.quiet, self.live = error.strerror or str(error), True, False
@@ -71,7 +71,7 @@ class Screen:
                 silence(self.stream)
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Return a duration as `0:07` or `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -15,11 +15,11 @@ from purerl.errors import EpisodesCut
 from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import format_in_a_line
 from purerl.runs.record import progress
-from purerl.runs.record.logger import append
+from purerl.runs.record.logger import append_text
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.sinks import Sink, asked_for
+from purerl.runs.training.sinks import Sink, make_sinks
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
@@ -48,9 +48,9 @@ class Report:
         self.run = run
         self.logs, self.screen, self.total = progress.Logs(run, notes), screen, carry.schedule.steps
         content = configs.to_json(config)
-        self.sinks = [*asked_for(config, run, content, carry.steps), *sinks]
+        self.sinks = [*make_sinks(config, run, content, carry.steps), *sinks]
         self.is_compiled = False
-        self.say(progress.sizes(carry))
+        self.say(progress.describe_sizes(carry))
         self.say("compiling: seconds the first time, kept for the next")
 
     def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
@@ -83,7 +83,7 @@ class Report:
 
     def say(self, line: str) -> None:
         """Write a line to the screen and to `stdout.log`."""
-        say(self.run, self.screen, line)
+        report_line(self.run, self.screen, line)
 
     def notes(self) -> dict[str, Any]:
         """Write what waits; return what a checkpoint must remember of the logs."""
@@ -97,7 +97,7 @@ class Report:
             self._into(sink, sink.close)
 
 
-def say(run: Path, screen: Screen, line: str) -> None:
+def report_line(run: Path, screen: Screen, line: str) -> None:
     """Write a line to the screen and to `stdout.log` of a run, on rank 0."""
     if not mpi.is_root():
         return
@@ -107,11 +107,11 @@ def say(run: Path, screen: Screen, line: str) -> None:
         lines.append(f"the screen is gone ({screen.lost}): what follows is said here alone")
         screen.lost = ""
     with contextlib.suppress(errors.StorageError):  # the logs that matter say so themselves
-        append(run / "stdout.log", "".join(f"{one}\n" for one in lines))
+        append_text(run / "stdout.log", "".join(f"{one}\n" for one in lines))
 
 
 @contextlib.contextmanager
-def noticing(tell: Callable[[str], None]) -> Iterator[None]:
+def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
     """Tell in a plain line what the loop warns of in the block; show other warnings as ever."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EpisodesCut)
@@ -124,7 +124,7 @@ def noticing(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def compiling() -> Iterator[list[float]]:
+def time_compilations() -> Iterator[list[float]]:
     """Gather the seconds of each compilation."""
     spent: list[float] = []
 

@@ -10,8 +10,8 @@ from typing import Any
 from purerl import errors, mpi
 from purerl.errors import ConfigError, EnvFault
 from purerl.loops.carry import Carry
-from purerl.runs.record import checkpoint, folder
-from purerl.runs.record.logger import finite
+from purerl.runs.record import checkpoint, folder, manifest
+from purerl.runs.record.logger import replace_non_finite
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training.reporting import Report
@@ -19,7 +19,7 @@ from purerl.runs.training.reporting import Report
 PATIENCE = 3  # checkpoints in a row that may fail before the run ends
 
 
-class Keeper:
+class Saver:
     """Saves a run.
 
     Args:
@@ -29,7 +29,7 @@ class Keeper:
     """
 
     def __init__(self, run: Path, config: Config, loaded: checkpoint.Loaded | None) -> None:
-        self.run, self.options, self.about = run, config.options, about(config)
+        self.run, self.options, self.about = run, config.options, describe_run(config)
         self.segments = loaded.segments if loaded else ()
         self.failures = 0
         self.said: set[str] = set()
@@ -47,21 +47,22 @@ class Keeper:
             return freq is not None
         if score is None or self.failures:  # a disk that fails is not asked more often for it
             return False
-        return bool(on_root(lambda: self._is_best(score)))
+        return bool(run_on_root(lambda: self._is_best(score)))
 
     def _is_best(self, score: float) -> bool:
-        marked = checkpoint.best(self.run)
+        marked = manifest.read_best(self.run)
         return math.isfinite(score) and (marked is None or score > marked[1])
 
     def save(self, carry: Carry, report: Report | None, score: float, last: bool) -> None:
         """Save; a disk that fails is put up with `PATIENCE` times in a row, not at the end."""
         try:
-            notes = on_root(lambda: report.notes() if report else {}) | {"score": finite(score)}
+            notes = run_on_root(lambda: report.notes() if report else {})
+            notes |= {"score": replace_non_finite(score)}
             self.segments = checkpoint.save(
                 *(self.run, carry, self.about, self.segments, self.options.keep, notes),
                 functools.partial(self._say_once, report),
             )
-            on_root(lambda: folder.set_status(self.run, step=carry.steps))
+            run_on_root(lambda: folder.update_status(self.run, step=carry.steps))
             self.failures = 0
         except errors.StorageError as error:
             self.failures += 1
@@ -82,7 +83,11 @@ class Keeper:
         try:
             yield
         except EnvFault:
-            if carry.ranks == 1 and carry.steps and carry.steps not in checkpoint.steps(self.run):
+            if (
+                carry.ranks == 1
+                and carry.steps
+                and carry.steps not in manifest.list_steps(self.run)
+            ):
                 carry.envs.rewind(marks)
                 with contextlib.suppress(errors.StorageError):  # it is said; the fault is raised
                     self.save(carry, report, score, last=False)
@@ -91,7 +96,7 @@ class Keeper:
     def prune(self, report: Report | None) -> None:
         """Mark the best and delete what is not kept: a kill may have come before that was done."""
         say = functools.partial(self._say_once, report)
-        on_root(lambda: checkpoint.prune(self.run, self.options.keep, say))
+        run_on_root(lambda: manifest.prune(self.run, self.options.keep, say))
 
     def _say_once(self, report: Report | None, line: str) -> None:
         if report and line not in self.said:
@@ -99,7 +104,7 @@ class Keeper:
             report.say(line)
 
 
-def about(config: Config) -> dict[str, Any]:
+def describe_run(config: Config) -> dict[str, Any]:
     """Return what checkpoints of a run must say: all that its bits depend on, but its length."""
     plain = configs.to_json(config)
     plain["schedule"].pop("steps")
@@ -107,7 +112,7 @@ def about(config: Config) -> dict[str, Any]:
     return found | {"ranks": mpi.num_procs()}
 
 
-def on_root(make: Callable[[], Any], shared: bool = True) -> Any:
+def run_on_root(make: Callable[[], Any], shared: bool = True) -> Any:
     """Do something on rank 0; its error is raised on all ranks, its result shared or kept."""
     made: Any = None
     failed: Exception | None = None

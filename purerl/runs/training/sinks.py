@@ -26,7 +26,7 @@ class Sink(Protocol):
         """Write what is left."""
 
 
-def check(config: Config) -> None:
+def check_packages(config: Config) -> None:
     """Refuse options whose package is missing, before anything is done."""
     for option, package in PACKAGES.items():
         if getattr(config.options, option) and importlib.util.find_spec(package) is None:
@@ -36,7 +36,7 @@ def check(config: Config) -> None:
             )
 
 
-def asked_for(config: Config, run: Path, content: dict[str, Any], step: int) -> list[Sink]:
+def make_sinks(config: Config, run: Path, content: dict[str, Any], step: int) -> list[Sink]:
     """Make the sinks that the options of a run name.
 
     Args:

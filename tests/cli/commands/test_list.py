@@ -120,7 +120,7 @@ def test_list_envs_needs_neither_jax_nor_gymnasium():
 
 def test_columns_stand_below_each_other_where_letters_are_wide():
     rows = [("run", "algo"), ("\u5b57\u5b57\u5b57", "ppo"), ("e\u0301te\u0301", "sac")]
-    lines = console.aligned(rows).splitlines()
+    lines = console.align_columns(rows).splitlines()
     assert lines == ["run     algo", "\u5b57\u5b57\u5b57  ppo", "e\u0301te\u0301     sac"]
 
 
@@ -136,7 +136,7 @@ def test_list_runs_shows_those_of_an_algorithm_and_refuses_what_is_none(tmp_path
     put(tmp_path / "b" / "b_s0", "mine.fate")
 
     def listed(*words):
-        assert looking.listing([*words, "--data-dir", str(tmp_path)]) == 0
+        assert looking.list_all([*words, "--data-dir", str(tmp_path)]) == 0
         return [line.split()[0] for line in capsys.readouterr().out.splitlines()]
 
     assert listed("runs") == ["run", "a/a_s0", "b/b_s0"]
@@ -149,7 +149,7 @@ def test_list_runs_shows_those_of_an_algorithm_and_refuses_what_is_none(tmp_path
         (["algos", "ppo"], "one word too many, 'ppo'"),
     ):
         with pytest.raises(SystemExit, match="2"):
-            looking.listing([*words, "--data-dir", str(tmp_path)])
+            looking.list_all([*words, "--data-dir", str(tmp_path)])
         assert message in capsys.readouterr().err
 
 

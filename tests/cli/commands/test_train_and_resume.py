@@ -79,9 +79,9 @@ def test_a_seed_that_is_there_twice_trains_once_and_that_is_said(trained, capsys
 def test_unfinished_runs_of_all_seeds_are_named_before_the_first_one_trains(trained, capsys):
     content = {"algo": "ppo", "env": "CartPole-v1"}
     made = [config.from_json(content | {"seed": seed}) for seed in (0, 1, 2)]
-    paths = [folder.create(one) for one in made]
+    paths = [folder.create_folder(one) for one in made]
     for path, status in zip(paths, ("stopped", "done", "running"), strict=True):
-        folder.set_status(path, status=status)
+        folder.update_status(path, status=status)
     assert train_and_resume.train(["ppo", *ENV, "--seed", "5", "0", "1", "2"]) == 2
     assert not trained
     said = capsys.readouterr().err
@@ -132,7 +132,7 @@ def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
 def test_mistakes_are_refused_all_at_once_and_without_an_environment(
     words, messages, trained, capsys, monkeypatch
 ):
-    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
+    monkeypatch.setattr(config, "read_env_spec", lambda *_: pytest.fail("an environment was made"))
     with pytest.raises(SystemExit) as stop:
         train_and_resume.train(["ppo", *ENV, *words.split()])
     assert stop.value.code == 2
@@ -182,7 +182,7 @@ def test_a_warning_of_an_environment_that_is_made_is_shown():
         return gymnasium.make("CartPole-v1")
 
     with pytest.warns(DeprecationWarning, match="old, but it works"):
-        config.spec_of("word: no id", made)
+        config.read_env_spec("word: no id", made)
 
 
 def helped(capsys, *words):
@@ -197,7 +197,7 @@ TITLES = ["Run:", "Algorithm:", "Network:", "Logging and checkpoints:", "Compute
 
 @pytest.mark.parametrize("algo", algos.NAMES)
 def test_help_fits_on_a_page_and_help_all_has_every_setting(algo, capsys, monkeypatch):
-    monkeypatch.setattr(config, "spec_of", lambda *_: pytest.fail("an environment was made"))
+    monkeypatch.setattr(config, "read_env_spec", lambda *_: pytest.fail("an environment was made"))
     monkeypatch.setenv("COLUMNS", "80")
     short = helped(capsys, algo, "--gamma", "x", "--help")
     assert len(short.splitlines()) <= 60
@@ -275,11 +275,11 @@ def made(**schedule):
 
 def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch, tmp_path):
     row = 4 * (1 + 1 + 1 + 1) + 2
-    assert dry_run.replay_bytes(made(replay_size=1000)) == 1000 * row
+    assert dry_run.estimate_replay_bytes(made(replay_size=1000)) == 1000 * row
     monkeypatch.setattr(replay, "free_memory", lambda: 2**30)
-    train.check_room(made(replay_size=10**6), 1)
+    train.check_memory(made(replay_size=10**6), 1)
     with pytest.raises(ConfigError, match=r"replay_size = 100,000,000 takes 1\.7 GiB"):
         train.train(made(replay_size=10**8), data_dir=str(tmp_path))
     assert not [*tmp_path.iterdir()]
     monkeypatch.setattr(replay, "free_memory", lambda: None)
-    train.check_room(made(replay_size=2**30), 1)
+    train.check_memory(made(replay_size=2**30), 1)

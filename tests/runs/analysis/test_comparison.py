@@ -39,7 +39,7 @@ def test_random_numbers_are_those_of_splitmix64():
 
 
 def test_resampling_takes_each_run_equally_often_and_groups_apart():
-    first, second = estimates.resampled([np.arange(7), np.arange(7)], 10_000)
+    first, second = estimates.resample([np.arange(7), np.arange(7)], 10_000)
     for drawn in (first, second):
         counts = np.bincount(drawn.ravel(), minlength=7)
         chi2 = float(((counts - 10_000) ** 2 / 10_000).sum())
@@ -69,21 +69,25 @@ def test_estimates_over_two_tasks_are_those_of_rliable():
     # rliable 1.2.0: metrics.aggregate_iqm(X), ...(Y), metrics.probability_of_improvement(X, Y)
     assert float(estimates.iqm(tasks(X))) == pytest.approx(0.85)
     assert float(estimates.iqm(tasks(Y))) == pytest.approx(0.45166666666666666)
-    assert float(estimates.improvement(PAIRED)) == pytest.approx(0.7583333333333333)
+    assert float(estimates.probability_of_improvement(PAIRED)) == pytest.approx(0.7583333333333333)
     # scipy.stats.mannwhitneyu([1, 2, 2, 5], [2, 3, 0], alternative="greater").statistic / 12
     values = [np.array([1.0, 2, 2, 5]), np.array([2.0, 3, 0])]
-    assert float(estimates.improvement(values)) == pytest.approx(7 / 12)
-    assert float(estimates.improvement([X[:, 0], X[:, 0]])) == 0.5
+    assert float(estimates.probability_of_improvement(values)) == pytest.approx(7 / 12)
+    assert float(estimates.probability_of_improvement([X[:, 0], X[:, 0]])) == 0.5
 
 
 # Ends move by about 0.01 to 0.02 with the resampling; both lie on a grid of that width.
 def test_intervals_over_two_tasks_are_those_of_rliable():
     # rliable 1.2.0 with arch 7.2.0: library.get_interval_estimates({"x": X, "y": Y},
     #   lambda s: np.array([metrics.aggregate_iqm(s)]), reps=50000), seed 0
-    assert estimates.interval(estimates.iqm, tasks(X)) == pytest.approx((0.678, 1.138), abs=0.02)
-    assert estimates.interval(estimates.iqm, tasks(Y)) == pytest.approx((0.267, 0.670), abs=0.02)
+    assert estimates.bootstrap_interval(estimates.iqm, tasks(X)) == pytest.approx(
+        (0.678, 1.138), abs=0.02
+    )
+    assert estimates.bootstrap_interval(estimates.iqm, tasks(Y)) == pytest.approx(
+        (0.267, 0.670), abs=0.02
+    )
     # the same of {"x,y": (X, Y)} with metrics.probability_of_improvement, reps=4000
-    ends = estimates.interval(estimates.improvement, PAIRED)
+    ends = estimates.bootstrap_interval(estimates.probability_of_improvement, PAIRED)
     assert ends == pytest.approx((0.525, 0.95), abs=0.02)
 
 
@@ -100,22 +104,25 @@ def test_intervals_over_two_tasks_are_those_of_rliable():
 def test_intervals_of_one_task_are_those_of_scipy(metric, value, ends):
     statistic = estimates.METRICS[metric]
     assert float(statistic([A])) == pytest.approx(value)
-    assert estimates.interval(statistic, [A]) == pytest.approx(ends, abs=0.13)
+    assert estimates.bootstrap_interval(statistic, [A]) == pytest.approx(ends, abs=0.13)
 
 
 def test_equal_scores_have_equal_intervals_and_scale_along():
-    ends = estimates.interval(estimates.iqm, [A])
-    assert estimates.interval(estimates.iqm, [A.copy()]) == ends
-    low, high = estimates.interval(estimates.iqm, [-2 * A])
+    ends = estimates.bootstrap_interval(estimates.iqm, [A])
+    assert estimates.bootstrap_interval(estimates.iqm, [A.copy()]) == ends
+    low, high = estimates.bootstrap_interval(estimates.iqm, [-2 * A])
     assert (-high / 2, -low / 2) == pytest.approx(ends)
-    assert estimates.interval(estimates.improvement, [A, A + 100]) == (0, 0)
+    assert estimates.bootstrap_interval(estimates.probability_of_improvement, [A, A + 100]) == (
+        0,
+        0,
+    )
 
 
 def test_an_interval_holds_the_truth_about_as_often_as_it_says():
     uniform = (estimates.bits(0, 400 * 20, seed=9) >> np.uint64(11)) * 2.0**-53
     held = 0
     for scores in uniform.reshape(400, 20):
-        low, high = estimates.interval(estimates.mean, [scores], repeats=500)
+        low, high = estimates.bootstrap_interval(estimates.mean, [scores], repeats=500)
         held += low <= 0.5 <= high
     assert 0.90 < held / 400 < 0.98  # percentile intervals of 20 runs hold a little less than 95%
 
@@ -133,7 +140,7 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says():
 )
 def test_a_threshold_is_reached_where_two_rows_in_a_row_are_there(y, expected):
     x = np.array([10.0, 20, 30, 40])
-    assert estimates.first_lasting(x, np.array(y, float), 5.0) == expected
+    assert estimates.find_first_lasting(x, np.array(y, float), 5.0) == expected
 
 
 def quiet(*paths, **options):

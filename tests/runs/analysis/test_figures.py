@@ -13,7 +13,7 @@ from purerl.cli.commands.plot import main, plot
 from purerl.errors import ConfigError
 from purerl.runs.analysis import curves as bands
 from purerl.runs.analysis import figures
-from purerl.runs.console import apart
+from purerl.runs.console import make_labels
 from tests.mpi.launch import python
 from tests.runs.analysis.made_tables import foreign, ours, seeds
 
@@ -60,7 +60,7 @@ def test_what_is_missing_has_no_weight():
 
 def band(*parts, **options):
     pairs = [tuple(np.array(z, float) for z in part) for part in parts]
-    *found, _ = bands.band(pairs, **options)
+    *found, _ = bands.estimate_band(pairs, **options)
     return [numbers(z) for z in found]
 
 
@@ -88,8 +88,8 @@ def test_seeds_with_other_x_are_interpolated_where_they_are():
         [1, 1.5, 2, 2.5, 3], [1, None, 2, None, 3], [None] * 5, [1, 0, 1, 0, 1],
     ]  # fmt: skip
     long = np.arange(3000.0)
-    assert len(bands.band([(long, long), (long, long)])[0]) == 3000
-    (x, y, std, *_) = bands.band([(long, long), (long + 0.5, long + 0.5)])
+    assert len(bands.estimate_band([(long, long), (long, long)])[0]) == 3000
+    (x, y, std, *_) = bands.estimate_band([(long, long), (long + 0.5, long + 0.5)])
     assert len(x) == bands.POINTS
     np.testing.assert_allclose(y, x, atol=1e-9)
     np.testing.assert_allclose(std[1:-1], 0, atol=1e-9)
@@ -98,7 +98,9 @@ def test_seeds_with_other_x_are_interpolated_where_they_are():
 
 def test_no_line_leads_from_seeds_to_others_that_begin_where_they_end():
     early, late = ([0, 1], [5, 6]), ([3, 4], [9, 8])
-    x, y, std, counts, drawn = bands.band([tuple(map(np.array, one)) for one in (early, late)])
+    x, y, std, counts, drawn = bands.estimate_band(
+        [tuple(map(np.array, one)) for one in (early, late)]
+    )
     assert (numbers(x), numbers(y)) == ([0, 1, 2, 3, 4], [5, 6, None, 9, 8])
     assert (numbers(std), counts.tolist(), drawn) == ([None] * 5, [1, 1, 0, 1, 1], 2)
     touching = ([0, 1], [5, 6]), ([1, 2], [6, 7])
@@ -121,10 +123,10 @@ def test_a_seed_that_is_nowhere_on_the_curve_is_counted_out_and_named(tmp_path, 
     said = capsys.readouterr().err
     assert "a: 1 of 3 seeds are nowhere on the curve: most of the others have no values" in said
     assert "(Time; the first run of a process begins with compiling).\n" in said
-    assert figures.table([curve]).splitlines()[1].split()[:4] == ["a", "2", "of", "3"]
+    assert figures.format_table([curve]).splitlines()[1].split()[:4] == ["a", "2", "of", "3"]
     (curve,) = plot([tmp_path / "a" / "a_s0", tmp_path / "a" / "a_s1"], x="time")
     assert curve.seeds == 2
-    words = figures.sparklines([curve]).splitlines()[1].split()
+    words = figures.draw_sparklines([curve]).splitlines()[1].split()
     assert words[:4] == ["a", "2", "▁▂▃▄▅▆▇█", "▁▂▃▄▅▆▇█"]  # nothing between the two
     (curve,) = plot(tmp_path, x="steps")
     assert curve.seeds == 3
@@ -202,7 +204,7 @@ def test_long_labels_show_in_what_they_differ_and_single_runs_no_number(tmp_path
     shown = [f"…_gam{gamma}_…_s{seed}" for gamma in (0.9, 0.99) for seed in range(2)]
     assert [c.label for c in curves] == shown
     assert [t for t in drawn(tmp_path / "y.svg") if "gam" in t or "seed" in t] == shown
-    assert [line.split()[0] for line in figures.table(curves).splitlines()[1:]] == shown
+    assert [line.split()[0] for line in figures.format_table(curves).splitlines()[1:]] == shown
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_long_labels_show_in_what_they_differ_and_single_runs_no_number(tmp_path
     ],
 )  # fmt: skip
 def test_parts_that_all_labels_share_are_left_out_of_long_ones(texts, wanted, expected):
-    assert apart(texts, wanted) == expected
+    assert make_labels(texts, wanted) == expected
 
 
 def test_pictures_have_a_panel_for_each_y_and_a_colour_or_style_for_each_condition(tmp_path):
@@ -321,7 +323,7 @@ def test_without_a_picture_there_are_sparklines(tmp_path, capsys):
     assert a.split()[3:] == ["100", "800", "7"]
     assert last == "return of training episodes: 0 to 7"
     (curve, _) = plot(tmp_path)
-    assert "_.-=+*#@" in "".join(dict.fromkeys(figures.sparklines([curve], "ascii")))
+    assert "_.-=+*#@" in "".join(dict.fromkeys(figures.draw_sparklines([curve], "ascii")))
     done = python("-m", "purerl", "plot", str(tmp_path), "--ascii", PYTHONIOENCODING="ascii")
     assert (done.code, done.err) == (0, "")
 

@@ -11,14 +11,14 @@ from tests.runs.analysis.made_tables import foreign, ours, seeds
 
 
 def found(*paths, **options):
-    runs, notes = tables.find([str(path) for path in paths], **options)
+    runs, notes = tables.find_runs([str(path) for path in paths], **options)
     return [run.path.name for run in runs], notes
 
 
 def labels(*paths):
-    runs, notes = tables.find([str(path) for path in paths])
-    runs, more = groups.distinct(runs)
-    gathered = groups.conditions(runs)
+    runs, notes = tables.find_runs([str(path) for path in paths])
+    runs, more = groups.drop_duplicates(runs)
+    gathered = groups.make_conditions(runs)
     return {c.label: sorted(run.path.name for run in c.runs) for c in gathered}, notes + more
 
 
@@ -85,7 +85,7 @@ TABLE = "Epoch\tAverageEpRet\tTotalEnvInteracts\n"
 
 def read(tmp_path, text):
     run = foreign(tmp_path / "run", text)
-    ((one, *_), notes) = tables.find([str(run)])
+    ((one, *_), notes) = tables.find_runs([str(run)])
     assert not notes
     return one
 
@@ -107,9 +107,9 @@ def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
         rows = whole[:cut].count("\n") - 1
         if rows < 1:
             with pytest.raises(ConfigError, match=f"left out: {path} "):
-                tables.find([str(path)])
+                tables.find_runs([str(path)])
         else:
-            ((run, *_), _) = tables.find([str(path)])
+            ((run, *_), _) = tables.find_runs([str(path)])
             assert run.columns["AverageEpRet"].tolist() == [10.5, 20.5, 30.5][:rows]
 
 
@@ -144,7 +144,7 @@ def test_tables_may_be_long(tmp_path):
     monitor.parent.mkdir()
     monitor.write_text('#{"t_start": 0}\nr,l,t\n' + 300_000 * "-1.0,200,1234.5\n")
     assert min(path.stat().st_size for path in (run / "progress.txt", monitor)) > 4 * 2**20
-    (one, other), notes = tables.find([str(run), str(monitor)])
+    (one, other), notes = tables.find_runs([str(run), str(monitor)])
     assert not notes
     assert one.columns["AverageEpRet"].shape == (60_000,)
     assert other.columns["EpRet"].sum() == -300_000
@@ -164,7 +164,7 @@ def test_short_rows_below_a_long_header_do_not_fill_the_memory(tmp_path, monkeyp
 def test_a_monitor_that_is_no_csv_is_named(tmp_path):
     (tmp_path / "monitor.csv").write_text('#{"t_start": 0}\nr,l,t\n"' + 140_000 * "1\n")
     with pytest.raises(ConfigError, match="is no table: field larger than field limit"):
-        tables.find([str(tmp_path)])
+        tables.find_runs([str(tmp_path)])
 
 
 def test_spinning_ups_runs_have_the_name_and_seed_of_their_configuration(tmp_path):
@@ -176,7 +176,7 @@ def test_spinning_ups_runs_have_the_name_and_seed_of_their_configuration(tmp_pat
     foreign(tmp_path / "net_64", text)
     broken = foreign(tmp_path / "broken_seed7", text)
     (broken / "config.json").write_text("{" * 10)
-    runs, notes = tables.find([str(tmp_path)])
+    runs, notes = tables.find_runs([str(tmp_path)])
     assert sorted((run.name, run.seed) for run in runs if run.seed is not None) == [
         ("broken", 7),
         ("plain", 3),
@@ -195,7 +195,7 @@ def test_monitors_of_several_environments_are_one_run_in_the_order_of_time(tmp_p
         '#{"t_start": 1000.0, "env_id": "Pendulum-v1"}\nr,l,t\n-5.0,200,1.0\n-3.0,100,4.0\n-1,'
     )
     (folder / "1.monitor.csv").write_text('#{"t_start": 1000.5}\nr,l,t,x\n-9.0,50,1.5,"a,b"\n')
-    ((run,), notes) = tables.find([str(folder)])
+    ((run,), notes) = tables.find_runs([str(folder)])
     assert not notes
     assert (run.name, run.seed, run.settings) == ("sb3", 4, {"env": "Pendulum-v1"})
     assert {k: x.tolist() for k, x in run.columns.items()} == {
@@ -204,15 +204,15 @@ def test_monitors_of_several_environments_are_one_run_in_the_order_of_time(tmp_p
         "TotalEnvInteracts": [200, 250, 350],
         "Time": [1.0, 2.0, 4.0],
     }
-    assert tables.column(run, "Performance") == "EpRet"
+    assert tables.find_column(run, "Performance") == "EpRet"
     (folder / "0.monitor.csv").write_text("r,l,t\n1,2,3\n")
     with pytest.raises(ConfigError, match=r"0.monitor.csv is no table: its first line must be #"):
-        tables.find([str(folder)])
+        tables.find_runs([str(folder)])
 
 
 def test_columns_are_found_by_their_names_and_by_what_people_type(tmp_path):
     ours(tmp_path / "run", [1.0, 2.0], test=[5.0, 6.0])
-    ((run,), _) = tables.find([str(tmp_path)])
+    ((run,), _) = tables.find_runs([str(tmp_path)])
     words = {
         "Performance": "AverageTestEpRet",
         "return": "AverageTestEpRet",
@@ -224,12 +224,12 @@ def test_columns_are_found_by_their_names_and_by_what_people_type(tmp_path):
         "epoch": "Epoch",
         "updates": None,
     }
-    assert {word: tables.column(run, word) for word in words} == words
+    assert {word: tables.find_column(run, word) for word in words} == words
     empty = run._replace(columns=run.columns | {"AverageTestEpRet": np.full(2, math.nan)})
-    assert tables.column(empty, "Performance") == "AverageEpRet"
-    assert tables.having([run, empty], ["steps", "AverageTestEpRet"])[0] == [run]
+    assert tables.find_column(empty, "Performance") == "AverageEpRet"
+    assert tables.select_runs([run, empty], ["steps", "AverageTestEpRet"])[0] == [run]
     with pytest.raises(ConfigError, match=r"no run has a column 'Tine'. Did you mean 'Time'\?"):
-        tables.having([run], ["steps", "Tine"])
+        tables.select_runs([run], ["steps", "Tine"])
 
 
 def test_runs_that_differ_in_their_seed_alone_are_a_condition(tmp_path):
@@ -269,10 +269,10 @@ def test_runs_without_a_seed_are_all_counted(tmp_path):
 
 def test_a_legend_names_paths_or_conditions_and_joins_what_it_names_alike(tmp_path):
     paths = [seeds(tmp_path, "a", [1, 2]), seeds(tmp_path, "b", [3]), seeds(tmp_path, "c", [4])]
-    runs, _ = tables.find([str(path) for path in paths])
+    runs, _ = tables.find_runs([str(path) for path in paths])
 
     def named(legend, number):
-        got, _ = groups.gathered(runs, legend, number, False)
+        got, _ = groups.gather_conditions(runs, legend, number, False)
         return [(c.label, len(c.runs)) for c in got]
 
     assert named(["X", "Y", "X"], 3) == [("X", 3), ("Y", 1)]
@@ -285,17 +285,17 @@ def test_a_curve_for_every_run_has_the_name_of_its_folder(tmp_path):
     ours(tmp_path / "x" / "a_s0", [1.0], seed=0)
     ours(tmp_path / "x" / "a_s0-2", [1.0, 2.0], seed=0)
     ours(tmp_path / "y" / "b_s7", [1.0], "b", seed=7)
-    runs, _ = tables.find([str(tmp_path)])
-    each, notes = groups.gathered(runs, [], 1, True)
+    runs, _ = tables.find_runs([str(tmp_path)])
+    each, notes = groups.gather_conditions(runs, [], 1, True)
     assert [(c.label, len(c.runs)) for c in each] == [("a_s0", 1), ("a_s0-2", 1), ("b_s7", 1)]
     assert notes == [
         f"drawn too: {tmp_path}/x/a_s0 has the settings and seed of {tmp_path}/x/a_s0-2."
     ]
-    each, _ = groups.gathered(runs, ["A", "B"], 1, True)
+    each, _ = groups.gather_conditions(runs, ["A", "B"], 1, True)
     assert [c.label for c in each] == ["A: a_s0", "A: a_s0-2", "B: b_s7"]
     ours(tmp_path / "y" / "a_s0", [3.0], seed=0)
-    runs, _ = tables.find([str(tmp_path)])
-    each, _ = groups.gathered(runs, [], 1, True)
+    runs, _ = tables.find_runs([str(tmp_path)])
+    each, _ = groups.gather_conditions(runs, [], 1, True)
     assert [c.label for c in each] == ["x/a_s0", "a_s0-2", "y/a_s0", "b_s7"]
 
 

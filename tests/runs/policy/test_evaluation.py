@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from purerl.cli import run_arguments
-from purerl.runs.policy.evaluation import Evaluation, command, free
+from purerl.runs.policy.evaluation import Evaluation, command, reserve_path
 from tests.mpi.launch import python
 from tests.runs.trained import begun
 
@@ -19,7 +19,7 @@ LIGHT += "except SystemExit: pass\nassert not {'jax', 'gymnasium', 'flax'} & set
 
 def here(monkeypatch, *words):
     """Evaluate in this process, and return the exit code."""
-    monkeypatch.setattr("purerl._setup.setup", lambda: None)
+    monkeypatch.setattr("purerl.setup", lambda: None)
     try:
         return command([*words])
     except SystemExit as error:
@@ -143,19 +143,20 @@ def test_an_interrupted_command_ends_as_a_shell_expects():
     def interrupted():
         raise KeyboardInterrupt
 
-    assert run_arguments.ended("eval", interrupted) == 130
+    assert run_arguments.run_command("eval", interrupted) == 130
     with pytest.raises(ZeroDivisionError):  # what nobody expects keeps its traceback
-        run_arguments.ended("eval", lambda: 1 / 0)
+        run_arguments.run_command("eval", lambda: 1 / 0)
 
 
 def test_a_name_that_is_taken_is_passed_over(tmp_path):
     (tmp_path / "a-1.json").write_text("mine")
-    assert free(tmp_path, "a", ".json") == tmp_path / "a-2.json"
-    assert free(tmp_path, "a", ".json") == tmp_path / "a-3.json"
+    assert reserve_path(tmp_path, "a", ".json") == tmp_path / "a-2.json"
+    assert reserve_path(tmp_path, "a", ".json") == tmp_path / "a-3.json"
     assert (tmp_path / "a-1.json").read_text() == "mine"
 
 
 def test_words_for_a_checkpoint():
-    assert [run_arguments.which(word) for word in ("last", "best", "-1", "0", "10_000")] == [
+    words = ("last", "best", "-1", "0", "10_000")
+    assert [run_arguments.parse_checkpoint(word) for word in words] == [
         "last", "best", "last", 0, 10_000,
     ]  # fmt: skip

@@ -128,7 +128,7 @@ def test_rounding_never_leads_out_of_the_box():
     high = low + 3 * rng.random(500) + 0.01
     about = {"spaces": {"box": {"low": low.tolist(), "high": high.tolist()}}, "tanh": True}
     for sign in (-1, 1):
-        act = numpy_policy.action(about, np.full((1, 500), sign * 50, np.float32))
+        act = numpy_policy.choose_action(about, np.full((1, 500), sign * 50, np.float32))
         assert (act >= low.astype(np.float32)).all()
         assert (act <= high.astype(np.float32)).all()
 

@@ -18,7 +18,8 @@ from flax import linen as nn
 import purerl
 from purerl import errors, rng
 from purerl.errors import ConfigError, EnvFault, NoCheckpoint
-from purerl.runs.record import checkpoint, files
+from purerl.runs.record import files
+from purerl.runs.record import manifest as manifest_
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
 from purerl.spaces import Box, Discrete, EnvSpec
@@ -138,7 +139,7 @@ def test_a_checkpoint_is_chosen_by_step_best_or_last(tmp_path):
     assert (first.step, last.step) == (60, 120)
     assert bits(first.params) != bits(last.params)
     for step in (60, 120):
-        checkpoint.mark_best(folder, step, 1.0)
+        manifest_.mark_best(folder, step, 1.0)
         assert purerl.load(folder, "best").step == step
     with pytest.raises(NoCheckpoint, match=r"no checkpoint of step 70; there are \[60, 120\]"):
         purerl.load(folder, 70)
@@ -173,16 +174,16 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
         purerl.load(folder)
     path.write_text(json.dumps(content))
     made = folder / "checkpoints" / "000000000120"
-    arrays = files.unpacked((made / "rank0.npz").read_bytes(), made)
+    arrays = files.unpack_arrays((made / "rank0.npz").read_bytes(), made)
     name = "learner .params.actor['params']['MLP_0']['Dense_0']['kernel']"
     for change in (
         {name: arrays[name].T.copy()},
         {name: arrays[name].astype(np.float64)},
         {"learner .more": arrays[name]},
     ):
-        file = files.write(made / "rank0.npz", files.packed(arrays | change))
-        manifest = files.unsealed(made / "manifest.json")
-        sealed = files.sealed(manifest | {"files": {"rank0.npz": list(file)}})
+        file = files.write_file(made / "rank0.npz", files.pack_arrays(arrays | change))
+        manifest = files.read_sealed_json(made / "manifest.json")
+        sealed = files.seal_json(manifest | {"files": {"rank0.npz": list(file)}})
         (made / "manifest.json").write_bytes(sealed)
         with pytest.warns(UserWarning, match="does not hold the learner of the configuration"):
             assert purerl.load(folder).step == 60
@@ -200,7 +201,7 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
 def test_spaces_survive_a_file(env):
     config = dataclasses.replace(trained("ppo").config, spec=_Holding(env))
     plain = json.loads(json.dumps(configs.to_json(config)["spaces"]))
-    assert configs.spaces_from(plain) == env
+    assert configs.parse_spaces(plain) == env
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,12 +237,12 @@ LOW = {"low": [-1.0], "high": [1.0], "shape": [1]}
 )
 def test_spaces_that_purerl_does_not_write_are_refused(content):
     with pytest.raises(ConfigError, match="spaces must be as purerl writes them"):
-        configs.spaces_from(content)
+        configs.parse_spaces(content)
 
 
 def test_spaces_too_large_to_be_true_are_refused_before_anything_is_allocated():
     with pytest.raises(ConfigError, match="too large to read"):
-        configs.spaces_from(GOOD | {"obs_shape": [10**6, 10**6]})
+        configs.parse_spaces(GOOD | {"obs_shape": [10**6, 10**6]})
 
 
 def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
@@ -251,9 +252,9 @@ def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
     content = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(content | {"env": "hostile:CartPole-v1"}))
     for made in (folder / "checkpoints").glob("0*"):
-        manifest = files.unsealed(made / "manifest.json")
+        manifest = files.read_sealed_json(made / "manifest.json")
         manifest["about"]["env"] = "hostile:CartPole-v1"
-        (made / "manifest.json").write_bytes(files.sealed(manifest))
+        (made / "manifest.json").write_bytes(files.seal_json(manifest))
     run = purerl.load(folder)
     for use in (run.evaluate, run.video):
         with pytest.raises(ConfigError, match="imports a module, which no file may ask for"):

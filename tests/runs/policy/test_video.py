@@ -227,13 +227,13 @@ def test_without_a_display_it_is_drawn_off_the_screen(monkeypatch, libraries, be
         monkeypatch.setenv("MUJOCO_GL", before)
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(video, "_answers", lambda address: True)
-    video.headless()
+    video.configure_headless_drawing()
     assert (video.os.environ.get("MUJOCO_GL"), "SDL_VIDEODRIVER" in video.os.environ) == (
         before, False,
     )  # fmt: skip
     monkeypatch.delenv("DISPLAY")
     monkeypatch.setattr(video.sys, "platform", "linux")
-    video.headless()
+    video.configure_headless_drawing()
     assert video.os.environ.get("MUJOCO_GL") == after
     assert video.os.environ["SDL_VIDEODRIVER"] == "dummy"
 

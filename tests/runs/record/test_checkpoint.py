@@ -12,7 +12,7 @@ import pytest
 
 from purerl import errors
 from purerl.loops import snapshot
-from purerl.runs.record import checkpoint
+from purerl.runs.record import checkpoint, manifest
 from purerl.runs.record import files as storage
 from tests.loops.test_snapshot import begin, everything, go_on
 
@@ -40,7 +40,7 @@ def thawed(run, name="td3", **options):
 @pytest.mark.parametrize(("name", "at"), [("td3", (60, 100, 200)), ("ppo", (60, 120))])
 def test_every_checkpoint_gives_the_run_back_bit_for_bit(tmp_path, name, at):
     states = saved(tmp_path, name, at)
-    assert checkpoint.steps(tmp_path) == list(at)
+    assert manifest.list_steps(tmp_path) == list(at)
     for step, state in states.items():
         loaded, carry = thawed(tmp_path, name, step=step)
         assert everything(carry) == state
@@ -76,8 +76,8 @@ def test_old_checkpoints_go_and_take_along_what_nobody_needs(tmp_path):
         carry, _ = go_on(carry, step)
         notes = {"step": step, "score": -3.0 if step in (40, 100) else -4.0}
         segments = checkpoint.save(tmp_path, carry, ABOUT, segments, 2, notes)
-    assert checkpoint.steps(tmp_path) == [40, 300, 320]
-    assert checkpoint.best(tmp_path) == (40, -3.0)
+    assert manifest.list_steps(tmp_path) == [40, 300, 320]
+    assert manifest.read_best(tmp_path) == (40, -3.0)
     for step in (40, 300, 320):
         thawed(tmp_path, step=step)
     first = sorted(int(p.name[2:14]) for p in (tmp_path / "replay").iterdir())
@@ -135,9 +135,9 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
     with pytest.raises(errors.NoCheckpoint, match="algorithm was 'td3', now it is 'sac'"):
         checkpoint.load(tmp_path, wrong, 0)
     path = tmp_path / "checkpoints" / "000000000060" / "manifest.json"
-    content = storage.unsealed(path)
+    content = storage.read_sealed_json(path)
     spec = {"gamma": 0.99, "hidden": [16], **{f"x{i}": 0 for i in range(9)}}
-    path.write_bytes(storage.sealed(content | {"about": ABOUT | {"spec": spec, "ranks": 2}}))
+    path.write_bytes(storage.seal_json(content | {"about": ABOUT | {"spec": spec, "ranks": 2}}))
     wrong = ABOUT | {"spec": spec | {"gamma": 0.98}}
     with pytest.raises(errors.NoCheckpoint) as caught:
         checkpoint.load(tmp_path, wrong, 0)
@@ -146,7 +146,7 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
     assert said.endswith(f"Type: purerl resume {tmp_path} --num-cpu 2")
     with pytest.raises(errors.NoCheckpoint, match=r"spec\.x2 was 0, now it is 1, and 6 more\.$"):
         checkpoint.load(tmp_path, {"spec": {k: 1 for k in spec}}, 0)
-    path.write_bytes(storage.sealed(content | {"format": 2}))
+    path.write_bytes(storage.seal_json(content | {"format": 2}))
     with pytest.raises(errors.NoCheckpoint, match="has format 2; this purerl reads format 1"):
         checkpoint.load(tmp_path, ABOUT, 0)
     for change in (
@@ -157,7 +157,7 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
         {"step": 61},
         {"segments": None},
     ):
-        path.write_bytes(storage.sealed(content | change))
+        path.write_bytes(storage.seal_json(content | change))
         with pytest.raises(errors.NoCheckpoint, match="lacks what a manifest holds|contradicts"):
             checkpoint.load(tmp_path, ABOUT, 0)
 
@@ -165,9 +165,9 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
 def test_a_gap_between_segments_is_noticed(tmp_path):
     saved(tmp_path, at=(60, 100, 130))
     path = tmp_path / "checkpoints" / "000000000130" / "manifest.json"
-    content = storage.unsealed(path)
+    content = storage.read_sealed_json(path)
     del content["segments"][0][1]
-    path.write_bytes(storage.sealed(content))
+    path.write_bytes(storage.seal_json(content))
     loaded = checkpoint.load(tmp_path, ABOUT, 0)
     assert loaded.step == 100
     assert "does not hold the rows 100 .. 130" in loaded.skipped[0]
@@ -196,7 +196,7 @@ def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
             patch.setattr(storage.os, "fsync", failing(turn))
             with pytest.raises(errors.StorageError, match="disk is full"):
                 checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
-        assert checkpoint.steps(tmp_path)[:2] == [60, 100]
+        assert manifest.list_steps(tmp_path)[:2] == [60, 100]
         assert not list((tmp_path / "checkpoints").glob(".tmp*"))
         newest, again = thawed(tmp_path)
         assert everything(again) == (states[100] if newest.step == 100 else everything(carry))

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from purerl import errors
-from purerl.runs.record import checkpoint, folder
+from purerl.runs.record import checkpoint, folder, manifest
 from purerl.runs.settings.config import Options
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
@@ -80,17 +80,17 @@ class Stopping:
 def test_what_is_done_after_going_back_stays_and_no_row_is_lost(tmp_path, scores):
     scores(-1.0)
     run = train.train(configured(3_000), data_dir=str(tmp_path), screen=QUIET).run
-    assert checkpoint.steps(run) == [500, 2_500, 3_000]
+    assert manifest.list_steps(run) == [500, 2_500, 3_000]
     outcome = train.resume(run, steps=3_500, at="best", screen=QUIET, sinks=(Stopping(1_000),))
     assert (outcome.code, outcome.step) == (train.STOPPED, 1_000)
-    assert checkpoint.steps(run) == [500, 1_000]
+    assert manifest.list_steps(run) == [500, 1_000]
     assert epochs(run) == [1, 2]
     lines = (run / "stdout.log").read_text()
     assert "deleted the checkpoints that came after step 500: 2,500, 3,000\n" in lines
     outcome = train.resume(run, screen=QUIET)
     assert (outcome.code, outcome.step) == (0, 3_500)
     assert "goes on at 1,000\n" in (run / "stdout.log").read_text()
-    assert checkpoint.steps(run) == [500, 3_000, 3_500]
+    assert manifest.list_steps(run) == [500, 3_000, 3_500]
     assert epochs(run) == [1, 2, 3, 4, 5, 6, 7]
 
 
@@ -123,18 +123,18 @@ def test_a_kill_at_any_change_while_going_back_leaves_a_run_that_had_come_less_f
         with pytest.MonkeyPatch.context() as patch:
             dying(patch, call)
             try:
-                assert checkpoint.rewind(run, 30) == [40, 50]
+                assert manifest.delete_later(run, 30) == [40, 50]
                 break
             except Killed:
                 pass
-        left = checkpoint.steps(run)
+        left = manifest.list_steps(run)
         assert left == [10, 20, 30, 40, 50][: len(left)]
         loaded = checkpoint.load(run, ABOUT, 0)
         assert (loaded.step, loaded.skipped) == (left[-1], ())
-        assert checkpoint.best(run)[0] in left
+        assert manifest.read_best(run)[0] in left
     assert call > 8
-    assert checkpoint.steps(run) == [10, 20, 30]
-    assert checkpoint.best(run) == ((20, -1.0) if best == 20 else (10, -2.0))
+    assert manifest.list_steps(run) == [10, 20, 30]
+    assert manifest.read_best(run) == ((20, -1.0) if best == 20 else (10, -2.0))
 
 
 def test_a_kill_before_the_best_is_marked_loses_no_mark(tmp_path, monkeypatch):
@@ -143,39 +143,39 @@ def test_a_kill_before_the_best_is_marked_loses_no_mark(tmp_path, monkeypatch):
 
     scored(tmp_path, [-2.0])
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "prune", killed)
+        patch.setattr(manifest, "prune", killed)
         with pytest.raises(Killed):
             scored(tmp_path, [-1.0], start=10)
-    assert checkpoint.best(tmp_path) == (10, -2.0)
-    checkpoint.prune(tmp_path, 1)
-    assert checkpoint.best(tmp_path) == (20, -1.0)
-    assert checkpoint.steps(tmp_path) == [20]
+    assert manifest.read_best(tmp_path) == (10, -2.0)
+    manifest.prune(tmp_path, 1)
+    assert manifest.read_best(tmp_path) == (20, -1.0)
+    assert manifest.list_steps(tmp_path) == [20]
 
 
 def test_what_a_kill_left_is_put_right_when_the_run_goes_on(tmp_path, scores, monkeypatch):
     scores(-3.0, -2.0)
     run = train.train(configured(1_000), data_dir=str(tmp_path), screen=QUIET).run
     (run / "checkpoints" / "best.json").unlink()
-    folder.set_status(run, status="running")
+    folder.update_status(run, status="running")
     train.resume(run, screen=QUIET)
-    assert checkpoint.best(run) == (1_000, -2.0)
+    assert manifest.read_best(run) == (1_000, -2.0)
 
 
 def test_a_best_that_is_damaged_is_dropped_and_nothing_grows(tmp_path):
     assert not scored(tmp_path, [-1.0, -3.0, -2.0, -4.0], keep=2)
-    assert checkpoint.steps(tmp_path) == [10, 30, 40]
+    assert manifest.list_steps(tmp_path) == [10, 30, 40]
     damage(tmp_path, 10)
     (tmp_path / "replay" / "0-000000000900-000000000910.npz").write_bytes(b"")
     said = []
-    checkpoint.prune(tmp_path, 2, said.append)
+    manifest.prune(tmp_path, 2, said.append)
     assert len(said) == 1
     assert "a damaged checkpoint is never loaded" in said[0]
-    assert checkpoint.steps(tmp_path) == [30, 40]
-    assert checkpoint.best(tmp_path) == (30, -2.0)
+    assert manifest.list_steps(tmp_path) == [30, 40]
+    assert manifest.read_best(tmp_path) == (30, -2.0)
     assert len(list((tmp_path / "replay").iterdir())) == 4
     carry, _ = go_on(begin("td3"), 50)
     checkpoint.save(tmp_path, carry, ABOUT, (), 2)
-    assert checkpoint.steps(tmp_path) == [30, 40, 50]
+    assert manifest.list_steps(tmp_path) == [30, 40, 50]
 
 
 def test_a_score_of_an_epoch_before_makes_no_checkpoint_the_best(tmp_path):
@@ -183,7 +183,7 @@ def test_a_score_of_an_epoch_before_makes_no_checkpoint_the_best(tmp_path):
     carry, _ = go_on(begin("td3"), 20)
     for notes in ({"step": 10, "score": -1.0}, {"step": 20, "score": None}, {"step": 20}):
         checkpoint.save(tmp_path, carry, ABOUT, (), notes=notes)
-        assert checkpoint.best(tmp_path) == (10, -2.0)
+        assert manifest.read_best(tmp_path) == (10, -2.0)
 
 
 def test_while_a_damaged_one_is_among_the_newest_segments_stay(tmp_path):
@@ -191,13 +191,13 @@ def test_while_a_damaged_one_is_among_the_newest_segments_stay(tmp_path):
     (tmp_path / "replay" / "0-000000000900-000000000910.npz").write_bytes(b"")
     damage(tmp_path, 20)
     said = []
-    checkpoint.prune(tmp_path, 1, said.append)
+    manifest.prune(tmp_path, 1, said.append)
     assert len(said) == 1
-    assert checkpoint.steps(tmp_path) == [10, 20]
+    assert manifest.list_steps(tmp_path) == [10, 20]
     assert len(list((tmp_path / "replay").iterdir())) == 3
     carry, _ = go_on(begin("td3"), 30)
     checkpoint.save(tmp_path, carry, ABOUT, (), 1)
-    assert checkpoint.steps(tmp_path) == [10, 30]
+    assert manifest.list_steps(tmp_path) == [10, 30]
     assert len(list((tmp_path / "replay").iterdir())) == 2
 
 
@@ -208,7 +208,7 @@ def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
     train.resume(run, steps=3_500, screen=QUIET)
     lines = (run / "stdout.log").read_text()
     assert lines.count("a damaged checkpoint is never loaded") == 1
-    assert checkpoint.steps(run) == [500, 2_500, 3_000, 3_500]
+    assert manifest.list_steps(run) == [500, 2_500, 3_000, 3_500]
 
 
 @pytest.mark.parametrize(("save_freq", "kept"), [(2_000, [1_000, 2_000]), (None, [2_000])])
@@ -216,8 +216,8 @@ def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, score
     scores(float("nan"), -2.0, -2.0)
     made = configured(2_000, save_freq, keep=5)
     run = train.train(made, data_dir=str(tmp_path), screen=QUIET).run
-    assert checkpoint.steps(run) == kept
-    assert checkpoint.best(run) == ((1_000, -2.0) if save_freq else (2_000, -9.0))
+    assert manifest.list_steps(run) == kept
+    assert manifest.read_best(run) == ((1_000, -2.0) if save_freq else (2_000, -9.0))
 
 
 def test_a_disk_that_fails_is_not_asked_more_often_for_the_best(tmp_path, scores, monkeypatch):

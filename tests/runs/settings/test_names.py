@@ -35,7 +35,7 @@ FUZZ = 4_000
     ],
 )
 def test_a_setting_is_found_under_its_names(algo, key, place):
-    assert names.resolve(algo, key)[:2] == place
+    assert names.resolve_name(algo, key)[:2] == place
 
 
 @pytest.mark.parametrize(
@@ -60,26 +60,28 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
 )
 def test_other_words_are_refused_with_the_nearest(algo, key, message):
     with pytest.raises(ConfigError) as error:
-        names.resolve(algo, key)
+        names.resolve_name(algo, key)
     assert message in str(error.value)
 
 
 def test_no_hint_leads_to_a_word_that_the_algorithm_does_not_know():
     with pytest.raises(ConfigError, match=r"^ppo has no setting 'algo'\.$"):
-        names.resolve("ppo", "algo")
+        names.resolve_name("ppo", "algo")
 
 
 def test_a_configuration_is_made_of_settings_under_any_names():
     given = {"env_name": "CartPole-v1", "hid": 64, "l": 2, "ac_kwargs:activation": "torch.nn.ReLU"}
-    made = names.configuration("ppo", given | {"epochs": 3, "steps_per_epoch": 500, "seed": 7})
+    made = names.build_configuration(
+        "ppo", given | {"epochs": 3, "steps_per_epoch": 500, "seed": 7}
+    )
     assert made["spec"] == {"hidden": (64, 64), "activation": "relu"}
     assert made["schedule"] == {"steps_per_epoch": 500, "steps": 1500}
     assert (made["env"], made["seed"], made["algo"]) == ("CartPole-v1", 7, "ppo")
-    assert names.configuration("ppo", {"epochs": 2})["schedule"] == {"steps": 8000}
-    assert names.configuration("ppo", {"hid": 32})["spec"] == {"hidden": (32,)}
-    assert names.configuration("sac", {"l": 3})["spec"] == {"hidden": (256, 256, 256)}
+    assert names.build_configuration("ppo", {"epochs": 2})["schedule"] == {"steps": 8000}
+    assert names.build_configuration("ppo", {"hid": 32})["spec"] == {"hidden": (32,)}
+    assert names.build_configuration("sac", {"l": 3})["spec"] == {"hidden": (256, 256, 256)}
     base = {"env": "A-v0", "spec": {"gamma": 0.9, "lam": 0.5}}
-    made = names.configuration("ppo", {"gamma": 0.8}, base)
+    made = names.build_configuration("ppo", {"gamma": 0.8}, base)
     assert made["spec"] == {"gamma": 0.8, "lam": 0.5}
     assert base["spec"]["gamma"] == 0.9
 
@@ -95,13 +97,13 @@ def test_a_configuration_is_made_of_settings_under_any_names():
 )
 def test_settings_that_contradict_each_other_are_refused_all_at_once(given, messages):
     with pytest.raises(ConfigError) as error:
-        names.configuration("ppo", given)
+        names.build_configuration("ppo", given)
     assert all(message in str(error.value) for message in messages)
 
 
 def test_a_part_that_is_no_object_is_refused():
     with pytest.raises(ConfigError, match=r"spec must be an object, got \[1\]"):
-        names.configuration("ppo", {}, {"spec": [1]})
+        names.build_configuration("ppo", {}, {"spec": [1]})
 
 
 @pytest.mark.parametrize(
@@ -117,14 +119,14 @@ def test_a_part_that_is_no_object_is_refused():
     ],
 )
 def test_activations_of_others_are_known_by_their_names(word, name):
-    assert names.activation(word) == name
+    assert names.normalise_activation(word) == name
 
 
 def test_functions_stand_for_the_activation_of_their_name():
     from flax import linen as nn
 
-    assert names.activation(nn.tanh) == "tanh"
-    assert names.activation(3) == 3
+    assert names.normalise_activation(nn.tanh) == "tanh"
+    assert names.normalise_activation(3) == 3
 
 
 @pytest.mark.parametrize("algo", algos.NAMES)
@@ -152,11 +154,11 @@ def test_mistakes_that_follow_from_others_are_not_reported():
         if low == 0 and high == 1:
             raise ValueError("other must be given.")
 
-    assert names.mistakes(make, {"high": 10}) == ["high must be at most 9, got 10."]
-    assert names.mistakes(make, {"high": 0}) == ["low must be below high, got 0."]
-    assert names.mistakes(make, {"high": 2}) == []
+    assert names.find_mistakes(make, {"high": 10}) == ["high must be at most 9, got 10."]
+    assert names.find_mistakes(make, {"high": 0}) == ["low must be below high, got 0."]
+    assert names.find_mistakes(make, {"high": 2}) == []
     both = ["high must be at most 9, got 10.", "low must be below high, got 5."]
-    assert names.mistakes(make, {"low": 5, "high": 10}) == both
+    assert names.find_mistakes(make, {"low": 5, "high": 10}) == both
     given = {"replay_size": 0, "batch_size": 5_000}  # update_after is too small for the latter
     with pytest.raises(ConfigError, match=r"^replay_size must be[^\n]*$"):
         config.from_json({"algo": "sac", "env": "E", "schedule": given})
@@ -192,12 +194,12 @@ WORDS = {  # setting of sac or ppo, word -> value; None: refused
 @pytest.mark.parametrize(("where", "value"), WORDS.items(), ids=lambda x: str(x)[:40])
 def test_words_are_read_by_the_type_of_their_setting(where, value):
     algo, key, word = where
-    setting = names.resolve(algo, key)
+    setting = names.resolve_name(algo, key)
     if value is None:
         with pytest.raises(argparse.ArgumentTypeError, match="expected|must be"):
-            options.read(setting, word)
+            options.parse_value(setting, word)
     else:
-        got = options.read(setting, word)
+        got = options.parse_value(setting, word)
         assert got is None if value is type(None) else (got, type(got)) == (value, type(value))
 
 
@@ -211,12 +213,12 @@ def words(rng):
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
 def test_no_word_makes_a_reader_fail_in_another_way(algo):
     rng = random.Random(algos.NAMES.index(algo))
-    settings = list(names.settings(algo).values())
+    settings = list(names.list_settings(algo).values())
     refused = 0
     for _, word in zip(range(FUZZ), words(rng), strict=False):
         setting = rng.choice(settings)
         try:
-            value = options.read(setting, word)
+            value = options.parse_value(setting, word)
         except argparse.ArgumentTypeError:
             refused += 1
             continue

@@ -61,7 +61,7 @@ def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(tasks.subprocess, "Popen", lambda words, **rest: started.append(words))
     env, data = "a:b-v0", tmp_path / "-o; rm -rf $HOME"
-    task = tasks.algorithm("ppo", "n", 3, {"env": env}, tmp_path / "g", data, num_cpu=2)
+    task = tasks.make_algorithm_task("ppo", "n", 3, {"env": env}, tmp_path / "g", data, num_cpu=2)
     (tmp_path / "log").touch()
     task.start(tmp_path / "log")
     file = tmp_path / "g" / "configs" / "n_s3.json"
@@ -169,7 +169,7 @@ def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     assert "unexpected keyword argument 'scael'" in found["bench_bad"].reason
     assert "good with seed 0" in Path(found["good"].log).read_text()
     assert "Traceback" in Path(found["raise"].log).read_text()
-    table = results.shown(sweep).splitlines()
+    table = results.format_results(sweep).splitlines()
     assert [line.split()[:4] for line in table[1:4]] == [
         ["bench_kinraise", "0", "failed", "1"],
         ["bench_kinnan", "0", "failed", "3"],
@@ -187,7 +187,7 @@ def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     assert by_name(again)["kill"].exit == -9
     kept = json.loads((tmp_path / "bench" / "sweep.json").read_text())
     assert {one["name"]: one["status"] for one in kept["variants"]}["bench_kinhang"] == "timeout"
-    standing = {one.path.name: one.status for one in places.standings(tmp_path)}
+    standing = {one.path.name: one.status for one in places.list_runs(tmp_path)}
     assert standing["bench_kinkill_s0"] == "failed"  # given up, when it was done again
     assert standing["bench_kinkill_s0-2"] == "killed"
 
@@ -199,7 +199,10 @@ def test_a_function_is_told_its_folder_and_what_spinning_up_would_give_it(tmp_pa
     )  # fmt: skip
     assert (row.status, row.seed, row.score) == ("done", 3, None)
     said = (tmp_path / "mine" / "mine_s3" / "said.txt").read_text()
-    assert said == f"CartPole-v1 {{'hidden_sizes': (8,)}} 3 mine {jobs.cores() // jobs.cores()}"
+    assert (
+        said
+        == f"CartPole-v1 {{'hidden_sizes': (8,)}} 3 mine {jobs.count_cores() // jobs.count_cores()}"
+    )
     assert not (tmp_path / "mine" / "sweep.json").exists()
     assert "OMP_NUM_THREADS" not in os.environ
     with pytest.raises(ExperimentFailed, match=r"bad, seed 0: failed, ArithmeticError: boom"):
@@ -214,7 +217,7 @@ def test_a_function_that_saves_its_configuration_is_done_and_found_again(tmp_pat
     assert saved == {"lr": 0.5, "seed": 2, "env": None, "exp_name": "mine"}
     again = call_experiment("mine", thunks.logged, seed=2, data_dir=str(tmp_path), lr=0.5)
     assert (again.reason, again.score, again.run) == ("was done before", 0.5, str(run))
-    (standing,) = places.standings(tmp_path)
+    (standing,) = places.list_runs(tmp_path)
     assert (standing.algo, standing.env, standing.seed) == (
         "tests.runs.sweeps.thunks.logged",
         "-",
@@ -265,7 +268,7 @@ def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
         wait(lambda: path.exists() and len(path.read_text().split()) == 2)
         time.sleep(0.3)
         assert len(path.read_text().split()) == 2
-        assert [one.status for one in places.standings(tmp_path)] == ["running", "running"]
+        assert [one.status for one in places.list_runs(tmp_path)] == ["running", "running"]
         with pytest.raises(errors.StorageError, match="in use by process"):
             grid.run(thunks.counted, data_dir=str(tmp_path), timeout=3)
         Path(f"{path}.go").touch()
@@ -282,7 +285,7 @@ def test_a_grid_that_nobody_reads_goes_on(tmp_path):
     process.stdout.close()
     (tmp_path / "lines.go").touch()
     assert process.wait(60) == 0
-    assert [one.status for one in places.standings(tmp_path)] == ["done"] * 3
+    assert [one.status for one in places.list_runs(tmp_path)] == ["done"] * 3
 
 
 PROGRAM = """
@@ -325,7 +328,7 @@ def test_asked_to_stop_a_grid_stops_its_runs_and_says_what_is_missing(tmp_path, 
 
 
 def test_the_line_on_a_terminal_says_how_far_it_is(tmp_path, monkeypatch, capsys):
-    standing = places.Standing(tmp_path, "ppo", "E", 0, "running", 300, 1200, None, "")
+    standing = places.RunStatus(tmp_path, "ppo", "E", 0, "running", 300, 1200, None, "")
     tasks = [jobs.Task(name, 0, {}, lambda: standing, None) for name in ("a", "b", "c")]
     board = jobs._Board(tuple(tasks), tmp_path, None, None, lambda line: None)
     board.ended["a", 0] = jobs._row(tasks[0], "done")
@@ -358,7 +361,7 @@ CONTENT = {"algo": "ppo", "env": "CartPole-v1", "seed": 0, "name": "x"}
 
 
 def test_a_run_is_found_by_its_whole_configuration(tmp_path):
-    complete = tasks.completed(CONTENT)
+    complete = tasks.complete_config(CONTENT)
     assert complete["spec"]["gamma"] == 0.99
     assert "spaces" not in complete
 
@@ -369,15 +372,15 @@ def test_a_run_is_found_by_its_whole_configuration(tmp_path):
         places.write_status(run, {"status": status, "step": step})
         return run
 
-    assert tasks.find(complete, tmp_path, "x") is None
+    assert tasks.find_run(complete, tmp_path, "x") is None
     put("x_s0", "done", 9, spec=complete["spec"] | {"gamma": 0.9})
     put("x_s1", "done", 9, seed=1)
-    assert tasks.find(complete, tmp_path, "x") is None
+    assert tasks.find_run(complete, tmp_path, "x") is None
     put("x_s0-2", "failed", 5)
-    assert tasks.find(complete, tmp_path, "x").status == "failed"
+    assert tasks.find_run(complete, tmp_path, "x").status == "failed"
     put("x_s0-3", "stopped", 3)
-    assert tasks.find(complete, tmp_path, "x").path.name == "x_s0-3"
+    assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-3"
     put("x_s0-4", "running", 4)  # by nobody: killed
-    assert tasks.find(complete, tmp_path, "x").path.name == "x_s0-4"
+    assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-4"
     done = put("x_s0-5", "done", 4)
-    assert tasks.find(complete, tmp_path, "x").path == done
+    assert tasks.find_run(complete, tmp_path, "x").path == done

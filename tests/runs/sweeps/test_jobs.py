@@ -23,10 +23,10 @@ def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
 
 def test_sweep_json_keeps_what_is_known_of_runs_that_are_not_done_again(tmp_path):
     def row(status, code, seconds, log, reason="", run="runs/a_s0"):
-        return results.Row("a", 0, status, code, reason, 9, 1.5, seconds, run, log)
+        return results.TaskResult("a", 0, status, code, reason, 9, 1.5, seconds, run, log)
 
     def kept(*given, settings=None):
-        results.keep(tmp_path, {}, [settings or {"x": (1,)}], given)
+        results.save_results(tmp_path, {}, [settings or {"x": (1,)}], given)
         (one,) = json.loads((tmp_path / "sweep.json").read_text())["variants"]
         return one["status"], one["exit"], one["seconds"], one["log"]
 

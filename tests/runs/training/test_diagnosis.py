@@ -14,7 +14,7 @@ from purerl import rng
 from purerl.buffers import replay as memory
 from purerl.cli.commands import doctor
 from purerl.errors import Diverged, EnvFault, NonFiniteError
-from purerl.runs.record import checkpoint, folder
+from purerl.runs.record import manifest, status
 from purerl.runs.settings import config
 from purerl.runs.training import diagnosis, train
 from purerl.runs.training.progress_bar import Screen
@@ -70,19 +70,19 @@ def diverged(tmp_path_factory):
 def test_divergence_keeps_the_last_checkpoint_and_says_what_to_type(diverged):
     run, error, _ = diverged
     assert isinstance(error, Diverged)
-    kept = checkpoint.steps(run)[-1]
+    kept = manifest.list_steps(run)[-1]
     assert kept in (500, 600)  # the row came at 555
     assert error.__notes__ == [
         f"the checkpoint of step {kept} is kept; purerl doctor {run} looks for the cause."
     ]
-    assert folder.status(run)["status"] == "failed"
+    assert status.read_status(run)["status"] == "failed"
 
 
 def test_the_first_bad_update_is_found_with_its_batch_and_parameters(diverged):
     run, error, env_fn = diverged
     said = []
     finding = diagnosis.diagnose(run, env_fn, say=said.append)
-    kept = checkpoint.steps(run)[-1]
+    kept = manifest.list_steps(run)[-1]
     assert said[0] == f"replaying from step {kept}"
     assert finding.message == str(error)
     assert f"(environment step {finding.step})" in str(error)
@@ -118,7 +118,7 @@ def test_on_policy_the_line_of_the_first_nan_is_named(tmp_path):
     finding = diagnosis.diagnose(run, env_fn)
     assert (finding.update, finding.step) == (2, 200)
     assert "purerl/" in finding.line
-    lines = doctor.described(finding)
+    lines = doctor.describe_finding(finding)
     assert lines[0] == "update 2, environment step 200, is the first"
     assert len(lines) <= 13
 
@@ -130,7 +130,7 @@ def test_a_number_from_the_environment_is_not_laid_on_an_update(tmp_path):
     finding = diagnosis.diagnose(run, env_fn)
     assert finding.update == 0
     assert "rew of environment 0 is not finite at environment step 150" in finding.message
-    assert doctor.described(finding) == [f"the environment gave it: {finding.message}"]
+    assert doctor.describe_finding(finding) == [f"the environment gave it: {finding.message}"]
 
 
 def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
@@ -154,7 +154,7 @@ def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
 
 
 def test_the_machine_is_described():
-    found = doctor.machine()
+    found = doctor.describe_machine()
     assert {"python", "jax", "devices", "threads", "mpi", "extras", "cache"} <= set(found)
     assert found["devices"].count("cpu") == len(jax.devices())
     assert found["threads"].startswith("1 of XLA in the commands and after purerl.setup()")
@@ -166,9 +166,9 @@ def test_the_launcher_beside_this_python_is_found_without_the_path(tmp_path, mon
     launcher.touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
-    assert doctor.machine()["mpi"] == f"1 rank, launcher {launcher}"
+    assert doctor.describe_machine()["mpi"] == f"1 rank, launcher {launcher}"
     launcher.unlink()
-    assert doctor.machine()["mpi"] == "1 rank, launcher missing"
+    assert doctor.describe_machine()["mpi"] == "1 rank, launcher missing"
 
 
 def test_what_draws_without_a_display_is_loaded(monkeypatch):
@@ -183,7 +183,7 @@ def test_what_draws_without_a_display_is_loaded(monkeypatch):
     for name, said in (("", "none"), (":77", ":77, where nobody answers")):
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         monkeypatch.setenv("DISPLAY", name)
-        assert doctor.machine()["display"] == said
+        assert doctor.describe_machine()["display"] == said
 
 
 def test_other_errors_do_not_send_to_the_doctor(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 import purerl.__main__ as cli
 from purerl import errors
 from purerl.errors import ConfigError, EnvFault
-from purerl.runs.record import checkpoint, folder, machine, safe_files, status
+from purerl.runs.record import checkpoint, folder, machine, manifest, safe_files, status
 from purerl.runs.settings.config import from_json
 from purerl.runs.training import saving, train
 from purerl.runs.training.progress_bar import Screen
@@ -64,7 +64,7 @@ def test_a_run_goes_on_when_its_screen_is_gone_and_says_so_once(tmp_path, writes
     screen = Screen(Gone(writes, error))
     outcome = train.train(tiny(), data_dir=str(tmp_path), screen=screen)
     assert outcome.code == 0
-    assert folder.status(outcome.run)["status"] == "done"
+    assert status.read_status(outcome.run)["status"] == "done"
     said = (outcome.run / "stdout.log").read_text()
     assert said.count(f"the screen is gone ({why})") == 1
     assert "everything is in" in said
@@ -74,7 +74,7 @@ def test_all_lines_of_the_screen_are_in_the_log(tmp_path):
     out = io.StringIO()
     run = train.train(tiny(save_freq=100), data_dir=str(tmp_path), screen=Screen(out)).run
     assert (run / "stdout.log").read_text() == out.getvalue()
-    content = status.status(run)
+    content = status.read_status(run)
     content["versions"]["numpy"] = "0.1"
     status.write_status(run, content)
     (run / "checkpoints" / "000000000200" / "rank0.npz").write_bytes(b"")
@@ -96,7 +96,7 @@ def test_the_command_trains_without_an_output(tmp_path, where):
     line = ["sh", "-c", shell, "sh", *line]
     done = subprocess.run(line, env=clean(), cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert status.status(only(tmp_path))["status"] == "done"
+    assert status.read_status(only(tmp_path))["status"] == "done"
 
 
 def test_a_list_that_nobody_reads_or_nothing_takes_ends_without_a_traceback():
@@ -150,20 +150,20 @@ def test_a_run_that_is_interrupted_at_once_can_go_on(tmp_path, monkeypatch):
         quietly(tiny(), tmp_path)
     monkeypatch.undo()
     run = only(tmp_path)
-    state = status.status(run)
+    state = status.read_status(run)
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
     assert caught.value.__notes__ == [f"no checkpoint yet. Begin again: purerl resume {run}"]
     said = (run / "stdout.log").read_text()
     assert said.splitlines()[-2:] == ["interrupted", f"  {caught.value.__notes__[0]}"]
     train.resume(run, screen=Screen(quiet=True))
-    assert "reason" not in status.status(run)
+    assert "reason" not in status.read_status(run)
 
 
 def test_a_run_that_failed_is_named_with_the_line_that_goes_on(tmp_path):
-    first = folder.create(tiny(), str(tmp_path))
-    folder.set_status(first, status="failed", reason="EnvFault: no\x1b joint")
+    first = folder.create_folder(tiny(), str(tmp_path))
+    folder.update_status(first, status="failed", reason="EnvFault: no\x1b joint")
     said = []
-    assert folder.create(tiny(), str(tmp_path), say=said.append).name == f"{first.name}-2"
+    assert folder.create_folder(tiny(), str(tmp_path), say=said.append).name == f"{first.name}-2"
     assert said == [
         f"{first} failed (EnvFault: no? joint); to go on with it: purerl resume {first}"
     ]
@@ -188,12 +188,12 @@ def test_what_is_to_be_typed_can_be_copied(tmp_path):
     run = tmp_path / "my runs" / "a"
     run.mkdir(parents=True)
     quoted = f"'{run}'"
-    assert status.command("watch", run) == f"purerl watch {quoted}"
+    assert status.format_command("watch", run) == f"purerl watch {quoted}"
     (run / "config.json").write_text(json.dumps({"env": "mine:Own v0"}))
     status.write_status(run, {"ranks": 2})
-    assert status.command("watch", run) == f"purerl watch {quoted} --env 'mine:Own v0'"
-    assert status.command("plot", run) == f"purerl plot {quoted}"
-    assert status.command("resume", run, "--steps", "8") == (
+    assert status.format_command("watch", run) == f"purerl watch {quoted} --env 'mine:Own v0'"
+    assert status.format_command("plot", run) == f"purerl plot {quoted}"
+    assert status.format_command("resume", run, "--steps", "8") == (
         f"purerl resume {quoted} --steps 8 --env 'mine:Own v0' --num-cpu 2"
     )
 
@@ -205,7 +205,7 @@ def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeyp
         if carry.steps < 200:
             return real(run, carry, *rest)
         failed.append(carry.steps)
-        raise safe_files.explained(OSError(28, "No space left on device"), run / "x.npz")
+        raise safe_files.explain_os_error(OSError(28, "No space left on device"), run / "x.npz")
 
     monkeypatch.setattr(checkpoint, "save", save)
     config = tiny(save_freq=100)
@@ -242,9 +242,11 @@ def test_json_has_no_words_that_are_not_json(tmp_path):
             assert not line or json.loads(line, parse_constant=refuse)
     assert json.loads((run / "metrics.jsonl").read_text())["AverageEpRet"] is None
     assert "no episode has ended; everything is in" in (run / "stdout.log").read_text()
-    assert [one.score for one in status.standings(tmp_path)] == [None]
-    status.write_status(run, status.status(run) | {"score": float("nan")})  # of an older purerl
-    assert [one.score for one in status.standings(tmp_path)] == [None]
+    assert [one.score for one in status.list_runs(tmp_path)] == [None]
+    status.write_status(
+        run, status.read_status(run) | {"score": float("nan")}
+    )  # of an older purerl
+    assert [one.score for one in status.list_runs(tmp_path)] == [None]
     again = train.resume(run, steps=8, screen=Screen(quiet=True))
     assert again.score != again.score
 
@@ -252,18 +254,18 @@ def test_json_has_no_words_that_are_not_json(tmp_path):
 def test_a_commit_is_read_without_git(tmp_path):
     first, second = "a" * 40, "b" * 40
     git = tmp_path / ".git"
-    assert machine.commit(tmp_path) == ""
+    assert machine.read_commit(tmp_path) == ""
     (git / "refs" / "heads").mkdir(parents=True)
     (git / "HEAD").write_text(f"{first}\n")
-    assert machine.commit(tmp_path) == first
+    assert machine.read_commit(tmp_path) == first
     (git / "HEAD").write_text("ref: refs/heads/main\n")
-    assert machine.commit(tmp_path) == ""  # no commit yet
+    assert machine.read_commit(tmp_path) == ""  # no commit yet
     (git / "packed-refs").write_text(
         f"# pack-refs\n{first} refs/heads/x/main\n{second} refs/heads/main\n"
     )
-    assert machine.commit(tmp_path) == second
+    assert machine.read_commit(tmp_path) == second
     (git / "refs" / "heads" / "main").write_text(f"{first}\n")
-    assert machine.commit(tmp_path) == first
+    assert machine.read_commit(tmp_path) == first
     tree, own = tmp_path / "tree", git / "worktrees" / "tree"
     tree.mkdir()
     own.mkdir(parents=True)
@@ -271,8 +273,8 @@ def test_a_commit_is_read_without_git(tmp_path):
     (own / "HEAD").write_text("ref: refs/heads/other\n")
     (own / "commondir").write_text("../..\n")
     (git / "refs" / "heads" / "other").write_text(f"{second}\n")
-    assert machine.commit(tree) == second
-    found = machine.described()
+    assert machine.read_commit(tree) == second
+    found = machine.describe_machine()
     assert {"versions", "cpu", "cores", "command", "commits"} <= set(found)
 
 
@@ -295,7 +297,7 @@ def test_seeds_that_were_not_begun_are_named(tmp_path):
         f"  no checkpoint yet. Begin again: purerl resume '{run}' --env faulty:Faulty-v0",
         "purerl: not begun: seed 7 8. Type the same line with --seed 7 8",
     ]
-    assert status.status(run)["status"] == "failed"
+    assert status.read_status(run)["status"] == "failed"
 
 
 class Breaks(gymnasium.Wrapper):
@@ -333,7 +335,7 @@ def test_an_environment_that_fails_loses_nothing_before_its_burst(tmp_path, monk
         quietly(made("x"), tmp_path / "cut", env_fn=Breaks)
     run = only(tmp_path / "cut")
     step = 320 if algo == "dqn" else 300
-    assert checkpoint.steps(run) == [step]
+    assert manifest.list_steps(run) == [step]
     assert f"the checkpoint of step {step} is kept" in str(caught.value.__notes__)
     train.resume(run, env_fn=Breaks, screen=Screen(quiet=True))
     assert final(run) == final(whole)
@@ -341,4 +343,4 @@ def test_an_environment_that_fails_loses_nothing_before_its_burst(tmp_path, monk
     monkeypatch.setattr(Breaks, "at", 13)
     with pytest.raises(EnvFault):
         quietly(made("y"), tmp_path / "first", env_fn=Breaks)
-    assert not checkpoint.steps(only(tmp_path / "first"))
+    assert not manifest.list_steps(only(tmp_path / "first"))

@@ -15,7 +15,7 @@ from purerl.errors import ConfigError, EpisodesCut
 from purerl.runs.record import logger, progress, status
 from purerl.runs.settings.config import from_json
 from purerl.runs.training import reporting, sinks, train
-from purerl.runs.training.progress_bar import Screen, clock
+from purerl.runs.training.progress_bar import Screen, format_clock
 from tests.runs.training.test_train import table as rows_of
 
 RECORD = {
@@ -44,7 +44,7 @@ class Terminal(io.StringIO):
 
 
 def test_columns_have_spinning_ups_names():
-    found = progress.row(RECORD, 1.5)
+    found = progress.make_row(RECORD, 1.5)
     assert found["AverageEpRet"] == 1.5
     spread = [found[f"{kind}Q1Vals"] for kind in ("Average", "Std", "Min", "Max")]
     assert spread == [3.0, 0.5, 2.0, 4.0]
@@ -84,7 +84,7 @@ def test_a_bar_has_one_line_however_narrow_the_terminal_is(monkeypatch):
 def test_control_characters_do_not_reach_the_terminal():
     Screen(shown := io.StringIO()).say("a\x1b]0;title\x07b\nc\x9bd")
     assert shown.getvalue() == "a?]0;title?b\nc?d\n"
-    assert [clock(s) for s in (7, 61.6, 3_723)] == ["0:07", "1:02", "1:02:03"]
+    assert [format_clock(s) for s in (7, 61.6, 3_723)] == ["0:07", "1:02", "1:02:03"]
 
 
 def test_a_header_returns_when_the_columns_change(tmp_path):
@@ -153,7 +153,7 @@ def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path, monkeypatch
     assert said.index("compiling: ") < said.index("compiled in ") < said.index("     step")
     run = next(tmp_path.rglob("stdout.log"))
     assert "compiled in" in run.read_text()
-    assert status.status(run.parent)["compile_seconds"] == 1.75
+    assert status.read_status(run.parent)["compile_seconds"] == 1.75
 
 
 @pytest.mark.parametrize("fails", ["write", "close"])
@@ -277,7 +277,7 @@ def test_a_total_that_was_raised_is_remembered(tmp_path):
 
 def test_what_the_loop_warns_of_is_a_line_and_other_warnings_stay_what_they_are():
     def begins():
-        with reporting.noticing(lines.append):
+        with reporting.report_warnings(lines.append):
             warnings.warn("cut", EpisodesCut, stacklevel=1)
             warnings.warn("old", DeprecationWarning, stacklevel=1)
 

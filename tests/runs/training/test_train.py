@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from purerl.errors import ConfigError
-from purerl.runs.record import checkpoint, files, folder, safe_files, status
+from purerl.runs.record import checkpoint, files, folder, manifest, safe_files, status
 from purerl.runs.record import progress as columns
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
@@ -41,7 +41,7 @@ def table(path, delimiter=","):
 
 def final(run):
     """All that a finished run leaves, but for times."""
-    last = checkpoint.steps(run)[-1]
+    last = manifest.list_steps(run)[-1]
     loaded = checkpoint.load(run, {}, 0)
     assert loaded.step == last
     frozen = loaded.frozen
@@ -57,7 +57,7 @@ def final(run):
 
 def kept(run):
     """Which checkpoints are there, and which is the best: as in a run that nobody killed."""
-    return checkpoint.steps(run), checkpoint.best(run)
+    return manifest.list_steps(run), manifest.read_best(run)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_a_run_leaves_what_it_promises(undisturbed):
         "config.json", "manifest.json", "progress.txt", "metrics.jsonl", "episodes.csv",
         "stdout.log", "checkpoints", "replay",
     }  # fmt: skip
-    state = folder.status(run)
+    state = status.read_status(run)
     assert (state["status"], state["step"]) == ("done", 12_000)
     assert (state["seed"], state["ranks"]) == (5, 1)
     assert state["versions"]["jax"]
@@ -96,7 +96,7 @@ def test_a_run_leaves_what_it_promises(undisturbed):
     episodes = table(run / "episodes.csv")
     assert sum(int(e["length"]) for e in episodes if e["kind"] == "train") == 12_000
     assert sum(e["kind"] == "test" for e in episodes) == 6
-    assert len(checkpoint.steps(run)) in (2, 3)  # the newest two, and the best
+    assert len(manifest.list_steps(run)) in (2, 3)  # the newest two, and the best
     assert "everything is in" in out
     assert json.loads((run / "config.json").read_text())["spec"]["hidden"] == [16, 16]
 
@@ -120,9 +120,9 @@ def test_asked_to_stop_it_saves_says_how_to_go_on_and_ends_the_same(
     assert process.returncode == train.STOPPED, out
     run = the_run(data)
     assert f"Go on: purerl resume {run}" in out
-    state = folder.status(run)
+    state = status.read_status(run)
     assert state["status"] == "stopped"
-    assert checkpoint.steps(run)[-1] == state["step"] < 12_000
+    assert manifest.list_steps(run)[-1] == state["step"] < 12_000
     out, _ = (process := start("resume", str(run))).communicate()
     assert process.returncode == 0, out
     assert f"goes on at {state['step']:,}" in out
@@ -146,7 +146,7 @@ def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(tmp_path, undist
             process.send_signal(signal.SIGKILL)
         out, _ = process.communicate()
         killed += process.returncode == -9
-        if folder.status(the_run(data))["status"] == "done":  # perhaps killed just after
+        if status.read_status(the_run(data))["status"] == "done":  # perhaps killed just after
             assert final(the_run(data)) == undisturbed(algo)[1]
             assert kept(the_run(data)) == kept(undisturbed(algo)[0])
             words = ()
@@ -155,7 +155,7 @@ def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(tmp_path, undist
         else:
             words = ("resume", str(the_run(data)))
     assert killed
-    assert folder.status(the_run(data))["status"] == "done", "".join(said) + out
+    assert status.read_status(the_run(data))["status"] == "done", "".join(said) + out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
@@ -175,26 +175,26 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
     out, err = process.communicate(timeout=60)
     assert process.returncode == train.STOPPED, err
     assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
-    assert checkpoint.steps(the_run(tmp_path))
+    assert manifest.list_steps(the_run(tmp_path))
 
 
 def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed_over(
     tmp_path, undisturbed
 ):
     config = settings("td3")
-    first = folder.create(config, str(tmp_path))
-    folder.set_status(first, status="done")
-    second = folder.create(config, str(tmp_path))
+    first = folder.create_folder(config, str(tmp_path))
+    folder.update_status(first, status="done")
+    second = folder.create_folder(config, str(tmp_path))
     assert second.name == f"{first.name}-2"
-    folder.set_status(second, status="stopped", step=40_000)
+    folder.update_status(second, status="stopped", step=40_000)
     with pytest.raises(ConfigError, match=r"not finished \(step 40,000\).*purerl resume.*--name"):
-        folder.create(config, str(tmp_path))
+        folder.create_folder(config, str(tmp_path))
     with (
-        safe_files.owned(second),
+        safe_files.lock_folder(second),
         pytest.raises(ConfigError, match=r"is running, in .* --name other"),
     ):
-        folder.create(config, str(tmp_path))
-    dated = folder.create(config, str(tmp_path), datestamp=True)
+        folder.create_folder(config, str(tmp_path))
+    dated = folder.create_folder(config, str(tmp_path), datestamp=True)
     assert dated.parent.name.endswith(f"_{config.name}")
     with pytest.raises(ConfigError, match=r"is complete: 12,000 of 12,000 steps.*--steps"):
         train.resume(undisturbed("td3")[0])
@@ -253,13 +253,13 @@ def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
     schedule = dataclasses.replace(config.schedule, steps=2_000)
     config = dataclasses.replace(config, schedule=schedule)
     outcome = train.train(config, data_dir=str(tmp_path), screen=Screen(quiet=True))
-    assert checkpoint.best(outcome.run) == (1_000, -2.0)
+    assert manifest.read_best(outcome.run) == (1_000, -2.0)
 
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again_in_its_folder(tmp_path, undisturbed):
     config = settings("td3")
-    run = folder.create(config, str(tmp_path))
-    folder.set_status(run, status="running", step=0)
+    run = folder.create_folder(config, str(tmp_path))
+    folder.update_status(run, status="running", step=0)
     columns.Logs(run, {}).logger.log_tabular("Torn", 1)
     outcome = train.resume(run, screen=Screen(quiet=True))
     assert outcome.run == run
@@ -267,8 +267,8 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again_in_its_folder(tmp
 
 
 def test_two_processes_never_share_a_folder(tmp_path):
-    run = folder.create(settings("td3"), str(tmp_path))
-    with safe_files.owned(run):
+    run = folder.create_folder(settings("td3"), str(tmp_path))
+    with safe_files.lock_folder(run):
         out, _ = (process := start("resume", str(run))).communicate()
     assert process.returncode == 1
     assert "is in use by process" in out
@@ -279,7 +279,7 @@ def test_a_failed_run_says_why_in_its_folder(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         train.train(settings("ppo"), data_dir=str(tmp_path), screen=Screen(quiet=True))
     run = the_run(tmp_path)
-    state = folder.status(run)
+    state = status.read_status(run)
     assert (
         (run / "stdout.log")
         .read_text()
@@ -298,7 +298,7 @@ def test_on_two_ranks_one_writes_and_both_go_on(tmp_path):
     assert done.out.count("everything is in") == 1
     whole = [checkpoint.load(run, {"ranks": 2}, rank).frozen for rank in range(2)]
     assert len(table(run / "progress.txt", "\t")) == 24
-    path = run / "checkpoints" / f"{checkpoint.steps(run)[-1]:012d}"
+    path = run / "checkpoints" / f"{manifest.list_steps(run)[-1]:012d}"
     files.remove(path)
     done = ranks(2, *words, "resume", str(run))
     assert done.code == 0, done.err
@@ -313,4 +313,4 @@ def test_on_two_ranks_one_writes_and_both_go_on(tmp_path):
     out, _ = (process := start("resume", str(run))).communicate()
     assert process.returncode == 1
     assert f"ranks was 2, now it is 1. Type: purerl resume {run} --num-cpu 2" in out
-    assert status.command("resume", run) == f"purerl resume {run} --num-cpu 2"
+    assert status.format_command("resume", run) == f"purerl resume {run} --num-cpu 2"
