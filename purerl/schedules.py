@@ -7,6 +7,7 @@ import math
 from typing import Any, ClassVar
 
 from purerl import checks
+from purerl.fields import setting
 
 
 def _check_divides(schedule: Any, names: tuple[str, ...], unit: int, what: str) -> None:
@@ -27,18 +28,31 @@ class OffPolicySchedule:
     All counts are environment transitions over all environments and ranks.
     """
 
-    steps: int = 400_000  # environment transitions of the whole run
-    steps_per_epoch: int = 4_000  # transitions between two records
-    start_steps: int = 10_000  # first transitions taken with uniformly random actions
-    update_after: int = 1_000  # transitions stored before the first update
-    update_every: int | None = None  # transitions between two bursts; none: 50, rounded up
-    updates_per_burst: int | None = None  # updates in a burst; none: as many as update_every
-    batch_size: int = 100  # rows of a batch, on each rank
-    replay_size: int = 1_000_000  # transitions kept
-    num_envs: int = 1  # environments stepped side by side, on each rank
-    devices: int = 1  # local devices that split each batch; purerl.setup(devices=2) makes two
-    max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
-    num_test_episodes: int = 10  # episodes of the deterministic policy after each epoch
+    steps: int = setting(
+        400_000, "environment transitions of the whole run", flag="--total-timesteps", group="Run"
+    )
+    steps_per_epoch: int = setting(4_000, "transitions between two records")
+    start_steps: int = setting(10_000, "first transitions taken with uniformly random actions")
+    update_after: int = setting(1_000, "transitions stored before the first update", rare=True)
+    update_every: int | None = setting(None, "transitions between two bursts; none: 50, rounded up")
+    updates_per_burst: int | None = setting(
+        None, "updates in a burst; none: as many as update_every", rare=True
+    )
+    batch_size: int = setting(100, "rows of a batch, on each rank")
+    replay_size: int = setting(1_000_000, "transitions kept")
+    num_envs: int = setting(1, "environments stepped side by side, on each rank", group="Compute")
+    devices: int = setting(
+        1,
+        "local devices that split each batch; purerl.setup(devices=2) makes two",
+        group="Compute",
+        rare=True,
+    )
+    max_ep_len: int | None = setting(
+        None, "cut episodes at this length; none: the environment's limit"
+    )
+    num_test_episodes: int = setting(
+        10, "episodes of the deterministic policy after each epoch", group="Logging and checkpoints"
+    )
 
     def __post_init__(self) -> None:
         """Check every field and how they fit together."""
@@ -95,13 +109,26 @@ class OnPolicySchedule:
     rollout and one update.
     """
 
-    steps: int = 200_000  # environment transitions of the whole run
-    steps_per_epoch: int = 4_000  # transitions of one rollout
-    num_envs: int = 1  # environments stepped side by side, on each rank
-    devices: int = 1  # local devices that split each batch; purerl.setup(devices=2) makes two
-    max_ep_len: int | None = None  # cut episodes at this length; none: the environment's limit
-    num_test_episodes: int = 0  # episodes of the deterministic policy after each epoch
-    continue_episodes: bool = True  # across epochs; --no-...: start anew, as Spinning Up does
+    steps: int = setting(
+        200_000, "environment transitions of the whole run", flag="--total-timesteps", group="Run"
+    )
+    steps_per_epoch: int = setting(4_000, "transitions of one rollout")
+    num_envs: int = setting(1, "environments stepped side by side, on each rank", group="Compute")
+    devices: int = setting(
+        1,
+        "local devices that split each batch; purerl.setup(devices=2) makes two",
+        group="Compute",
+        rare=True,
+    )
+    max_ep_len: int | None = setting(
+        None, "cut episodes at this length; none: the environment's limit"
+    )
+    num_test_episodes: int = setting(
+        0, "episodes of the deterministic policy after each epoch", group="Logging and checkpoints"
+    )
+    continue_episodes: bool = setting(
+        True, "across epochs; --no-...: start anew, as Spinning Up does", rare=True
+    )
 
     def __post_init__(self) -> None:
         """Check every field and how they fit together."""

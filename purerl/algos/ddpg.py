@@ -27,6 +27,7 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets
+from purerl.fields import setting
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import EnvSpec, require_box
 from purerl.types import Batch, Metrics
@@ -44,14 +45,16 @@ class Spec:
     env: EnvSpec
     actor: Any = None
     critic: Any = None
-    hidden: tuple[int, ...] = (256, 256)  # units of the hidden layers
-    activation: str = "relu"  # of the hidden layers
-    initializer: str = "torch_uniform"  # of all layers
-    gamma: float = 0.99  # discount factor
-    polyak: float = 0.995  # weight of the old target in each target update
-    pi_lr: float = 1e-3  # learning rate of the policy
-    q_lr: float = 1e-3  # learning rate of the critic
-    act_noise: float = 0.1  # std of exploration noise, action range is [-1, 1]
+    hidden: tuple[int, ...] = setting(
+        (256, 256), "units of the hidden layers", flag="--hid", group="Network"
+    )
+    activation: str = setting("relu", "of the hidden layers", flag="--act", group="Network")
+    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    gamma: float = setting(0.99, "discount factor")
+    polyak: float = setting(0.995, "weight of the old target in each target update")
+    pi_lr: float = setting(1e-3, "learning rate of the policy")
+    q_lr: float = setting(1e-3, "learning rate of the critic")
+    act_noise: float = setting(0.1, "std of exploration noise, action range is [-1, 1]")
 
     def __post_init__(self) -> None:
         """Check every field."""

@@ -34,6 +34,7 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets
+from purerl.fields import setting
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import Discrete, EnvSpec, require_discrete
 from purerl.types import Batch, Metrics
@@ -49,17 +50,21 @@ class Spec:
 
     env: EnvSpec
     critic: Any = None
-    hidden: tuple[int, ...] = (256, 256)  # units of the hidden layers
-    activation: str = "relu"  # of the hidden layers
-    initializer: str = "torch_uniform"  # of all layers
-    gamma: float = 0.99  # discount factor
-    lr: float = 3e-4  # learning rate
-    target_every: int = 100  # updates between two copies into the target network
-    double: bool = True  # let the online network choose the action of the target
-    huber: bool = True  # Huber loss of slope 1 beyond an error of 1; else half the square
-    eps_start: float = 1.0  # part of random actions before the first update
-    eps_end: float = 0.04  # part of random actions after eps_decay updates
-    eps_decay: int = 4_000  # updates over which it falls linearly
+    hidden: tuple[int, ...] = setting(
+        (256, 256), "units of the hidden layers", flag="--hid", group="Network"
+    )
+    activation: str = setting("relu", "of the hidden layers", flag="--act", group="Network")
+    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    gamma: float = setting(0.99, "discount factor")
+    lr: float = setting(3e-4, "learning rate")
+    target_every: int = setting(100, "updates between two copies into the target network")
+    double: bool = setting(True, "let the online network choose the action of the target")
+    huber: bool = setting(
+        True, "Huber loss of slope 1 beyond an error of 1; else half the square", rare=True
+    )
+    eps_start: float = setting(1.0, "part of random actions before the first update", rare=True)
+    eps_end: float = setting(0.04, "part of random actions after eps_decay updates")
+    eps_decay: int = setting(4_000, "updates over which it falls linearly")
 
     def __post_init__(self) -> None:
         """Check every field."""

@@ -34,6 +34,7 @@ import optax
 from flax import struct
 
 from purerl import checks, moments, mpi, nets, returns
+from purerl.fields import setting
 from purerl.nets import policies
 from purerl.schedules import OnPolicySchedule
 from purerl.spaces import EnvSpec, require_flat
@@ -52,29 +53,51 @@ class Spec:
     env: EnvSpec
     actor: Any = None
     critic: Any = None
-    hidden: tuple[int, ...] = (64, 64)  # units of the hidden layers
-    activation: str = "tanh"  # of the hidden layers
-    initializer: str = "torch_uniform"  # of all layers
-    log_std_init: float = -0.5  # first log std of Box actions, action range is [-1, 1]
-    head_scale: float = 1.0  # factor on the first kernel of the policy's last layer
-    gamma: float = 0.99  # discount factor
-    lam: float = 0.97  # of the advantage estimates: 0 trusts the values, 1 the rewards
-    value_target: str = "mc"  # mc: bootstrapped reward-to-go, lambda: advantage plus value
-    clip_ratio: float = 0.2  # how far the probability ratio may leave 1 with profit
-    pi_lr: float = 3e-4  # learning rate of the policy
-    vf_lr: float = 1e-3  # learning rate of the value function
-    train_pi_iters: int = 80  # passes of the policy over the rollout
-    train_v_iters: int = 80  # passes of the value function over the rollout
-    target_kl: float | None = 0.01  # the policy stops beyond 1.5 times this; none: it never does
-    minibatch_size: int | None = None  # rows of a step, shuffled at each pass; none: all rows
-    ent_coef: float = 0.0  # weight of the entropy in the policy's loss
-    vf_clip: float | None = None  # bound of a value's change in its loss; none: no bound
-    max_grad_norm: float | None = None  # bound of each gradient's norm; none: no bound
-    adam_eps: float = 1e-8  # of both optimisers
-    lr_decay_updates: int | None = None  # rollouts until both rates are zero; none: constant
-    recompute_advantages: bool = False  # with the current values, at the start of each pass
-    normalise_obs: bool = False  # by running mean and deviation, clipped at 10
-    scale_rewards: bool = False  # by the running deviation of discounted returns, clipped at 10
+    hidden: tuple[int, ...] = setting(
+        (64, 64), "units of the hidden layers", flag="--hid", group="Network"
+    )
+    activation: str = setting("tanh", "of the hidden layers", flag="--act", group="Network")
+    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    log_std_init: float = setting(
+        -0.5, "first log std of Box actions, action range is [-1, 1]", group="Network", rare=True
+    )
+    head_scale: float = setting(
+        1.0, "factor on the first kernel of the policy's last layer", group="Network", rare=True
+    )
+    gamma: float = setting(0.99, "discount factor")
+    lam: float = setting(0.97, "of the advantage estimates: 0 trusts the values, 1 the rewards")
+    value_target: str = setting(
+        "mc", "mc: bootstrapped reward-to-go, lambda: advantage plus value", rare=True
+    )
+    clip_ratio: float = setting(0.2, "how far the probability ratio may leave 1 with profit")
+    pi_lr: float = setting(3e-4, "learning rate of the policy")
+    vf_lr: float = setting(1e-3, "learning rate of the value function")
+    train_pi_iters: int = setting(80, "passes of the policy over the rollout")
+    train_v_iters: int = setting(80, "passes of the value function over the rollout")
+    target_kl: float | None = setting(
+        0.01, "the policy stops beyond 1.5 times this; none: it never does"
+    )
+    minibatch_size: int | None = setting(
+        None, "rows of a step, shuffled at each pass; none: all rows"
+    )
+    ent_coef: float = setting(0.0, "weight of the entropy in the policy's loss")
+    vf_clip: float | None = setting(
+        None, "bound of a value's change in its loss; none: no bound", rare=True
+    )
+    max_grad_norm: float | None = setting(
+        None, "bound of each gradient's norm; none: no bound", rare=True
+    )
+    adam_eps: float = setting(1e-8, "of both optimisers", rare=True)
+    lr_decay_updates: int | None = setting(
+        None, "rollouts until both rates are zero; none: constant", rare=True
+    )
+    recompute_advantages: bool = setting(
+        False, "with the current values, at the start of each pass", rare=True
+    )
+    normalise_obs: bool = setting(False, "by running mean and deviation, clipped at 10")
+    scale_rewards: bool = setting(
+        False, "by the running deviation of discounted returns, clipped at 10", rare=True
+    )
 
     def __post_init__(self) -> None:
         """Check every field."""

@@ -27,6 +27,7 @@ import optax
 from flax import struct
 
 from purerl import checks, moments, mpi, nets, returns
+from purerl.fields import setting
 from purerl.nets import policies
 from purerl.schedules import OnPolicySchedule
 from purerl.spaces import EnvSpec, require_flat
@@ -43,14 +44,20 @@ class Spec:
 
     env: EnvSpec
     actor: Any = None
-    hidden: tuple[int, ...] = (64, 64)  # units of the hidden layers
-    activation: str = "tanh"  # of the hidden layers
-    initializer: str = "torch_uniform"  # of all layers
-    log_std_init: float = -0.5  # first log std of Box actions, action range is [-1, 1]
-    gamma: float = 0.99  # discount factor
-    reward_to_go: bool = True  # rewards after the action only; --no-...: the whole episode's
-    standardise: bool = True  # shift and scale returns to mean 0 and deviation 1
-    pi_lr: float = 1e-2  # learning rate of the policy
+    hidden: tuple[int, ...] = setting(
+        (64, 64), "units of the hidden layers", flag="--hid", group="Network"
+    )
+    activation: str = setting("tanh", "of the hidden layers", flag="--act", group="Network")
+    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    log_std_init: float = setting(
+        -0.5, "first log std of Box actions, action range is [-1, 1]", group="Network", rare=True
+    )
+    gamma: float = setting(0.99, "discount factor")
+    reward_to_go: bool = setting(
+        True, "rewards after the action only; --no-...: the whole episode's"
+    )
+    standardise: bool = setting(True, "shift and scale returns to mean 0 and deviation 1")
+    pi_lr: float = setting(1e-2, "learning rate of the policy")
 
     def __post_init__(self) -> None:
         """Check every field."""

@@ -31,6 +31,7 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets, rng
+from purerl.fields import setting
 from purerl.nets import squashed
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import EnvSpec, require_box
@@ -49,15 +50,19 @@ class Spec:
     env: EnvSpec
     actor: Any = None
     critic: Any = None
-    hidden: tuple[int, ...] = (256, 256)  # units of the hidden layers
-    activation: str = "relu"  # of the hidden layers
-    initializer: str = "torch_uniform"  # of all layers
-    gamma: float = 0.99  # discount factor
-    polyak: float = 0.995  # weight of the old target in each target update
-    lr: float = 1e-3  # learning rate of policy, critics and temperature
-    alpha: float | str = 0.2  # temperature of the entropy, or "auto" to learn it
-    alpha_init: float = 1.0  # first temperature when it is learned
-    target_entropy: float | None = None  # of a learned temperature; none: minus the dimensions
+    hidden: tuple[int, ...] = setting(
+        (256, 256), "units of the hidden layers", flag="--hid", group="Network"
+    )
+    activation: str = setting("relu", "of the hidden layers", flag="--act", group="Network")
+    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    gamma: float = setting(0.99, "discount factor")
+    polyak: float = setting(0.995, "weight of the old target in each target update")
+    lr: float = setting(1e-3, "learning rate of policy, critics and temperature")
+    alpha: float | str = setting(0.2, "temperature of the entropy, or auto to learn it")
+    alpha_init: float = setting(1.0, "first temperature when it is learned", rare=True)
+    target_entropy: float | None = setting(
+        None, "of a learned temperature; none: minus the dimensions", rare=True
+    )
 
     def __post_init__(self) -> None:
         """Check every field."""

@@ -32,6 +32,7 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 
 from purerl import checks, moments, mpi, nets, returns
+from purerl.fields import setting
 from purerl.nets import policies
 from purerl.schedules import OnPolicySchedule
 from purerl.spaces import EnvSpec, require_flat
@@ -50,21 +51,27 @@ class Spec:
     env: EnvSpec
     actor: Any = None
     critic: Any = None
-    hidden: tuple[int, ...] = (64, 64)  # units of the hidden layers
-    activation: str = "tanh"  # of the hidden layers
-    initializer: str = "torch_uniform"  # of all layers
-    log_std_init: float = -0.5  # first log std of Box actions, action range is [-1, 1]
-    gamma: float = 0.99  # discount factor
-    lam: float = 0.97  # of the advantage estimates: 0 trusts the values, 1 the rewards
-    value_target: str = "mc"  # mc: bootstrapped reward-to-go, lambda: advantage plus value
-    method: str = "trpo"  # trpo, or npg: the full step, no line search
-    delta: float = 0.01  # bound of the mean KL(old || new) of one update
-    damping_coeff: float = 0.1  # added to the diagonal of the Fisher matrix
-    cg_iters: int = 10  # steps of the conjugate gradient
-    backtrack_iters: int = 10  # lengths tried by the line search
-    backtrack_coeff: float = 0.8  # each of them as long as the one before times this
-    vf_lr: float = 1e-3  # learning rate of the value function
-    train_v_iters: int = 80  # steps of the value function per update
+    hidden: tuple[int, ...] = setting(
+        (64, 64), "units of the hidden layers", flag="--hid", group="Network"
+    )
+    activation: str = setting("tanh", "of the hidden layers", flag="--act", group="Network")
+    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    log_std_init: float = setting(
+        -0.5, "first log std of Box actions, action range is [-1, 1]", group="Network", rare=True
+    )
+    gamma: float = setting(0.99, "discount factor")
+    lam: float = setting(0.97, "of the advantage estimates: 0 trusts the values, 1 the rewards")
+    value_target: str = setting(
+        "mc", "mc: bootstrapped reward-to-go, lambda: advantage plus value", rare=True
+    )
+    method: str = setting("trpo", "trpo, or npg: the full step, no line search")
+    delta: float = setting(0.01, "bound of the mean KL(old || new) of one update")
+    damping_coeff: float = setting(0.1, "added to the diagonal of the Fisher matrix")
+    cg_iters: int = setting(10, "steps of the conjugate gradient")
+    backtrack_iters: int = setting(10, "lengths tried by the line search")
+    backtrack_coeff: float = setting(0.8, "each of them as long as the one before times this")
+    vf_lr: float = setting(1e-3, "learning rate of the value function")
+    train_v_iters: int = setting(80, "steps of the value function per update")
 
     def __post_init__(self) -> None:
         """Check every field."""

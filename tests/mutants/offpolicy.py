@@ -260,7 +260,7 @@ MUTANTS = [
     Mutant(SAC, '"log_alpha": opt_alpha}', '"log_alpha": opt_state["log_alpha"]}', T_MEMORY),
     Mutant(SAC, 'first = spec.alpha_init if spec.alpha == "auto" else 1.0', "first = 1.0", T_SAC),
     # DQN.
-    Mutant(DQN, "target_every: int = 100", "target_every: int = 10", T_DQN),
+    Mutant(DQN, "target_every: int = setting(100,", "target_every: int = setting(10,", T_DQN),
     Mutant(DQN, '{"critic": opt_critic}, updates', "state.opt_state, updates", T_MEMORY),
     Mutant(DQN, "next_q = nets.apply(critic, params.target_critic, batch.next_obs)", "next_q = nets.apply(critic, params.critic, batch.next_obs)", T_DQN),
     Mutant(DQN, "next_q = nets.apply(critic, params.target_critic, batch.next_obs)", "next_q = nets.apply(critic, params.target_critic, batch.obs)", T_DQN),

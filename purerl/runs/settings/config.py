@@ -14,6 +14,7 @@ import gymnasium
 
 from purerl import algos, checks
 from purerl.errors import ConfigError
+from purerl.fields import setting
 from purerl.loops import faults
 from purerl.runs.record import files
 from purerl.runs.settings import environments
@@ -40,10 +41,25 @@ MAX_OBS = 2**28  # numbers in an observation that a file may claim
 class Options:
     """How a run is kept."""
 
-    save_freq: int | None = 10_000  # steps between checkpoints, besides new bests; none: at the end
-    keep: int = 3  # newest checkpoints that stay, besides the best
-    tensorboard: bool = False  # write event files too; needs purerl[tensorboard]
-    wandb: str | None = None  # project of Weights & Biases to report to; needs purerl[wandb]
+    save_freq: int | None = setting(
+        10_000,
+        "steps between checkpoints, besides new bests; none: at the end",
+        group="Logging and checkpoints",
+    )
+    keep: int = setting(
+        3,
+        "newest checkpoints that stay, besides the best",
+        group="Logging and checkpoints",
+        rare=True,
+    )
+    tensorboard: bool = setting(
+        False, "write event files too; needs purerl[tensorboard]", group="Logging and checkpoints"
+    )
+    wandb: str | None = setting(
+        None,
+        "project of Weights & Biases to report to; needs purerl[wandb]",
+        group="Logging and checkpoints",
+    )
 
     def __post_init__(self) -> None:
         """Check every field."""
