@@ -1,7 +1,7 @@
 """Compare sizes and activations of PPO's networks on CartPole: a grid of experiments.
 
     python examples/bench_ppo_cartpole.py
-    python examples/bench_ppo_cartpole.py --num_runs 5 --epochs 25 --data_dir data
+    python examples/bench_ppo_cartpole.py --num-runs 5 --epochs 25 --data-dir data
 
 Without arguments: two sizes and two activations with two seeds each, 40 000 steps a run, several
 runs at a time; about a minute on two cores. Ends with the table of all runs and the mean return of
@@ -10,11 +10,10 @@ does only what is missing. Each run is one of `purerl train`, so `purerl list ru
 `purerl resume` work on all of them.
 """
 
-import argparse
 import statistics
 import sys
 
-from purerl.cli import options
+from purerl.cli import options, values
 from purerl.runs.sweeps.grid import ExperimentGrid
 from purerl.runs.sweeps.results import Sweep, format_results
 
@@ -44,21 +43,13 @@ def means(sweep: Sweep) -> list[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    flags = ("--num-cpu", "--num_cpu", "--cpu")
-    parser.add_argument(
-        *flags, type=options.parse_ranks, default=1, help="MPI ranks of each run (1)"
-    )
-    parser.add_argument("--num_runs", type=options.parse_integer, default=2, help="seeds (2)")
-    parser.add_argument(
-        "--epochs", type=options.parse_integer, default=10, help="of 4000 steps (10)"
-    )
-    parser.add_argument(
-        "--jobs", type=options.parse_integer, help="runs at a time (as cores allow)"
-    )
-    parser.add_argument("--data_dir", help="where runs are kept (runs)")
+    parser = options.Parser("", __doc__, prog="bench_ppo_cartpole.py")
+    add, integer = parser.add_argument, values.parse_integer
+    add("--num-cpu", "--cpu", type=values.parse_ranks, default=1, help="MPI ranks of each run (1)")
+    add("--num-runs", type=integer, default=2, help="number of seeds (2)")
+    add("--epochs", type=integer, default=10, help="epochs of 4000 steps (10)")
+    add("--jobs", type=integer, help="runs at a time (as cores allow)")
+    add("--data-dir", help="where runs are kept (runs)")
     args = parser.parse_args()
     bench = grid(args.num_runs, args.epochs)
     bench.print()

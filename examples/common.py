@@ -1,23 +1,22 @@
-"""What the `run_*.py` scripts share: options from dataclasses, the loop, one line per epoch."""
+"""What the `run_*.py` scripts share: flags from dataclasses, the loop, one line per epoch."""
 
-import argparse
 import os
 import statistics
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import gymnasium
-
 import purerl
-from purerl import mpi
-from purerl.cli import options
+from purerl import errors, mpi
+from purerl.cli import options, values
 from purerl.loops import gym as loop
+from purerl.runs.settings import environments
 from purerl.runs.training.reporting import report_warnings
 
-METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
+METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # if recorded
 
 
 def train(
@@ -28,39 +27,31 @@ def train(
     argv: Sequence[str] | None = None,
     **settings: Any,
 ) -> float:
-    """Train as the command line says; return the mean return reached last.
+    """Train as the command line asks; return the mean return reached last.
 
     Args:
         algo: module of `purerl.algos`.
         doc: text of `--help`.
-        env: Gymnasium id unless `--env` gives another.
-        schedule: defaults of the schedule's options.
+        env: default Gymnasium id.
+        schedule: defaults of the schedule's flags.
         argv: words of the command line; None for those of the process.
-        **settings: defaults of the algorithm's options that differ from its own.
+        **settings: defaults of the algorithm's flags that differ from its own.
     """
     mpi.init()  # first, so that a rank that fails from here on ends the job
-    parser = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--env", default=env, help=f"Gymnasium id (default: {env})")
-    parser.add_argument(
-        "--seed", type=options.parse_seed, default=0, help="0 .. 2**32 - 1 (default: 0)"
-    )
-    _add_ranks(parser)
-    options.add_fields(parser, algo.Spec, schedule, **settings)
+    parser = make_parser(doc)
+    parser.add_argument("--env", default=env, help=f"Gymnasium id ({env})")
+    options.add_settings(parser, algo.Spec, schedule, **settings)
     args = parser.parse_args(argv)
     schedule = options.build(parser, schedule, args)
-    spec = options.build(parser, algo.Spec, args, env=options.read_env_spec(parser, args.env))
+    env_fn = environments.make_env_fn(args.env)
     try:
+        spaces = environments.read_env_spec(args.env, env_fn)
+        spec = options.build(parser, algo.Spec, args, env=spaces)
         schedule.resolve(args.num_cpu or 1)
         mpi.fork(args.num_cpu)
     except (ValueError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
     purerl.setup(devices=schedule.devices)
-
-    def env_fn() -> gymnasium.Env[Any, Any]:
-        return gymnasium.make(args.env)
-
     notes: list[str] = []
     try:
         with report_warnings(notes.append):
@@ -70,7 +61,7 @@ def train(
             raise  # it is of this rank alone, and ends the job
         if mpi.is_root():
             parser.error(str(error))
-        sys.exit(2)
+        sys.exit(errors.USAGE)
     name = algo.__name__.rpartition(".")[2]
     line = f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps"
     if carry.ranks > 1:
@@ -98,14 +89,9 @@ def train(
 def begin(doc: str, steps: int = 10_000) -> tuple[int, int]:
     """Read `--steps`, `--seed` and `--num-cpu`, and start as many ranks; return the first two."""
     mpi.init()
-    parser = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--steps", type=int, default=steps, help=f"on each rank ({steps})")
-    parser.add_argument(
-        "--seed", type=options.parse_seed, default=0, help="0 .. 2**32 - 1 (default: 0)"
-    )
-    _add_ranks(parser)
+    parser = make_parser(doc)
+    text = f"steps on each rank ({steps})"
+    parser.add_argument("--steps", type=values.parse_integer, default=steps, help=text)
     args = parser.parse_args()
     try:
         mpi.fork(args.num_cpu)
@@ -115,9 +101,14 @@ def begin(doc: str, steps: int = 10_000) -> tuple[int, int]:
     return args.steps, args.seed
 
 
-def _add_ranks(parser: argparse.ArgumentParser) -> None:
-    text = "MPI ranks (default: one, or as many as mpiexec started)"
-    parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=int, metavar="N", help=text)
+def make_parser(doc: str) -> options.Parser:
+    """Return a parser with the flags of every script."""
+    parser = options.Parser("", doc, prog=Path(sys.argv[0]).name)
+    text = "seed of the run, 0 .. 2**32 - 1 (0)"
+    parser.add_argument("--seed", type=values.parse_seed, default=0, help=text)
+    text = "MPI ranks (one, or as many as mpiexec started)"
+    parser.add_argument("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N", help=text)
+    return parser
 
 
 def say(line: str) -> None:

@@ -8,7 +8,6 @@ steps each, a quarter of a minute on one core; five of the eight learners return
 their last ten episodes, exploration noise included.
 """
 
-import argparse
 import functools
 import sys
 
@@ -18,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import purerl
-from purerl import mpi, rng
+from purerl import errors, mpi, rng
 from purerl.algos import td3
 from purerl.buffers import replay
-from purerl.cli import options
+from purerl.cli import options, values
 from purerl.spaces import EnvSpec
 from purerl.types import Metrics, Transition
 
@@ -85,19 +84,15 @@ def main(steps: int = 10_000, seed: int = 0) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--steps", type=options.parse_integer, default=10_000, help="of each (10000)"
-    )
-    parser.add_argument(
-        "--seed", type=options.parse_seed, default=0, help="of all eight together (0)"
-    )
+    parser = options.Parser("", __doc__, prog="vmap_seeds.py")
+    text = "steps of each learner (10000)"
+    parser.add_argument("--steps", type=values.parse_integer, default=10_000, help=text)
+    text = "seed of all eight together (0)"
+    parser.add_argument("--seed", type=values.parse_seed, default=0, help=text)
     args = parser.parse_args()
     if mpi.num_procs() > 1:
         if mpi.is_root():
             parser.error("eight learners under vmap are one process: start it without mpiexec.")
-        sys.exit(2)
+        sys.exit(errors.USAGE)
     purerl.setup()
     print("returns of the last episodes:", np.round(main(args.steps, args.seed), 1).tolist())

@@ -1,4 +1,4 @@
-"""The command line: `purerl`, or `python -m purerl`."""
+"""The command line: `purerl`, or `python -m purerl`. Starts a command and reports its errors."""
 
 import contextlib
 import errno
@@ -7,24 +7,24 @@ import os
 import sys
 from collections.abc import Callable
 
-from purerl import __version__, algos, errors
+from purerl import __version__, algos, errors, mpi
 from purerl.mpi import world
 from purerl.runs import console, interrupts
 
 OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, in JAX
 
   purerl train ALGO --env ID     train; --help after it lists every setting
-  purerl resume RUN              go on with a run that was stopped or killed, bit for bit
+  purerl resume RUN              continue a run that was stopped or killed, bit for bit
   purerl eval RUN...             returns of whole episodes, with an interval
-  purerl watch RUN               a window, or a GIF where there is no display
+  purerl watch RUN               a window, or a GIF if there is no display
   purerl plot RUN...             curves with bands over seeds
-  purerl compare RUN...          interquartile means, intervals, who is better and how surely
+  purerl compare RUN...          interquartile means, intervals, probability of improvement
   purerl sweep ALGO --grid k=v,w grids of settings, several runs at a time
-  purerl list [algos|envs|runs]  what there is, and how runs stand
+  purerl list [algos|envs|runs]  algorithms, environments, and the status of runs
   purerl show ALGO               its equations, settings, and where its functions are
-  purerl inspect RUN             what a run and its checkpoints hold
+  purerl inspect RUN             contents of a run and its checkpoints
   purerl export RUN              the policy for numpy alone, or as StableHLO
-  purerl doctor [RUN]            what this machine has; what made a run diverge
+  purerl doctor [RUN]            report on this machine; find what made a run diverge
 
 ALGO is one of {", ".join(algos.NAMES)}. RUN is the folder of a run.
 
@@ -35,105 +35,105 @@ Try:
   purerl plot runs/pendulum-v1-sac
   purerl sweep ppo --env CartPole-v1 --grid clip_ratio=0.1,0.2,0.3 --seed 0 1 2
 """
-# Each in the module that does it, imported when it is asked for: most need no JAX.
+# Module of `purerl.cli.commands` and function; imported on use, since most need no JAX.
 COMMANDS = {
-    "train": "purerl.cli.commands.train_and_resume:train",
-    "resume": "purerl.cli.commands.train_and_resume:resume",
-    "sweep": "purerl.cli.commands.sweep:main",
-    "list": "purerl.cli.commands.list:listing",
-    "show": "purerl.cli.commands.show:show",
-    "inspect": "purerl.cli.commands.list:inspect",
-    "plot": "purerl.cli.commands.plot:main",
-    "compare": "purerl.cli.commands.compare:main",
-    "doctor": "purerl.cli.commands.doctor:doctor",
-    "eval": "purerl.runs.policy.evaluation:command",
-    "watch": "purerl.runs.policy.video:command",
-    "export": "purerl.runs.policy.export:command",
+    "train": "train_and_resume:train",
+    "resume": "train_and_resume:resume",
+    "eval": "eval:main",
+    "watch": "watch:main",
+    "plot": "plot:main",
+    "compare": "compare:main",
+    "sweep": "sweep:main",
+    "list": "list:main",
+    "show": "show:main",
+    "inspect": "inspect:main",
+    "export": "export:main",
+    "doctor": "doctor:main",
 }
-
-
-INTERRUPTED, NO_READER, STORAGE = 130, 141, 5  # the first two as a shell says them
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    return run_guarded(_command, argv)
+    return run_guarded(_run_command, argv)
 
 
-def run_guarded(command: Callable[[list[str]], int], argv: list[str] | None) -> int:
-    """Run a command that may be interrupted, or whose output nobody may take.
+def run_guarded(
+    command: Callable[[list[str]], int], argv: list[str] | None, prog: str = "purerl"
+) -> int:
+    """Run a command; print its errors in one line and return the exit code.
 
     Args:
         command: from words to an exit code.
-        argv: the words; None for those of this process, which then does nothing else.
+        argv: words; None for those of this process, which then does nothing else.
+        prog: name of the program in messages.
     """
-    code = _run_guarded(command, sys.argv[1:] if argv is None else argv, argv is None)
-    if argv is None and code == INTERRUPTED:
-        os._exit(code)  # JAX cannot tidy up after a compilation that was interrupted
-    return code
-
-
-def _run_guarded(command: Callable[[list[str]], int], words: list[str], alone: bool) -> int:
+    words = sys.argv[1:] if argv is None else argv
     _open_missing()
     try:
-        with interrupts.catch_interrupts(alone):
+        with interrupts.catch_interrupts(argv is None):
             code = command(words)
-        if not code:
-            console.write_text(sys.stdout, "")  # what is still held back
-        return code
-    except KeyboardInterrupt as error:
-        if world.is_rank():
-            raise  # ends the other ranks as well
-        console.print_warning(
-            "\n  ".join(["purerl: interrupted", *getattr(error, "__notes__", ())])
-        )
-        return INTERRUPTED
-    except errors.OutputClosed as error:
-        if error.errno == errno.EPIPE:  # as of `| head`
-            return NO_READER
-        console.print_warning(
-            f"purerl: the output could not be written: {error.strerror or error}."
-        )
-        return STORAGE
+        if code == errors.DONE:
+            console.write_text(sys.stdout, "")  # fails if buffered output cannot be written
+    except (errors.PurerlError, ValueError, OSError, KeyboardInterrupt) as error:
+        code = _report_error(error, " ".join([prog, *(w for w in words[:1] if w in COMMANDS)]))
     finally:
         try:
             console.write_text(sys.stdout, "")
         except errors.OutputClosed:
             console.silence(sys.stdout)
+    if argv is None and code == errors.INTERRUPTED:
+        os._exit(code)  # JAX cannot tidy up after a compilation that was interrupted
+    return code
+
+
+def _report_error(error: BaseException, prog: str) -> int:
+    """Print an error with its notes, on one rank; return its exit code."""
+    code, text = errors.exit_code_of(error), f"{prog}: {error}"
+    if isinstance(error, KeyboardInterrupt):
+        if world.is_rank():
+            raise error  # ends the other ranks as well
+        text = "purerl: interrupted"
+    elif isinstance(error, errors.OutputClosed):
+        if error.errno == errno.EPIPE:  # as of `| head`
+            return code
+        text = f"purerl: the output could not be written: {error.strerror or error}."
+    elif not mpi.all_raise(error):
+        mpi.fail(error, code)  # an error of this rank alone ends the job, with its traceback
+    if isinstance(error, KeyboardInterrupt | errors.OutputClosed) or mpi.is_root():
+        console.print_warning("\n  ".join([text, *getattr(error, "__notes__", ())]))
+    return code
 
 
 def _open_missing() -> None:
-    """Let what is said go nowhere in a process that was started without an output, as by `>&-`."""
+    """Discard the output of a process that was started without one, as by `>&-`."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
-def _command(words: list[str]) -> int:
+def _run_command(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         console.write_text(sys.stdout, OVERVIEW)
-        return 0
+        return errors.DONE
     if words[0] == "--version":
         console.print_lines(f"purerl {__version__}")
-        return 0
+        return errors.DONE
     name, *rest = words
     if name not in COMMANDS:
-        import difflib
+        from purerl.runs.settings import names  # here for start-up time
 
-        near = difflib.get_close_matches(name, COMMANDS, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        console.print_warning(f"purerl: unknown command {name!r}.{hint} `purerl` shows all.")
-        return 2
+        near = names.suggest(name, COMMANDS)
+        raise errors.ConfigError(f"unknown command {name!r}.{near} `purerl` shows all.")
     if name in ("train", "resume") and not {"-h", "--help", "--help-all"} & set(rest):
         announce(words)
     module, _, function = COMMANDS[name].partition(":")
     with interrupts.allow_immediate_exit():
-        loaded = importlib.import_module(module)
+        loaded = importlib.import_module(f"purerl.cli.commands.{module}")
     return int(getattr(loaded, function)(rest))
 
 
 def announce(words: list[str]) -> None:
-    """Say what begins, seconds before imports; one of many ranks says nothing."""
+    """Print what begins, seconds before imports; one of many ranks prints nothing."""
     if not world.is_rank():
         with contextlib.suppress(errors.OutputClosed):  # the run notices, and goes on
             console.print_lines(f"purerl {__version__}: {' '.join(words)}")

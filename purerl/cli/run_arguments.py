@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from purerl import errors
-from purerl.cli.parser import Parser
+from purerl.cli.options import Parser
 from purerl.runs import interrupts
 from purerl.runs.console import print_warning
 from purerl.runs.record import status

@@ -18,6 +18,8 @@ from purerl import checks, errors
 from purerl.mpi import world
 from purerl.mpi.signals import AGAIN, SAME_SIGNAL_SECONDS, write_note
 
+# Variables that limit the threads of numerical libraries in a process.
+THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # What launchers set for a process they start; other variables of theirs are the user's.
 _OF_LAUNCHERS = (
     *("PURERL_MPI_JOB", "PMI_", "HYDI_", "MPI_LOCAL"),
@@ -104,7 +106,7 @@ def _line(launcher: str, ranks: int, cores: int) -> tuple[list[str], dict[str, s
     """Return the words that start this program again on `ranks` ranks, and their environment."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(_OF_LAUNCHERS)}
     env.pop("PURERL_MPI", None)  # said of this process, not of the ranks it starts
-    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    for name in THREADS:
         env.setdefault(name, str(max(1, cores // ranks)))
     words = [launcher, "-n", str(ranks)]
     if is_open_mpi(launcher):  # it pins ranks, refuses root, and counts cores without their threads
@@ -168,6 +170,11 @@ def is_open_mpi(launcher: str) -> bool:
 def _prepare() -> None:
     """Leave a session that is closed to this process, and end the launcher if it is killed."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    die_with_parent()
+
+
+def die_with_parent() -> None:
+    """Ask Linux to end this process politely if its parent is killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 

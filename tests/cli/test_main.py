@@ -42,7 +42,7 @@ def test_the_overview_and_lists_need_no_jax(tmp_path):
         (("train", "ppo", "--env", "Nothing-v0"), "environment Nothing-v0: "),
         (("train", "sac", "--env", "CartPole-v1"), "sac needs a Box action space"),
         (("train", "ppo", *SMALL, "--gamma", "2"), "gamma must be a number in [0.0, 1.0]"),
-        (("train", "ppo", *SMALL, "--gama", "1"), "unknown setting --gama. Did you mean --gamma?"),
+        (("train", "ppo", *SMALL, "--gama", "1"), "unknown flag --gama. Did you mean --gamma?"),
         (("train", "ppo", *SMALL, "--name", "../x"), "name must be of letters"),
         (("train", "ppo", *SMALL, "--save-freq", "0"), "save_freq must be"),
         (("train", "ppo", *SMALL, "--num-cpu", "3"), "must divide by num_envs times ranks = 3"),
@@ -81,7 +81,7 @@ def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_pa
     assert "checkpoint of step 400" in done.out  # the newest that is whole
     done = python(*PURERL, "resume", str(run), "--steps", "300")
     assert done.code == 2
-    assert done.err.splitlines()[-1].startswith("purerl: ")
+    assert done.err.splitlines()[-1].startswith("purerl resume: ")
     assert "steps" in done.err
 
 
@@ -142,7 +142,8 @@ def test_faults_have_their_codes_and_keep_the_last_checkpoint(tmp_path, kind, co
     if kind == "raise":
         assert "it came after environment step 200 of the run." in done.err
         assert f"Go on: purerl resume {run} --env faulty:Faulty-v0" in done.err
-    assert done.err.splitlines()[0] in (run / "stdout.log").read_text().splitlines()
+    said = done.err.splitlines()[0].removeprefix("purerl train: ")
+    assert f"purerl: {said}" in (run / "stdout.log").read_text().splitlines()
     assert "ArithmeticError" in (run / "stdout.log").read_text() or kind == "nan"
     done = python(*PURERL, "resume", str(run), PYTHONPATH=path)
     assert done.code == 2

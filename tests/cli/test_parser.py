@@ -1,9 +1,9 @@
 """Flags of the commands that have no settings: taken whole, and named where they are not known."""
 
 import pytest
+from purerl.cli.options import Parser
 
 from purerl.cli import main as program
-from purerl.cli.parser import Parser
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from purerl import errors
 from purerl.cli import main as program
-from purerl.cli import spinningup
+from purerl.cli import options, spinningup
 from purerl.cli.commands import sweep, train_and_resume
 from purerl.runs.record import files, status
 from purerl.runs.settings import config, names
@@ -28,14 +28,11 @@ def started(monkeypatch):
 
     def train(words, prog):
         assert prog == "python -m purerl.run"
-        args = train_and_resume.cli.parse(
-            parser := train_and_resume.make_train_parser(words[0]), words[1:]
-        )
-        content = names.build_configuration(
-            words[0], *train_and_resume.read_settings(words[0], args)
-        )
-        assert parser
-        found[content.get("name"), *args.seed] = config.from_json(content)
+        args = train_and_resume.make_train_parser(words[0]).parse_args(words[1:])
+        settings, base = train_and_resume.read_settings(words[0], args)
+        content = names.build_configuration(words[0], settings, base)
+        for seed in args.seed or [0]:
+            found[content.get("name"), seed] = config.from_json(content)
         found["where"] = (args.num_cpu or 1, args.data_dir, bool(args.datestamp))
         return 0
 
@@ -173,8 +170,8 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, started):
         ("ppo --env CartPole-v1 --save_freq 10", ["counts epochs in Spinning Up"]),
         ("ppo --env CartPole-v1 --logger_kwargs:output_dir x", ["give exp_name and data_dir"]),
         ("ppo --env CartPole-v1 --actor_critic x", ["given in Python"]),
-        ("ppo --env CartPole-v1 --hid 8 --ac_kwargs:hidden_sizes 9", ["it is there twice"]),
-        ("ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9", ["are the same setting"]),
+        ("ppo --env CartPole-v1 --hid 8 --ac_kwargs:hidden_sizes 9", ["hidden is given twice"]),
+        ("ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9", ["--spec:gamma: gamma is given twice"]),
         (
             "ppo CartPole-v1 --gamma 1",
             ["'CartPole-v1': no flag stands before that; an environment is --env CartPole-v1"],
@@ -207,7 +204,7 @@ def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeyp
     monkeypatch.setattr(train_and_resume, "train", lambda words, prog: trained.append(words) or 0)
     line = "ppo --env CartPole-v1 --exp_name x"
     assert spinningup.main([*line.split(), "--dry-run"]) == 0
-    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --seed 0 --name x --dry-run"
+    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --name x --dry-run"
     monkeypatch.setattr(sweep, "run_grid", lambda algo, grid, args: launched.append(args) or 0)
     for words, expected in (("--timeout 2", (2.0, None)), ("--jobs 3", (None, 3))):
         assert spinningup.main([*line.split(), *words.split()]) == 0
@@ -227,11 +224,11 @@ def test_a_dry_run_of_a_grid_lists_its_runs_and_what_is_refused(started, capsys)
 
 
 def test_a_line_is_said_before_anything_is_read(monkeypatch, capsys):
-    def read(algo, words):
+    def run_line(algo, words):
         assert capsys.readouterr().out.startswith("purerl ")
         raise errors.ConfigError("read")
 
-    monkeypatch.setattr(spinningup, "read", read)
+    monkeypatch.setattr(spinningup, "run_line", run_line)
     assert spinningup.main(["ppo", "--env", "CartPole-v1"]) == 2
     assert "read" in capsys.readouterr().err
 
@@ -253,7 +250,8 @@ def test_plot_and_test_policy_are_passed_on(monkeypatch):
 
 
 def test_help_needs_no_jax():
-    probe = "import sys; from purerl import __main__, run, sweep; import purerl.runs.sweeps.grid;"
+    probe = "import sys; from purerl import __main__, run; import purerl.runs.sweeps.grid;"
+    probe += "from purerl.cli.commands import sweep;"
     probe += "code = run.main(['help']) or sweep.main(['--help']);"
     probe += "assert not {'jax', 'gymnasium', 'flax'} & set(sys.modules); sys.exit(code)"
     done = python("-c", probe)
@@ -274,7 +272,7 @@ def test_help_needs_no_jax():
     ],
 )
 def test_commas_separate_values_and_brackets_keep_a_tuple_together(text, parts):
-    assert sweep.split_values(text) == parts
+    assert options.split_values(text) == parts
 
 
 def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
@@ -298,7 +296,7 @@ def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
     ("words", "message"),
     [
         ("", "usage: purerl sweep"),
-        ("pppo", "unknown algorithm 'pppo'. Did you mean 'ppo'?"),
+        ("pppo", "got 'pppo'. Did you mean ppo?"),
         ("ppo --grid gamma=0.9", "--env is needed"),
         ("ppo --env CartPole-v1 --grid gamma", "expected KEY=VALUE,VALUE"),
         ("ppo --env CartPole-v1 --grid gama=1", "Did you mean 'gamma'?"),
@@ -307,7 +305,7 @@ def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
         ("ppo --env CartPole-v1 --gamma 1 --grid gamma=1,2", "gamma is given twice"),
         ("ppo --env CartPole-v1 --grid spec.gamma=1 gamma=0", "gamma is given twice"),
         ("ppo --env CartPole-v1 --grid gamma=2,3", "gamma must be a number"),
-        ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown setting --gird. Did you mean --grid?"),
+        ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown flag --gird. Did you mean --grid?"),
         (
             "ppo --env A,B --grid gamma=1",
             "as CartPole-v1, or module:Id, got 'A,B'. Several are a grid",
@@ -320,7 +318,7 @@ def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
 def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     try:
-        code = sweep.main(words.split())
+        code = program.main(["sweep", *words.split()])
     except SystemExit as stop:
         code = stop.code
     assert code == 2

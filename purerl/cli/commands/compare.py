@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from purerl import checks, errors
-from purerl.cli.parser import Parser
+from purerl.cli.options import Parser
 from purerl.runs.console import align_columns, print_lines, print_warning
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from purerl import errors
 from purerl.cli import run_arguments
-from purerl.cli.parser import Parser
+from purerl.cli.options import Parser
 from purerl.runs.console import align_columns, print_lines, print_warning
 from purerl.runs.record import machine as machine_
 from purerl.runs.record import manifest, status

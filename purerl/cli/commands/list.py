@@ -8,7 +8,7 @@ from typing import Any
 
 from purerl import algos, errors
 from purerl.cli import run_arguments
-from purerl.cli.parser import Parser
+from purerl.cli.options import Parser
 from purerl.runs.console import align_columns, print_lines, print_warning
 from purerl.runs.record import files, manifest, safe_files, status
 from purerl.runs.settings import environments, names

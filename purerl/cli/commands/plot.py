@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from purerl import checks
-from purerl.cli.parser import Parser
+from purerl.cli.options import Parser
 from purerl.runs.console import clean_text, print_lines, print_warning
 
 if TYPE_CHECKING:

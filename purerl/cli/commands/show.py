@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from purerl import algos
 from purerl.cli import formulas
-from purerl.cli.parser import Parser
+from purerl.cli.options import Parser
 from purerl.runs.console import print_lines
 
 FUNCTIONS = ("init", "act", "policy", "prepare", "loss", "update")

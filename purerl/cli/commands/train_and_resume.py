@@ -1,8 +1,4 @@
-"""`purerl train` and `purerl resume`: options from the dataclasses, and stable exit codes.
-
-0 done; 2 a mistake in what was typed; 3 not finite; 4 an environment failed; 5 storage; 6 no
-checkpoint that can be used; 7 ranks that disagree; 75 stopped on request, `purerl resume` goes on.
-"""
+"""`purerl train` and `purerl resume`: train runs, and continue one that was interrupted."""
 
 import argparse
 import copy
@@ -10,49 +6,26 @@ import functools
 import re
 import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import purerl
-from purerl import algos, mpi
-from purerl.cli import options, run_arguments
-from purerl.cli.parser import Parser
+from purerl import algos, errors, mpi
+from purerl.cli import options, run_arguments, values
+from purerl.cli.options import Parser
 from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import print_lines, print_warning
 from purerl.runs.record import folder, status
 from purerl.runs.settings import config as configs
-from purerl.runs.settings import names as keys
-from purerl.runs.settings.config import Config, Options
+from purerl.runs.settings import names
+from purerl.runs.settings.config import Config
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
 from purerl.runs.training.saving import run_on_root
-from purerl.spaces import Discrete, EnvSpec
 
-# Where `train ALGO --help` shows a field; the rest is the algorithm's.
-GROUPS = {
-    "Run": ("steps",),
-    "Network": ("hidden", "activation", "initializer", "head_scale", "log_std_init"),
-    "Logging and checkpoints": (
-        *("num_test_episodes", "save_freq", "keep", "tensorboard", "wandb"),
-    ),
-    "Compute": ("num_envs", "devices"),
-}
-OTHER = {"steps": "--total-timesteps", "hidden": "--hid", "activation": "--act"}
-# Options that are no settings of a run, or not of one run alone.
-ELSEWHERE = (
-    *("config", "set", "dry_run", "seed", "data_dir", "datestamp", "num_cpu"),
-    *("grid", "jobs", "timeout"),
-)
-# What `train ALGO --help` leaves to `--help-all`.
-RARE = (
-    *("epochs", "datestamp", "layers", "initializer", "head_scale", "log_std_init", "keep"),
-    *("value_target", "vf_clip", "max_grad_norm", "adam_eps", "lr_decay_updates", "devices"),
-    *("recompute_advantages", "scale_rewards", "continue_episodes", "alpha_init"),
-    *("target_entropy", "update_after", "updates_per_burst", "target_noise", "noise_clip"),
-    *("huber", "eps_start"),
-)
+TITLES = ("Run", "Algorithm", "Network", "Logging and checkpoints", "Compute")
+RARE = ("epochs", "datestamp", "layers")  # flags for `--help-all`, besides the rare fields
 EXAMPLES = """
 examples:
   purerl train {algo} --env {env}
@@ -68,132 +41,175 @@ a setting are a grid, as --grid gamma=0.98,0.99 of purerl sweep."""
 
 
 def train(words: list[str], prog: str = "purerl train") -> int:
-    """Train one run per seed, one after the other; `prog` is who is speaking."""
+    """Train one run per seed, one after the other; `prog` is the command that was typed."""
     mpi.init()  # first, so that a rank that fails from here on ends the job
     name = words[0] if words else ""
     if not name or name.startswith("-"):
-        names = ", ".join(algos.NAMES)
-        print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {names}")
-        return 0 if name in ("-h", "--help") else 2
-    try:
-        parser = make_train_parser(name, prog)
-    except ValueError as error:
-        print_warning(f"purerl train: {error}")
-        return 2
-    args = options.parse_line(parser, words[1:], functools.partial(find_mistakes, name))
-    try:
-        content = keys.build_configuration(name, *read_settings(name, args))
-        if not content.get("env"):
-            raise ConfigError("--env is needed, as --env CartPole-v1.")
-        env_fn = run_arguments.parse_env(args.env)
-        seeds = args.seed or [content.get("seed", 0)]
-        different = list(dict.fromkeys(seeds))
-        made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in different]
-        made[0].schedule.resolve(args.num_cpu or 1)
-        if args.dry_run and mpi.num_procs() > 1:
-            raise ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
-        if not args.dry_run:
-            mpi.fork(args.num_cpu)
-    except (ConfigError, ValueError, StorageError, mpi.MPIUnavailable) as error:
-        parser.error(str(error))
-    if len(different) < len(seeds) and mpi.is_root():
-        print_lines(keys.explain_duplicates("seed", different))
+        known = ", ".join(algos.NAMES)
+        print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {known}")
+        return errors.DONE if name in ("-h", "--help") else errors.USAGE
+    algos.check(name)
+    args = make_train_parser(name, prog).parse_args(words[1:])
+    settings, base = read_settings(name, args)
+    content = names.build_configuration(name, settings, base)
+    if not content.get("env"):
+        raise ConfigError("--env is needed, as --env CartPole-v1.")
+    env_fn = run_arguments.parse_env(vars(args).get("env"))
+    seeds, dropped = names.drop_duplicates("seed", args.seed or [content.get("seed", 0)])
+    made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
+    made[0].schedule.resolve(args.num_cpu or 1)
+    if args.dry_run and mpi.num_procs() > 1:
+        raise ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
+    if not args.dry_run:
+        mpi.fork(args.num_cpu)
+    if dropped and mpi.is_root():
+        print_lines(dropped)
     purerl.setup(devices=made[0].schedule.devices)
     if args.dry_run:
-        return _run_command(
-            functools.partial(dry_run.report_needs, made, env_fn, args.num_cpu or 1)
-        )
+        dry_run.report_needs(made, env_fn, args.num_cpu or 1)
+        return errors.DONE
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
-    if code := _run_command(functools.partial(_refuse_unfinished, made, **where)):
-        return code
+    run_on_root(lambda: folder.refuse_unfinished(made, **where), shared=False)
+    return _train_seeds(made, env_fn, where)
+
+
+def _train_seeds(made: Sequence[Config], env_fn: Any, where: dict[str, Any]) -> int:
+    """Train runs until one does not finish, and name the seeds that were not begun."""
     for number, config in enumerate(made, 1):
-        code = _run_command(functools.partial(_code, runs.train, config, env_fn, **where))
+        rest = " ".join(str(one.seed) for one in made[number:])
+        note = f"not begun: seed {rest}. Type the same line with --seed {rest}"
+        try:
+            code = runs.train(config, env_fn, **where).code
+        except BaseException as error:
+            if rest:
+                error.add_note(note)
+            raise
         if code:
-            rest = " ".join(str(one.seed) for one in made[number:])
             if rest and mpi.is_root():
-                print_warning(
-                    f"purerl: not begun: seed {rest}. Type the same line with --seed {rest}"
-                )
+                print_warning(f"purerl train: {note}")
             return code
-    return 0
+    return errors.DONE
 
 
-def make_train_parser(name: str, prog: str = "purerl train") -> argparse.ArgumentParser:
-    """Return the parser of `purerl train NAME`, for `cli.parse`."""
-    algo = algos.load(name)
+def resume(words: list[str]) -> int:
+    """Continue a run."""
+    mpi.init()
+    parser = Parser("resume", "Continue a run that was stopped, killed or is done.", RESUME)
+    add = parser.add_argument
+    # fmt: off
+    add("run", type=Path, help="folder of the run")
+    add("--steps", type=values.parse_integer, metavar="N",
+        help="new total (default: as it was started)")
+    add("--checkpoint", type=run_arguments.parse_checkpoint, default="last", metavar="WHICH",
+        help="last, best or a step, which deletes later checkpoints (default: last)")
+    add("--env", metavar="ID", help="allow the run's environment, if it is module:Id")
+    add("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N",
+        help="MPI ranks, as many as it was started with (default: 1)")
+    # fmt: on
+    args = parser.parse_args(words)
+    if not (args.run / "config.json").is_file():
+        raise ConfigError(run_arguments.explain_no_run(args.run))
+    devices = _read_devices(args.run)
+    env_fn = run_arguments.parse_env(args.env, args.run)
+    mpi.fork(args.num_cpu)
+    purerl.setup(devices=devices)
+    return runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint).code
+
+
+def _read_devices(run: Path) -> int:
+    """Return how many devices a run was started with."""
+    try:
+        return int(status.read_json(run / "config.json")["schedule"].get("devices", 1))
+    except (KeyError, TypeError, AttributeError, ValueError, StorageError) as error:
+        raise ConfigError(f"{run} is no run: {error}") from error
+
+
+def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings that were typed or preset, and the configuration below them."""
+    base = status.read_json(args.config) if args.config else {}
+    if base.get("algo", algo) != algo:
+        raise ConfigError(f"{args.config} is for {base['algo']!r}, not {algo!r}.")
+    fields = names.list_settings(algo).keys() - {*names.COMMAND}
+    typed = {key: value for key, value in vars(args).items() if key in fields}
+    pairs = [word.partition("=") for words in args.set or [] for word in words]
+    items = [(f"--set {k}{eq}{v}", k if eq else "", [v]) for k, eq, v in pairs]
+    axes = options.read_axes(algo, items, names.COMMAND, typed)
+    typed |= {key: value for key, (_, (value,)) in axes.items()}
+    own = (*configs.KEYS, "spaces", "exp_name")
+    over = {names.resolve_name(algo, key).name for key in typed}
+    preset = {k: v for k, v in base.items() if k not in own}  # settings outside of any part
+    preset = {k: v for k, v in preset.items() if names.resolve_name(algo, k).name not in over}
+    return preset | typed, {k: v for k, v in base.items() if k in own}
+
+
+def find_mistakes(algo: str, args: argparse.Namespace) -> list[str]:
+    """Return what is wrong with the values that were typed, without making an environment."""
+    try:
+        content = names.build_configuration(algo, *read_settings(algo, args))
+        spaces = configs.make_placeholder_spaces(algo)
+        configs.from_json({"env": "any"} | content, spaces=spaces)
+    except (ConfigError, StorageError) as error:
+        return str(error).split("\n")
+    return []
+
+
+def make_train_parser(algo: str, prog: str = "purerl train") -> Parser:
+    """Return the parser of `purerl train ALGO`."""
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
-    words = {"algo": name, "env": _example(algo)}
-    notes = textwrap.fill(NOTES, width, break_on_hyphens=False)
-    parser = argparse.ArgumentParser(
-        prog=f"{prog} {name}",
-        usage=f"{prog} {name} --env ID [settings]; --help lists them",
-        description=textwrap.fill(_first(algo), width),
-        epilog=f"{EXAMPLES.format(**words)}\n{notes}",
-        formatter_class=lambda prog: _Short(prog, 2, 26, width),
-        allow_abbrev=False,
-        exit_on_error=False,
+    module = algos.load(algo)
+    discrete = "discrete" in algos.ALGORITHMS[algo].actions
+    examples = EXAMPLES.format(algo=algo, env="CartPole-v1" if discrete else "Pendulum-v1")
+    parser = Parser(
+        algo,
+        textwrap.fill(str(module.__doc__).partition("\n")[0], width),
+        f"{examples}\n{textwrap.fill(NOTES, width, break_on_hyphens=False)}",
+        functools.partial(find_mistakes, algo),
+        prog=f"{prog} {algo}",
+        usage=f"{prog} {algo} --env ID [settings]; --help lists them",
+        formatter_class=lambda prog: _ShortHelp(prog, 2, 26, width),
     )
-    titles = ("Run", "Algorithm", "Network", "Logging and checkpoints", "Compute")
-    groups = {title: parser.add_argument_group(title) for title in titles}
-    place = {field: title for title, fields in GROUPS.items() for field in fields}
-    add = groups["Run"].add_argument
-    add(
-        "--env",
-        "--env-id",
-        "--env-name",
-        dest="env",
-        metavar="ID",
-        help="of Gymnasium, or module:Id",
-    )
-    add("--seed", type=options.parse_seed, nargs="+", metavar="S", help="one run for each (0)")
-    options.add_setting_flags(
-        lambda field: groups[place.get(field, "Algorithm")],
-        OTHER,
-        *(algo.Spec, algo.SCHEDULE, Options),
-    )
-    add(
-        "--epochs",
-        type=options.parse_integer,
-        metavar="INT",
-        help="steps = epochs * steps-per-epoch",
-    )
-    add("--name", "--exp-name", metavar="WORD", help="of the runs (env-algo)")
-    add("--data-dir", metavar="DIR", help="where runs are kept (runs)")
-    add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
-    add(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="preset: JSON as a run's config.json or a part of it",
-    )
-    text = "settings as spec.gamma=0.98, or gamma=0.98"
-    add("--set", action="append", nargs="+", metavar="KEY=VALUE", help=text)
-    add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")
-    groups["Network"].add_argument(
-        "--l",
-        type=options.parse_integer,
-        metavar="L",
-        dest="layers",
-        help="--hid 64 --l 2 is --hidden 64,64",
-    )
-    text = "MPI ranks, or auto: one for each core (1)"
-    groups["Compute"].add_argument(
-        "--num-cpu", "--cpu", type=options.parse_ranks, metavar="N", dest="num_cpu", help=text
-    )
-    rare = {action: action.help for action in parser._actions if action.dest in RARE}
-    for action in rare:
+    for title in TITLES:
+        parser.group(title)
+    _add_run_flags(parser, {"default": argparse.SUPPRESS})
+    options.add_settings(parser, module.Spec, module.SCHEDULE, configs.Options)
+    parser.rare += [action for action in parser._actions if action.dest in RARE]
+    hidden = {action: action.help for action in parser.rare}
+    for action in hidden:
         action.help = argparse.SUPPRESS
-    form: Any = functools.partial(
-        argparse.RawDescriptionHelpFormatter, indent_increment=2, max_help_position=30, width=width
+    text = f"show {len(hidden)} more settings and all names, and exit"
+    form = functools.partial(
+        argparse.RawDescriptionHelpFormatter, max_help_position=30, width=width
     )
-    how: Any = {"form": form, "rare": rare, "default": argparse.SUPPRESS}
-    text = f"show {len(rare)} more settings and all names, and exit"
-    parser.add_argument("--help-all", action=_HelpAll, help=text, **how)
+    parser.add_argument("--help-all", action=_FullHelp, form=form, hidden=hidden, help=text)
     return parser
 
 
-class _Short(argparse.RawDescriptionHelpFormatter):
-    """Of several names of an option the first alone, of its help the first part."""
+def _add_run_flags(parser: Parser, absent: dict[str, Any]) -> None:
+    """Add the flags that are no fields; `absent` lets those that are not typed be absent."""
+    add = parser.group("Run").add_argument
+    # fmt: off
+    add("--env", "--env-id", "--env-name", dest="env", metavar="ID",
+        help="id of Gymnasium, or module:Id", **absent)
+    add("--seed", type=values.parse_seed, nargs="+", metavar="S", help="one run for each (0)")
+    add("--epochs", type=values.parse_integer, metavar="INT",
+        help="steps = epochs * steps-per-epoch", **absent)
+    add("--name", "--exp-name", metavar="WORD", help="name of the runs (env-algo)", **absent)
+    add("--data-dir", metavar="DIR", help="where runs are kept (runs)")
+    add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
+    add("--config", type=Path, metavar="FILE",
+        help="preset: JSON as a run's config.json or a part of it")
+    add("--set", action="append", nargs="+", metavar="KEY=VALUE",
+        help="settings as spec.gamma=0.98, or gamma=0.98")
+    add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")
+    parser.group("Network").add_argument("--l", type=values.parse_integer, metavar="L",
+        dest="layers", help="--hid 64 --l 2 is --hidden 64,64", **absent)
+    parser.group("Compute").add_argument("--num-cpu", "--cpu", type=values.parse_ranks,
+        metavar="N", help="MPI ranks, or auto: one for each core (1)")
+    # fmt: on
+
+
+class _ShortHelp(argparse.RawDescriptionHelpFormatter):
+    """Show only the first flag of each option and the first clause of its help."""
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         short = copy.copy(action)
@@ -207,139 +223,16 @@ class _Short(argparse.RawDescriptionHelpFormatter):
         return re.sub(r"[;:][^()]*(?= \([^()]*\)$)", "", super()._expand_help(action))
 
 
-class _HelpAll(argparse.Action):
+class _FullHelp(argparse.Action):
     """Show the help of all options, under all their names."""
 
-    def __init__(self, form: Any, rare: dict[argparse.Action, str | None], **how: Any) -> None:
+    def __init__(self, form: Any, hidden: dict[argparse.Action, str | None], **how: Any) -> None:
         super().__init__(nargs=0, **how)
-        self.form, self.rare = form, rare
+        self.form, self.hidden = form, hidden
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        for action, text in self.rare.items():
+        for action, text in self.hidden.items():
             action.help = text
         parser.formatter_class = self.form
         parser.print_help()
         parser.exit()
-
-
-def read_settings(name: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings that were typed, and the configuration of the file below them."""
-    base = status.read_json(args.config) if args.config else {}
-    if base.get("algo", name) != name:
-        raise ConfigError(f"{args.config} is for {base['algo']!r}, not {name!r}.")
-    known = (*configs.KEYS, "spaces", "exp_name")
-    preset = {k: v for k, v in base.items() if k not in known}  # bare names
-    given = {k: v for k, v in vars(args).items() if k not in ELSEWHERE}
-    for word in ("env", "epochs", "name", "layers"):
-        if given[word] is None:  # of a field it is a value
-            del given[word]
-    pairs = _pairs(name, [word for words in args.set or [] for word in words])
-    if twice := sorted(given.keys() & pairs.keys()):
-        raise ConfigError("\n".join(f"--set {key}: it is given as a flag too." for key in twice))
-    given |= pairs
-    over = {keys.resolve_name(name, key).name for key in given}
-    preset = {k: v for k, v in preset.items() if keys.resolve_name(name, k).name not in over}
-    return preset | given, {k: v for k, v in base.items() if k in known}
-
-
-def find_mistakes(name: str, args: argparse.Namespace) -> list[str]:
-    """Return what is wrong with the values that were typed, without any environment."""
-    try:
-        content = keys.build_configuration(name, *read_settings(name, args))
-        configs.from_json({"env": "any"} | content, spaces=keys.make_placeholder_spaces(name))
-    except (ConfigError, StorageError) as error:
-        return str(error).split("\n")
-    return []
-
-
-def _pairs(name: str, words: list[str]) -> dict[str, Any]:
-    """Read words of the form key=value, each by the type of its setting."""
-    found: dict[str, Any] = {}
-    wrong = []
-    for word in words:
-        key, equals, value = word.partition("=")
-        try:
-            if not equals:
-                raise ConfigError("expected KEY=VALUE, as gamma=0.98")
-            setting = keys.resolve_name(name, key)
-            if setting.name in ("seed", "data_dir", "datestamp", "num_cpu"):
-                raise ConfigError(f"give it as --{setting.name.replace('_', '-')}")
-            if key in found:
-                raise ConfigError("it is given twice")
-            found[key] = options.parse_value(setting, value)
-        except (ConfigError, argparse.ArgumentTypeError) as error:
-            wrong.append(f"--set {word}: {error}")
-    if wrong:
-        raise ConfigError("\n".join(wrong))
-    return found
-
-
-def resume(words: list[str]) -> int:
-    """Go on with a run."""
-    mpi.init()
-    text = "Go on with a run that was stopped, killed or is done."
-    parser = Parser("resume", text, RESUME)
-    add = parser.add_argument
-    # fmt: off
-    add("run", type=Path, help="its folder")
-    add("--steps", type=options.parse_integer, metavar="N",
-        help="new total (default: as it was started)")
-    add("--checkpoint", type=run_arguments.parse_checkpoint, default="last", metavar="WHICH",
-        help="last, best or a step, which deletes those that came after (default: last)")
-    add("--env", metavar="ID", help="where the run's environment is module:Id, to allow it")
-    add("--num-cpu", "--num_cpu", "--cpu", type=options.parse_ranks, metavar="N",
-        help="MPI ranks, as many as it was started with (default: 1)")
-    # fmt: on
-    args = parser.parse_args(words)
-    if not (args.run / "config.json").is_file():
-        parser.error(run_arguments.explain_no_run(args.run))
-    try:
-        devices = int(status.read_json(args.run / "config.json")["schedule"].get("devices", 1))
-    except (KeyError, TypeError, AttributeError, ValueError, StorageError) as error:
-        parser.error(f"{args.run} is no run: {error}")
-    try:
-        env_fn = run_arguments.parse_env(args.env, args.run)
-        mpi.fork(args.num_cpu)
-    except (ValueError, mpi.MPIUnavailable) as error:
-        parser.error(str(error))
-    purerl.setup(devices=devices)
-    given = {"steps": args.steps, "at": args.checkpoint}
-    return _run_command(functools.partial(_code, runs.resume, args.run, env_fn, **given))
-
-
-def _refuse_unfinished(made: list[Config], **where: Any) -> int:
-    """Refuse runs of which any is there and not finished, before the first one trains; return 0."""
-    run_on_root(lambda: folder.refuse_unfinished(made, **where), shared=False)
-    return 0
-
-
-def _code(run: Callable[..., runs.Outcome], *args: Any, **kwargs: Any) -> int:
-    return run(*args, **kwargs).code
-
-
-def _run_command(run: Callable[[], int]) -> int:
-    """Run, and return the exit code that says how it ended."""
-    try:
-        return run()
-    except tuple(
-        codes := run_arguments.codes() | {mpi.MPIUnavailable: 2, mpi.RanksDisagree: 7}
-    ) as error:
-        code = next(code for kind, code in codes.items() if isinstance(error, kind))
-        if not mpi.all_raise(error):
-            mpi.fail(error, code)  # of this rank alone: it ends the job, with its traceback
-        notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-        if mpi.is_root():
-            print_warning(f"purerl: {error}{notes}")
-        return code
-
-
-def _example(algo: ModuleType) -> str:
-    try:
-        algo.Spec(EnvSpec((4,), Discrete(2)))
-    except ValueError:
-        return "Pendulum-v1"
-    return "CartPole-v1"
-
-
-def _first(algo: ModuleType) -> str:
-    return str(algo.__doc__).partition("\n")[0]

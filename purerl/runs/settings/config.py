@@ -1,4 +1,4 @@
-"""What determines a run, and its form in JSON: printed, saved and loaded back the same."""
+"""The configuration of a run and its form in JSON: printed, saved and loaded back the same."""
 
 import dataclasses
 import difflib
@@ -6,19 +6,14 @@ import functools
 import math
 import re
 import typing
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import gymnasium
 
 from purerl import algos, checks
 from purerl.errors import ConfigError
 from purerl.fields import setting
-from purerl.loops import faults
 from purerl.runs.record import files
-from purerl.runs.settings import environments
-from purerl.runs.settings import names as keys
+from purerl.runs.settings.environments import make_env_fn, make_env_fn_of_file, read_env_spec
 from purerl.spaces import Box, Discrete, EnvSpec
 
 __all__ = [
@@ -33,13 +28,14 @@ __all__ = [
     "to_json",
 ]
 
-KEYS = ("algo", "env", "seed", "name", "spec", "schedule", "options")
+PARTS = ("spec", "schedule", "options")
+KEYS = ("algo", "env", "seed", "name", *PARTS)
 MAX_OBS = 2**28  # numbers in an observation that a file may claim
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a run is kept."""
+    """What a run saves and where it reports."""
 
     save_freq: int | None = setting(
         10_000,
@@ -73,7 +69,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A run, but for the folder it is in."""
+    """Everything that determines a run."""
 
     algo: str
     env: str  # Gymnasium id, or a word for an environment that is given as a function
@@ -90,69 +86,11 @@ class Config:
         files.check_name(self.name)
 
 
-def make_env_fn(env: str) -> Callable[[], Any]:
-    """Return the function that makes an environment of a Gymnasium id."""
-    return functools.partial(_make_env, env)
-
-
-def _make_env(env: str, **options: Any) -> Any:
-    environments.check_id(env)
-    return gymnasium.make(env, **options)
-
-
-def make_env_fn_of_file(env: str) -> Callable[[], Any]:
-    """Return `make(env)` for an id that a file asks for, unless it would import a module."""
-    if ":" in env:
-        raise ConfigError(
-            f"env {env!r} imports a module, which no file may ask for: give the environment "
-            f"yourself, with --env or env_fn."
-        )
-    return make_env_fn(env)
-
-
-def read_env_spec(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
-    """Read the spaces of an environment, or say why it will not do."""
-    try:
-        made = _without_warnings_of_failures(env_fn)
-    except ConfigError:
-        raise
-    except (gymnasium.error.Error, ImportError) as error:
-        raise ConfigError(
-            f"environment {env}: {environments.explain_failure(env, error)}"
-        ) from error
-    except faults.RAISED as error:  # whatever it raises, it is the environment's
-        text = f"{type(error).__name__}: {faults.format_in_a_line(error)}"
-        raise ConfigError(f"environment {env}: {text}") from error
-    try:
-        spec = EnvSpec.of(made)
-    finally:
-        fault = faults.close_env(f"environment {env}", made)
-    if fault:
-        raise ConfigError(str(fault)) from fault
-    return spec
-
-
-def _without_warnings_of_failures(env_fn: Callable[[], Any]) -> Any:
-    """Make an environment; what it warns of is shown if it is made, else the error says it."""
-    with warnings.catch_warnings(record=True) as caught:
-        made = env_fn()
-    for one in caught:
-        warnings.showwarning(one.message, one.category, one.filename, one.lineno)
-    return made
-
-
 def to_json(config: Config) -> dict[str, Any]:
-    """Return a configuration as plain data; networks of one's own become their `repr`."""
-    return {
-        "algo": config.algo,
-        "env": config.env,
-        "seed": config.seed,
-        "name": config.name,
-        "spec": _plain(config.spec, ("env",)),
-        "schedule": _plain(config.schedule),
-        "options": _plain(config.options),
-        "spaces": _spaces(config.spec.env),
-    }
+    """Return a configuration as plain data; custom networks become their `repr`."""
+    words = {name: getattr(config, name) for name in KEYS if name not in PARTS}
+    parts = {name: _plain(getattr(config, name)) for name in PARTS}
+    return words | parts | {"spaces": _spaces(config.spec.env)}
 
 
 def _spaces(env: EnvSpec) -> dict[str, Any]:
@@ -208,46 +146,72 @@ def from_json(
     """
     content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
     _check_keys("the configuration", content, KEYS)
-    for name in ("algo", "env"):
-        if not isinstance(content.get(name), str):
-            raise ConfigError(f"{name} must be a word, got {content.get(name)!r}.")
+    for key in ("algo", "env"):
+        if not isinstance(content.get(key), str):
+            raise ConfigError(f"{key} must be a word, got {content.get(key)!r}.")
+    name, env = content["algo"], content["env"]
+    run: dict[str, Any] = {"seed": 0, "name": choose_name(name, env)} | content
     try:
-        algo = algos.load(content["algo"])
-        schedule = type(algo.SCHEDULE)
-        given = _fields("schedule", schedule, content.get("schedule", {}))
-        options = _fields("options", Options, content.get("options", {}))
-        fields = {} if spec is not None else _fields("spec", algo.Spec, content.get("spec", {}))
-        seed = content.get("seed", 0)
-        name = content.get("name", choose_name(content["algo"], content["env"]))
-        settings = {k: v for k, v in fields.items() if k not in ("actor", "critic")}
-        _refuse(  # all that can be said before an environment is made
-            *keys.find_mistakes(functools.partial(dataclasses.replace, algo.SCHEDULE), given),
-            *keys.find_mistakes(Options, options),
-            *keys.find_mistakes(
-                functools.partial(algo.Spec, keys.make_placeholder_spaces(content["algo"])),
-                settings,
-            ),
-            *_collect_error(checks.seed, seed),
-            *_collect_error(files.check_name, name),
-        )
+        makers = get_makers(name)
+        fields = {
+            part: _read_fields(part, source, content.get(part, {}))
+            for part, source in get_sources(name).items()
+            if part != "spec" or spec is None
+        }
+        mistakes = [text for part in fields for text in find_mistakes(makers[part], fields[part])]
+        mistakes += _collect_error(checks.seed, run["seed"])
+        mistakes += _collect_error(files.check_name, run["name"])
+        if mistakes:  # all that can be found before an environment is made
+            raise ConfigError("\n".join(mistakes))
         if spec is None:
-            env = spaces or read_env_spec(
-                content["env"], env_fn or make_env_fn_of_file(content["env"])
-            )
-            spec = algo.Spec(env, **fields)
-        return Config(
-            content["algo"],
-            content["env"],
-            seed,
-            name,
-            spec,
-            dataclasses.replace(algo.SCHEDULE, **given),
-            Options(**options),
-        )
-    except ConfigError:
-        raise
+            found = spaces or read_env_spec(env, env_fn or make_env_fn_of_file(env))
+            spec = algos.load(name).Spec(found, **fields["spec"])
+        schedule, options = (makers[part](**fields[part]) for part in ("schedule", "options"))
+        return Config(name, env, run["seed"], run["name"], spec, schedule, options)
     except (ValueError, TypeError) as error:
-        raise ConfigError(str(error)) from error
+        raise error if isinstance(error, ConfigError) else ConfigError(str(error)) from error
+
+
+def get_sources(algo: str) -> dict[str, type]:
+    """Return the dataclass of each part of an algorithm's configuration."""
+    module = algos.load(algo)
+    return {"spec": module.Spec, "schedule": type(module.SCHEDULE), "options": Options}
+
+
+def get_makers(algo: str) -> dict[str, Callable[..., Any]]:
+    """Return the function that makes each part from fields; the spec has placeholder spaces."""
+    module = algos.load(algo)
+    schedule = functools.partial(dataclasses.replace, module.SCHEDULE)
+    spec = functools.partial(module.Spec, make_placeholder_spaces(algo))
+    return {"spec": spec, "schedule": schedule, "options": Options}
+
+
+def make_placeholder_spaces(algo: str) -> EnvSpec:
+    """Return spaces that an algorithm accepts, to check its settings without an environment."""
+    box = "box" in algos.ALGORITHMS[algo].actions
+    return EnvSpec((1,), Box((-1.0,), (1.0,)) if box else Discrete(2))
+
+
+def find_mistakes(make: Callable[..., Any], fields: Mapping[str, Any]) -> list[str]:
+    """Return everything that a dataclass refuses among fields, not only the first mistake.
+
+    Its messages begin with the name of the field, which is left out for the next attempt.
+    """
+    left, found = dict(fields), list[str]()
+    while True:
+        try:
+            make(**left)
+        except (ValueError, TypeError) as error:
+            named = str(error).partition(" ")[0].partition("[")[0]
+            if named in left:
+                del left[named]
+            elif found:
+                return found  # what is left may only be due to what was left out
+            else:
+                return [str(error)]
+            found.append(str(error))
+        else:
+            return found
 
 
 def _collect_error(check: Callable[[Any], Any], value: Any) -> list[str]:
@@ -258,23 +222,15 @@ def _collect_error(check: Callable[[Any], Any], value: Any) -> list[str]:
     return []
 
 
-def _refuse(*mistakes: str) -> None:
-    if mistakes:
-        raise ConfigError("\n".join(mistakes))
-
-
 def choose_name(algo: str, env: str) -> str:
-    """Return the name of a run that was given none: `pendulum-v1-sac`."""
+    """Return the default name of a run, as `pendulum-v1-sac`."""
     word = re.sub(r"[^A-Za-z0-9.]+", "-", env.rpartition(":")[2]).strip("-.").lower()
     return f"{word or 'env'}-{algo}"
 
 
-def _plain(value: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
-    plain = {}
-    for field in dataclasses.fields(value):
-        if field.name not in leave_out:
-            plain[field.name] = _entry(getattr(value, field.name))
-    return plain
+def _plain(part: Any) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(part) if field.name != "env"]
+    return {name: _entry(getattr(part, name)) for name in names}
 
 
 def _entry(value: Any) -> Any:
@@ -285,7 +241,7 @@ def _entry(value: Any) -> Any:
     return {"repr": re.sub(r" at 0x[0-9a-f]+", "", repr(value))}
 
 
-def _fields(what: str, cls: type, given: Any) -> dict[str, Any]:
+def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
     """Return fields with lists as the tuples they stand for; the dataclass checks the rest."""
     if not isinstance(given, dict):
         raise ConfigError(f"{what} must be an object, got {given!r}.")

@@ -1,14 +1,20 @@
-"""Gymnasium's stock environments and the algorithms that fit them, known without importing it."""
+"""Environments: Gymnasium's own, how an id is checked and made, and what is wrong with it.
 
+Gymnasium is imported where it is needed only, so that `purerl list envs` starts quickly.
+"""
+
+import functools
 import importlib.util
 import re
-from typing import NamedTuple
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from purerl import algos
 from purerl.errors import ConfigError
+from purerl.loops import faults
+from purerl.spaces import EnvSpec
 
-BOX_ALGORITHMS = ("ddpg", "ppo", "reinforce", "sac", "td3", "trpo", "vpg")
-DISCRETE_ALGORITHMS = ("dqn", "ppo", "reinforce", "trpo", "vpg")
 MODULES = {"mujoco": "mujoco", "box2d": "Box2D"}  # extra -> what it installs
 
 
@@ -25,11 +31,12 @@ class Stock(NamedTuple):
     @property
     def fits(self) -> tuple[str, ...]:
         """The algorithms that can act in it."""
-        return DISCRETE_ALGORITHMS if self.is_discrete else BOX_ALGORITHMS
+        kind = "discrete" if self.is_discrete else "box"
+        return tuple(name for name, one in algos.ALGORITHMS.items() if kind in one.actions)
 
     @property
     def is_there(self) -> bool:
-        """Whether what it needs is installed."""
+        """Whether the extra it needs is installed."""
         return not self.extra or importlib.util.find_spec(MODULES[self.extra]) is not None
 
 
@@ -58,7 +65,7 @@ STOCK = (
 
 
 def check_id(env: str) -> None:
-    """Refuse a word that has not the form of a Gymnasium id."""
+    """Refuse a word that does not have the form of a Gymnasium id."""
     if not re.fullmatch(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+", env):
         several = " Several are a grid: --grid env=A,B of purerl sweep." if "," in env else ""
         raise ConfigError(
@@ -67,9 +74,9 @@ def check_id(env: str) -> None:
 
 
 def check_available(env: str) -> None:
-    """Refuse an id that is not registered, or needs what is missing; nothing is made.
+    """Refuse an id that is not registered or needs a missing package, without making it.
 
-    What an id imports, as `module:Id`, is not looked at: only the run itself does.
+    The module of `module:Id` is not imported: only the run itself does.
     """
     check_id(env)
     if ":" in env:
@@ -82,22 +89,75 @@ def check_available(env: str) -> None:
         if version is not None or registration.find_highest_version(space, name) is None:
             registration.spec(env)
     except error.Error as wrong:
-        raise ConfigError(f"environment {env}: {explain_failure(env, wrong)}") from wrong
+        raise _explain_failure(env, wrong) from wrong
     if text := _missing(env):
         raise ConfigError(f"environment {env}: {text}")
 
 
-def explain_failure(env: str, error: Exception) -> str:
-    """Return why an environment cannot be made: what to install, or else what it raised."""
-    if text := _missing(env):
-        return text
+def make_env_fn(env: str) -> Callable[[], Any]:
+    """Return the function that makes an environment of a Gymnasium id."""
+    return functools.partial(_make_env, env)
+
+
+def make_env_fn_of_file(env: str) -> Callable[[], Any]:
+    """Return `make_env_fn(env)` for an id from a file; refuse an id that imports a module."""
+    if ":" in env:
+        raise ConfigError(
+            f"env {env!r} imports a module, which no file may ask for: give the environment "
+            f"yourself, with --env or env_fn."
+        )
+    return make_env_fn(env)
+
+
+def _make_env(env: str, **options: Any) -> Any:
+    import gymnasium
+
+    check_id(env)
+    return gymnasium.make(env, **options)
+
+
+def read_env_spec(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
+    """Read the spaces of an environment.
+
+    Raises:
+        ConfigError: if the environment cannot be made or closed; with the reason.
+    """
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            made = env_fn()
+    except ConfigError:
+        raise
+    except faults.RAISED as error:
+        raise _explain_failure(env, error) from error
+    for one in caught:  # of an environment that fails, the error is enough
+        warnings.showwarning(one.message, one.category, one.filename, one.lineno)
+    try:
+        spec = EnvSpec.of(made)
+    finally:
+        fault = faults.close_env(f"environment {env}", made)
+    if fault:
+        raise ConfigError(str(fault)) from fault
+    return spec
+
+
+def _explain_failure(env: str, error: BaseException) -> ConfigError:
+    """Return the error of an environment that cannot be made, with the package to install."""
+    from gymnasium.error import Error
+
     said = str(error)
-    near = [one.id for one in STOCK if _name(one.id) == _name(env) and one.id != env]
-    return f"{said} Did you mean {near[0]}?" if near and near[0] not in said else said
+    if not isinstance(error, Error | ImportError):
+        said = f"{type(error).__name__}: {faults.format_in_a_line(error)}"
+    elif text := _missing(env):
+        said = text
+    else:
+        near = [one.id for one in STOCK if _name(one.id) == _name(env) and one.id != env]
+        if near and near[0] not in said:
+            said = f"{said} Did you mean {near[0]}?"
+    return ConfigError(f"environment {env}: {said}")
 
 
 def _missing(env: str) -> str:
-    """Return what to install for an environment; nothing where it is there, or not known."""
+    """Return what to install for an environment; nothing if it is installed or unknown."""
     for one in STOCK:
         if one.id == env and not one.is_there:
             return f"it needs {one.extra}: pip install 'purerl[{one.extra}]'"

@@ -1,9 +1,8 @@
-"""Names of settings: ours and Spinning Up's, and the place of each in a configuration.
+"""Names of settings: purerl's and Spinning Up's, and the place of each in a configuration.
 
-A setting is a field of the algorithm's `Spec`, of its schedule or of `Options`, or a word about
-the run itself. It is named by its field (`gamma`), by part and field (`spec.gamma`,
-`schedule:steps`) or by Spinning Up's word (`ac_kwargs:hidden_sizes`). Importing this imports no
-JAX; asking does.
+A setting is a field of the algorithm's `Spec`, of its schedule or of `Options`, or one of the run
+itself. It is named by its field (`gamma`), by part and field (`spec.gamma`, `schedule:steps`) or
+as Spinning Up names it (`ac_kwargs:hidden_sizes`). Importing this imports no JAX.
 """
 
 import dataclasses
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from purerl import algos
 from purerl.errors import ConfigError
-from purerl.runs.sweeps.results import to_plain
+from purerl.runs.settings.config import PARTS, get_sources
 
 SYNONYMS = {  # of Spinning Up, and of others
     "env_name": "env",
@@ -32,14 +31,14 @@ SYNONYMS = {  # of Spinning Up, and of others
     "l": "layers",
 }
 REFUSED = {
-    "actor_critic": "networks of one's own are given in Python, as Spec(actor=..., critic=...)",
-    "actor": "a network of one's own is given in Python, as Spec(actor=...)",
-    "critic": "a network of one's own is given in Python, as Spec(critic=...)",
+    "actor_critic": "custom networks are given in Python, as Spec(actor=..., critic=...)",
+    "actor": "a custom network is given in Python, as Spec(actor=...)",
+    "critic": "a custom network is given in Python, as Spec(critic=...)",
     "ac_kwargs": "give its entries: ac_kwargs:hidden_sizes and ac_kwargs:activation",
     "logger_kwargs": "give exp_name and data_dir",
     "env_fn": "give env, an id of Gymnasium or module:Id",
 }
-RUN: dict[str, Any] = {  # words about the run, and their types
+RUN: dict[str, Any] = {  # settings of the run itself, and their types
     "env": str,
     "seed": int,
     "name": str,
@@ -49,8 +48,8 @@ RUN: dict[str, Any] = {  # words about the run, and their types
     "epochs": int,  # steps = epochs * steps_per_epoch
     "layers": int,  # hidden = layers times the width given
 }
+COMMAND = ("seed", "data_dir", "datestamp", "num_cpu")  # given once, by a flag of their own
 NEAR = 3  # names in a hint
-PARTS = ("spec", "schedule", "options")
 
 
 class Setting(NamedTuple):
@@ -61,34 +60,28 @@ class Setting(NamedTuple):
     hint: Any  # annotated type
 
 
-def get_sources(algo: str) -> dict[str, Any]:
-    """Return the dataclass of each part, or the instance whose values are the defaults."""
-    from purerl.runs.settings.config import Options
-
-    module = algos.load(algo)
-    return {"spec": module.Spec, "schedule": module.SCHEDULE, "options": Options}
-
-
 def list_settings(algo: str) -> dict[str, Setting]:
     """Return the settings of an algorithm by the names of their fields."""
     found = {name: Setting("run", name, hint) for name, hint in RUN.items()}
     for part, source in get_sources(algo).items():
-        cls = source if isinstance(source, type) else type(source)
-        hints = typing.get_type_hints(cls)
-        for field in dataclasses.fields(cls):
+        hints = typing.get_type_hints(source)
+        for field in dataclasses.fields(source):
             if field.name not in ("env", "actor", "critic"):
                 found[field.name] = Setting(part, field.name, hints[field.name])
     return found
 
 
 def resolve_name(algo: str, key: str) -> Setting:
-    """Find the setting that a key names, or say which is near.
+    """Find the setting that a key names.
 
     Example:
-        >>> resolve("sac", "ac_kwargs:hidden_sizes")[:2]
+        >>> resolve_name("sac", "ac_kwargs:hidden_sizes")[:2]
         ('spec', 'hidden')
-        >>> resolve("sac", "schedule.steps")[:2]
+        >>> resolve_name("sac", "schedule.steps")[:2]
         ('schedule', 'steps')
+
+    Raises:
+        ConfigError: with the nearest names.
     """
     known = list_settings(algo)
     word = key.replace("-", "_")
@@ -102,26 +95,26 @@ def resolve_name(algo: str, key: str) -> Setting:
         if setting is not None and setting.part != part:
             raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
     if setting is None:
-        names = [*known, *(other for other, name in SYNONYMS.items() if name in known)]
-        raise ConfigError(f"{algo} has no setting {key!r}.{suggest(name, names)}")
+        near = [*known, *(other for other, name in SYNONYMS.items() if name in known)]
+        raise ConfigError(f"{algo} has no setting {key!r}.{suggest(name, near)}")
     return setting
 
 
 def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) -> str:
     """Return a hint to the names that may have been meant, or nothing.
 
-    In any case of letters it is a name itself or another word for it, or else those that it begins
-    or ends, or else the one that is spelled most like it.
+    The hint names, ignoring case, the word itself or its synonym, else the names that begin or end
+    with it, else the one that is spelled most like it.
 
     Args:
-        word: that is not known.
+        word: unknown word.
         known: names.
-        form: of a name in the hint.
+        form: form of a name in the hint.
 
     Example:
-        >>> nearest("gama", ["gamma", "lam"]), nearest("lr", ["pi_lr", "vf_lr"])
+        >>> suggest("gama", ["gamma", "lam"]), suggest("lr", ["pi_lr", "vf_lr"])
         (" Did you mean 'gamma'?", " Did you mean 'pi_lr' or 'vf_lr'?")
-        >>> nearest("PPO", ["ppo", "vpg"]), nearest("clip", ["vf_clip", "clip_ratio"])
+        >>> suggest("PPO", ["ppo", "vpg"]), suggest("clip", ["vf_clip", "clip_ratio"])
         (" Did you mean 'ppo'?", " Did you mean 'clip_ratio' or 'vf_clip'?")
     """
     known = {name.lower(): name for name in known}
@@ -134,40 +127,56 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     return f" Did you mean {' or '.join(form(known[n]) for n in near)}?" if near else ""
 
 
-def explain_duplicates(key: str, different: Iterable[Any]) -> str:
-    """Return what is said where values of a setting are equal, and are counted once.
+def drop_duplicates(key: str, values: Iterable[Any]) -> tuple[list[Any], str]:
+    """Return the different values of a setting, and a message if there are fewer.
 
     Example:
-        >>> equal("seed", [0, 1])
-        'seed: values that are equal count once, 0, 1'
+        >>> drop_duplicates("seed", [0, 1, 0])
+        ([0, 1], 'seed: values that are equal count once, 0, 1')
     """
-    return (
+    values = list(values)
+    different = list({repr(v): v for v in values}.values())
+    text = (
         f"{key}: values that are equal count once, {', '.join(str(to_plain(v)) for v in different)}"
     )
+    return different, text if len(different) < len(values) else ""
 
 
-def normalise_activation(word: Any) -> Any:
-    """Return the name of an activation that others spell as a path or give as a function.
+def to_plain(value: Any) -> Any:
+    """Return a value as JSON has it: functions by their names, tuples as lists."""
+    if isinstance(value, dict):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(v) for v in value]
+    if isinstance(value, str | bool | int | float | None):
+        return value
+    return getattr(value, "__qualname__", str(value))
+
+
+def normalise_activation(value: Any) -> Any:
+    """Return the name of an activation that is a path, a function or another name of it.
 
     Example:
-        >>> activation("torch.nn.LeakyReLU"), activation("tf.nn.tanh"), activation("swish")
-        ('leaky_relu', 'tanh', 'silu')
+        >>> [normalise_activation(x) for x in ("torch.nn.LeakyReLU", "tf.nn.tanh", "swish")]
+        ['leaky_relu', 'tanh', 'silu']
     """
-    if callable(word):
-        word = getattr(word, "__name__", word)
-    if not isinstance(word, str):
-        return word
-    name = word.rpartition(".")[2].lower()
+    if callable(value):
+        value = getattr(value, "__name__", value)
+    if not isinstance(value, str):
+        return value
+    name = value.rpartition(".")[2].lower()
     return {"leakyrelu": "leaky_relu", "swish": "silu"}.get(name, name)
 
 
-def build_configuration(algo: str, given: Mapping[str, Any], base: Any = None) -> dict[str, Any]:
-    """Return a configuration for `from_json` out of settings under any of their names.
+def build_configuration(
+    algo: str, settings: Mapping[str, Any], base: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a configuration for `config.from_json` from settings under any of their names.
 
     Args:
         algo: name of the algorithm.
-        given: key -> value.
-        base: a configuration to start from.
+        settings: key -> value.
+        base: configuration to start from.
 
     Raises:
         ConfigError: with all mistakes in the keys, one in each line.
@@ -178,7 +187,7 @@ def build_configuration(algo: str, given: Mapping[str, Any], base: Any = None) -
     wrong = [f"{p} must be an object, got {made[p]!r}." for p in PARTS if type(made[p]) is not dict]
     if wrong:
         raise ConfigError("\n".join(wrong))
-    for key, value in given.items():
+    for key, value in settings.items():
         try:
             part, name, _ = resolve_name(algo, key)
         except ConfigError as error:
@@ -196,56 +205,26 @@ def build_configuration(algo: str, given: Mapping[str, Any], base: Any = None) -
         wrong.append(f"{seen['steps']} and {seen['epochs']} both say how long: give one.")
     if wrong:
         raise ConfigError("\n".join(wrong))
-    _derive(algo, made, run)
+    _derive_steps(algo, made, run.get("epochs"))
+    _derive_hidden(algo, made, run.get("layers"))
     return made | {name: run[name] for name in ("env", "seed", "name") if name in run}
 
 
-def _derive(algo: str, made: dict[str, Any], run: Mapping[str, Any]) -> None:
-    """Put what `epochs` and `layers` say where it belongs, in place."""
-    known = get_sources(algo)
-    if (epochs := run.get("epochs")) is not None:
-        per_epoch = made["schedule"].get("steps_per_epoch", known["schedule"].steps_per_epoch)
-        if isinstance(per_epoch, int):  # else the schedule says what is wrong with it
-            made["schedule"] = made["schedule"] | {"steps": epochs * per_epoch}
-    if (layers := run.get("layers")) is not None:
-        width = made["spec"].get("hidden", known["spec"].hidden[:1])
-        width = width if isinstance(width, tuple | list) else (width,)
-        if len(width) != 1:
-            raise ConfigError(f"l = {layers} repeats one width, got hid = {list(width)}.")
-        made["spec"] = made["spec"] | {"hidden": tuple(width) * layers}
-    elif isinstance(made["spec"].get("hidden"), int):
-        made["spec"] = made["spec"] | {"hidden": (made["spec"]["hidden"],)}
+def _derive_steps(algo: str, made: dict[str, Any], epochs: int | None) -> None:
+    """Set the steps of a number of epochs, in place."""
+    if epochs is None:
+        return
+    per_epoch = made["schedule"].get("steps_per_epoch", algos.load(algo).SCHEDULE.steps_per_epoch)
+    if isinstance(per_epoch, int):  # else the schedule refuses it
+        made["schedule"] = made["schedule"] | {"steps": epochs * per_epoch}
 
 
-def make_placeholder_spaces(algo: str) -> Any:
-    """Return spaces that an algorithm accepts: to check its settings before any environment is."""
-    from purerl.spaces import Box, Discrete, EnvSpec
-
-    box, discrete = EnvSpec((1,), Box((-1.0,), (1.0,))), EnvSpec((1,), Discrete(2))
-    try:
-        algos.load(algo).Spec(box)
-    except ValueError:
-        return discrete
-    return box
-
-
-def find_mistakes(make: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
-    """Return what a dataclass refuses among fields that were given: all of it, not the first.
-
-    Its messages begin with the name of the field, which is left out for the next attempt.
-    """
-    left, found = dict(given), list[str]()
-    while True:
-        try:
-            make(**left)
-        except (ValueError, TypeError) as error:
-            named = str(error).partition(" ")[0].partition("[")[0]
-            if named in left:
-                del left[named]
-            elif found:
-                return found  # what is left may only be due to what was left out
-            else:
-                return [str(error)]
-            found.append(str(error))
-        else:
-            return found
+def _derive_hidden(algo: str, made: dict[str, Any], layers: int | None) -> None:
+    """Set the widths of a number of equal layers, in place; a single width is a tuple of one."""
+    if layers is None and not isinstance(made["spec"].get("hidden"), int):
+        return
+    width = made["spec"].get("hidden", algos.load(algo).Spec.hidden[:1])
+    width = tuple(width) if isinstance(width, tuple | list) else (width,)
+    if layers is not None and len(width) != 1:
+        raise ConfigError(f"l = {layers} repeats one width, got hid = {list(width)}.")
+    made["spec"] = made["spec"] | {"hidden": width * (1 if layers is None else layers)}

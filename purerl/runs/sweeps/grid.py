@@ -5,9 +5,9 @@
     grid.add("seed", [0, 10, 20])
     grid.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
     sweep = grid.run("ppo", jobs=2)
-    print(shown(sweep))
+    print(format_results(sweep))
 
-The runs are in `data_dir/bench/<variant>/<variant>_s<seed>`; running the same grid again does only
+The runs are in `data_dir/bench/<variant>/<variant>_s<seed>`; running the same grid again runs only
 what is missing. Importing this imports no JAX.
 """
 
@@ -21,9 +21,10 @@ from purerl import algos, checks
 from purerl.errors import ExperimentFailed
 from purerl.runs.console import print_lines, try_print_lines
 from purerl.runs.record import files, status
+from purerl.runs.settings.names import to_plain
 from purerl.runs.sweeps import jobs, tasks
 from purerl.runs.sweeps.jobs import Say, Task
-from purerl.runs.sweeps.results import Sweep, TaskResult, to_plain
+from purerl.runs.sweeps.results import Sweep, TaskResult
 
 __all__ = ["ExperimentGrid", "call_experiment"]
 
@@ -34,7 +35,7 @@ class ExperimentGrid:
     """Every combination of values of some parameters.
 
     Args:
-        name: of the grid, the beginning of all names of its variants and of its folder.
+        name: name of the grid and its folder, with which the names of all variants begin.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -48,10 +49,10 @@ class ExperimentGrid:
         """Add a parameter.
 
         Args:
-            key: its name; `a:b` is the entry `b` of the argument `a`.
+            key: name of the parameter; `a:b` is the entry `b` of the argument `a`.
             vals: a list of values; anything else, a tuple too, is one value.
-            shorthand: for names; None for the first three letters of each part of the key.
-            in_name: be in the name even with one value.
+            shorthand: word in names; None for the first three letters of each part of the key.
+            in_name: put it into names even with one value.
         """
         if not isinstance(key, str) or not key:
             raise ValueError(f"key must be a word, got {key!r}.")
@@ -77,9 +78,8 @@ class ExperimentGrid:
     def variant_name(self, variant: Mapping[str, Any]) -> str:
         """Return the name of a variant, flat or nested.
 
-        The name of the grid, then `_`, shorthand and value of each parameter that has several
-        values or asks to be in the name. The seed never is; a parameter of bools alone is there by
-        its shorthand where it is true.
+        The name of the grid, then `_`, shorthand and value of each parameter with several values
+        or `in_name`. The seed is never in it. A parameter of bools adds its shorthand if true.
         """
         name = self.name
         columns = zip(self.keys, self.vals, self.shs, self.in_names, strict=True)
@@ -117,19 +117,19 @@ class ExperimentGrid:
         jobs: int | None = None,
         timeout: float | None = None,
     ) -> Sweep:
-        """Do what is missing of the grid, several runs at a time; a run that fails stops no other.
+        """Run what is missing of the grid, several runs at a time; one that fails stops no other.
 
         Args:
             thunk: name of an algorithm; a function at the top of a module, called with a variant's
                 arguments and its seed; or a key of the grid whose values are such functions.
             num_cpu: MPI ranks of each run of an algorithm.
-            data_dir: where the folder of the grid is; None for the user's, else `./runs`.
+            data_dir: parent of the grid's folder; None for the user's default.
             datestamp: put date and time into the names of the runs' folders.
             jobs: runs at a time; None for as many as there are cores for.
             timeout: seconds that each may take; None for no limit.
 
         Returns:
-            A row for each run; `shown` makes a table of it.
+            A row for each run; `format_results` makes a table of it.
         """
         where = (num_cpu, data_dir, datestamp, jobs, timeout)
         return run_variants(self.named(), self.name, thunk, *where, values=self.values())
@@ -168,35 +168,41 @@ def run_variants(
     base: Mapping[str, Any] | None = None,
     values: Mapping[str, list[Any]] | None = None,
 ) -> Sweep:
-    """Do what is missing of named variants: what `ExperimentGrid.run` does.
+    """Run what is missing of named variants, as `ExperimentGrid.run` does.
 
-    `base` is the configuration that the settings are changes of, `values` the grid for
-    `sweep.json`; `alone` as `jobs.run` takes it.
+    Args:
+        named: name, seed and settings of each run.
+        name: name of the grid.
+        thunk, num_cpu, data_dir, datestamp, jobs_at_once, timeout: as in `ExperimentGrid.run`.
+        say: function that prints a line.
+        alone: as in `jobs.run_tasks`.
+        base: configuration below the settings.
+        values: values of each parameter, for `sweep.json`.
     """
     check_limits(num_cpu, jobs_at_once, timeout)
-    at_once = max(1, jobs.count_cores() // num_cpu) if jobs_at_once is None else jobs_at_once
+    at_once = jobs.share_cores(num_cpu) if jobs_at_once is None else jobs_at_once
     where = Path(data_dir or status.read_user_defaults()["data_dir"]).expanduser()
     folder = where / (name or "grid")
 
-    def task(word: str, seed: int, settings: dict[str, Any]) -> Task:
+    def make_task(word: str, seed: int, settings: dict[str, Any]) -> Task:
         parent = where if word == folder.name else folder
-        what, rest = _what(thunk, settings)
+        what, rest = _resolve_thunk(thunk, settings)
         if isinstance(what, str):
             return tasks.make_algorithm_task(
                 what, word, seed, rest, folder, parent, num_cpu, datestamp, at_once, base
             )
         if num_cpu != 1:
             raise ValueError("num_cpu is for algorithms; a function calls purerl.mpi.fork itself.")
-        threads = max(1, jobs.count_cores() // at_once)
+        threads = jobs.share_cores(at_once)
         return tasks.make_function_task(what, word, seed, nest(rest), parent, datestamp, threads)
 
-    made = [task(*one) for one in named]
+    made = [make_task(*one) for one in named]
     about = {"name": name, "what": to_plain(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
     return jobs.run_tasks(made, folder, about, at_once, timeout, say, alone)
 
 
 def check_limits(num_cpu: int, jobs_at_once: int | None, timeout: float | None) -> None:
-    """Refuse what is no number of ranks, of runs at a time, or of seconds."""
+    """Refuse numbers of ranks, runs at a time or seconds that are not positive."""
     checks.integer("num_cpu", num_cpu, 1)
     if jobs_at_once is not None:
         checks.integer("jobs", jobs_at_once, 1)
@@ -213,19 +219,19 @@ def call_experiment(
     datestamp: bool = False,
     **kwargs: Any,
 ) -> TaskResult:
-    """Do one experiment in a process of its own, unless it is done.
+    """Run one experiment in a process of its own, unless it is done.
 
     Args:
-        exp_name: of the run, in `data_dir/exp_name/exp_name_s<seed>`.
-        thunk: as `ExperimentGrid.run` takes it.
-        seed: of the run.
+        exp_name: name of the run, in `data_dir/exp_name/exp_name_s<seed>`.
+        thunk: as in `ExperimentGrid.run`.
+        seed: seed of the run.
         num_cpu: MPI ranks, for an algorithm.
-        data_dir: None for the user's, else `./runs`.
+        data_dir: folder of all runs; None for the user's default.
         datestamp: put date and time into the names of folders.
         **kwargs: settings.
 
     Raises:
-        ExperimentFailed: if it did not end well.
+        ExperimentFailed: if it did not finish.
     """
     checks.seed(seed)
     one = (files.check_name(exp_name), seed, kwargs)
@@ -236,21 +242,20 @@ def call_experiment(
     return row
 
 
-def _what(thunk: Thunk, settings: dict[str, Any]) -> tuple[Thunk, dict[str, Any]]:
-    """Return an algorithm's name or a function, and the settings that are left for it."""
+def _resolve_thunk(thunk: Thunk, settings: dict[str, Any]) -> tuple[Thunk, dict[str, Any]]:
+    """Return the name of an algorithm or a function, and the settings that are left for it."""
     if isinstance(thunk, str) and thunk in settings:
         settings = dict(settings)
         thunk = settings.pop(thunk)
     if isinstance(thunk, str):
-        if thunk not in algos.NAMES:
-            algos.load(thunk)  # says what there is
-        return thunk, settings
-    tasks.check_function(thunk)
+        algos.check(thunk)
+    else:
+        tasks.check_function(thunk)
     return thunk, settings
 
 
 def default_shorthand(key: str) -> str:
-    """Return the first three letters of each part of a key, without what is no letter or digit.
+    """Return the first three letters or digits of each part of a key.
 
     Example:
         >>> default_shorthand("ac_kwargs:hidden_sizes"), default_shorthand("pi_lr")
@@ -274,10 +279,10 @@ def valid_str(value: Any) -> str:
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dictionaries in a dictionary for keys with colons.
+    """Return nested dictionaries for keys with colons.
 
     Example:
-        >>> nested({"a:b": 1, "a:c:d": 2, "e": 3})
+        >>> nest({"a:b": 1, "a:c:d": 2, "e": 3})
         {'a': {'b': 1, 'c': {'d': 2}}, 'e': 3}
     """
     made: dict[str, Any] = {}

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from purerl import errors
 from purerl.runs.console import align_columns
-from purerl.runs.record import files
-from purerl.runs.record import status as places
+from purerl.runs.record import files, status
+from purerl.runs.settings.names import to_plain
 
 
 class TaskResult(NamedTuple):
@@ -27,10 +27,10 @@ class TaskResult(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """What became of all of them."""
+    """What became of all tasks."""
 
     rows: tuple[TaskResult, ...]
-    code: int  # 0 all done, 1 some are not, 75 stopped on request
+    code: int  # errors.DONE, INCOMPLETE or STOPPED
     folder: Path
 
 
@@ -40,12 +40,12 @@ def save_results(
     settings: Sequence[dict[str, Any]],
     rows: Sequence[TaskResult],
 ) -> None:
-    """Write `sweep.json`; what it says of others, and of what was not done again, stays."""
+    """Write `sweep.json`; entries of other runs, and of those that did not run again, stay."""
     path = folder / "sweep.json"
     before: dict[tuple[str, int], dict[str, Any]] = {}
     if path.exists():
         try:
-            old = places.read_json(path)["variants"]
+            old = status.read_json(path)["variants"]
             before = {(one["name"], one["seed"]): one for one in old}
         except (errors.ConfigError, errors.Damaged, KeyError, TypeError) as error:
             raise errors.StorageError(f"{path} is not what a sweep wrote: {error}") from error
@@ -64,7 +64,7 @@ def save_results(
 
 
 def format_results(sweep: Sweep) -> str:
-    """Return the table of a sweep."""
+    """Return the table of a sweep for the screen."""
     rows: list[tuple[str, ...]] = [
         ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
     ]
@@ -77,14 +77,3 @@ def format_results(sweep: Sweep) -> str:
         cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
         rows.append((*cells, row.reason))
     return f"{align_columns(rows)}\nall of it is in {sweep.folder}"
-
-
-def to_plain(value: Any) -> Any:
-    """Return a value as JSON knows it: functions by their names, tuples as lists."""
-    if isinstance(value, dict):
-        return {str(k): to_plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_plain(v) for v in value]
-    if isinstance(value, str | bool | int | float | None):
-        return value
-    return getattr(value, "__qualname__", str(value))

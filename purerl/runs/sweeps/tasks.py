@@ -1,4 +1,4 @@
-"""What a sweep starts: algorithms by `purerl train` and `resume`, functions of the user's."""
+"""What a sweep starts: algorithms by `purerl train` and `resume`, and functions of the user."""
 
 import functools
 import glob
@@ -17,11 +17,11 @@ from typing import Any
 
 from purerl import errors
 from purerl.errors import ConfigError, TaskRefused
+from purerl.mpi.launch import die_with_parent
 from purerl.runs.record import files, safe_files, status
+from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments, names
-from purerl.runs.sweeps import jobs
-from purerl.runs.sweeps.jobs import Process, Task
-from purerl.runs.sweeps.results import to_plain
+from purerl.runs.sweeps.jobs import Process, Task, limit_threads, share_cores
 
 UNFINISHED = ("stopped", "killed")
 
@@ -41,15 +41,15 @@ def make_algorithm_task(
     """Return the task of one run of an algorithm.
 
     Args:
-        algo: its name.
-        name: of the run.
-        seed: of the run.
-        settings: key -> value, as `keys.configuration` takes them.
-        folder: of the sweep, for the configuration that is handed over.
+        algo: name of the algorithm.
+        name: name of the run.
+        seed: seed of the run.
+        settings: key -> value, as `names.build_configuration` takes them.
+        folder: folder of the sweep, for the configuration that the process reads.
         data_dir: the run is in `data_dir/name/name_s<seed>`.
         num_cpu: MPI ranks.
         datestamp: as `purerl train --datestamp`.
-        jobs_at_once: among which the cores are divided.
+        jobs_at_once: number of runs that share the cores.
         base: configuration below the settings.
     """
     complete: dict[str, Any] = {}
@@ -66,10 +66,10 @@ def make_algorithm_task(
             raise TaskRefused(refused.replace("\n", "; "))
         env = complete["env"]
         ranks = [] if num_cpu == 1 else [f"--num-cpu={num_cpu}"]
-        there = look()
-        if there is not None and there.status in UNFINISHED:
+        found = look()
+        if found is not None and found.status in UNFINISHED:
             typed = [f"--env={env}"] if ":" in env else []
-            words = ["resume", *typed, *ranks, "--", str(there.path)]
+            words = ["resume", *typed, *ranks, "--", str(found.path)]
         else:
             path = folder / "configs" / f"{name}_s{seed}.json"
             files.make_folder(path.parent)
@@ -77,15 +77,15 @@ def make_algorithm_task(
             words = ["train", algo, f"--config={path}", f"--env={env}", f"--seed={seed}"]
             words += [f"--data-dir={data_dir}", *ranks]
             words += ["--datestamp" if datestamp else "--no-datestamp"]
-        return _launch(words, log, max(1, jobs.count_cores() // (jobs_at_once * num_cpu)))
+        return _launch(words, log, share_cores(jobs_at_once * num_cpu))
 
     return Task(name, seed, dict(settings), look, start)
 
 
 def _launch(words: list[str], log: Path, threads: int) -> Process:
-    """Start `purerl` with some words, in a session of its own."""
+    """Start a command of `purerl` in a session of its own."""
     paths = os.pathsep.join(path for path in sys.path if path)
-    with jobs.limit_threads(threads), log.open("ab") as output:
+    with limit_threads(threads), log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "purerl", *words],
             stdin=subprocess.DEVNULL,
@@ -93,25 +93,23 @@ def _launch(words: list[str], log: Path, threads: int) -> Process:
             stderr=subprocess.STDOUT,
             env=os.environ | {"PYTHONPATH": paths},
             start_new_session=True,  # Ctrl-C comes from us, once
-            preexec_fn=jobs.die_with_parent,
+            preexec_fn=die_with_parent,
         )
 
 
 def complete_config(content: dict[str, Any]) -> dict[str, Any]:
-    """Return all that `config.json` of a run will say, but for the spaces; no environment is made.
+    """Return the `config.json` of a run without its spaces; no environment is made.
 
     Raises:
-        ConfigError: with all that is wrong.
+        ConfigError: with all mistakes.
     """
-    from purerl.runs.settings import config as configs
-
-    found = configs.from_json(content, spaces=names.make_placeholder_spaces(content["algo"]))
+    found = configs.from_json(content, spaces=configs.make_placeholder_spaces(content["algo"]))
     environments.check_available(found.env)
     return _without_spaces(json.loads(json.dumps(configs.to_json(found))))
 
 
 def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> status.RunStatus | None:
-    """Find the run with a configuration: one that is done, else the one that got furthest."""
+    """Find the run of a configuration: one that is done, else the one that got furthest."""
     order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
     found = []
     for parent in data_dir.glob(f"*{glob.escape(name)}"):
@@ -130,12 +128,12 @@ def _without_spaces(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _give_up(run: Path) -> None:
-    """Mark a run that nothing can go on from, so that another one may take its place."""
+    """Mark a run as failed that cannot be continued, so that another may take its place."""
     reason = "ended before its first checkpoint"
     status.write_status(run, status.read_status(run) | {"status": "failed", "reason": reason})
 
 
-# --- functions of the user's ---------------------------------------------------------------------
+# --- functions of the user -----------------------------------------------------------------------
 
 
 def make_function_task(
@@ -149,17 +147,17 @@ def make_function_task(
 ) -> Task:
     """Return the task of one call of a function, `thunk(seed=seed, **settings)`.
 
-    Its run has a folder as others have, which it is told in `logger_kwargs` if it takes them. A
-    number that it returns is the run's score. What was stopped is called again from the start.
+    Its run has a folder like others, passed in `logger_kwargs` if the function has that parameter.
+    A number that it returns is the score. A function that was stopped is called again.
 
     Args:
-        thunk: at the top of a module.
-        name: of the run.
-        seed: of the run.
-        settings: arguments, nested as `ExperimentGrid.variants` gives them.
+        thunk: function at the top of a module.
+        name: name of the run.
+        seed: seed of the run.
+        settings: arguments, nested as `ExperimentGrid.variants` returns them.
         data_dir: the run is in `data_dir/name/name_s<seed>`.
         datestamp: put date and time into the names of folders.
-        threads: of numerical libraries.
+        threads: threads of numerical libraries.
     """
     about = {
         "algo": f"{thunk.__module__}.{thunk.__qualname__}".replace("__main__.", ""),
@@ -167,22 +165,22 @@ def make_function_task(
         "seed": seed,
         "name": name,
         "exp_name": name,
-        "settings": to_plain(settings),
+        "settings": names.to_plain(settings),
         "schedule": {"steps": int(settings.get("steps", 0) or 0)},
     }
     about = json.loads(json.dumps(about))
     look = functools.partial(find_run, about, data_dir, name)
 
     def start(log: Path) -> Process:
-        there = look()
-        if there is not None and there.status in UNFINISHED:
-            _give_up(there.path)
-        run = _new(data_dir, name, seed, datestamp)
+        found = look()
+        if found is not None and found.status in UNFINISHED:
+            _give_up(found.path)
+        run = _make_folder(data_dir, name, seed, datestamp)
         given = _arguments(thunk, settings, seed, {"output_dir": str(run), "exp_name": name})
         files.replace_file(run / "config.json", (json.dumps(about, indent=4) + "\n").encode())
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=_call, args=(thunk, given, run, log, about))
-        with jobs.limit_threads(threads):
+        with limit_threads(threads):
             try:
                 process.start()
             except (AttributeError, TypeError) as error:
@@ -193,11 +191,11 @@ def make_function_task(
 
 
 def check_function(thunk: Any) -> None:
-    """Refuse what another process could not import."""
+    """Refuse a function that another process cannot import."""
     name = getattr(thunk, "__qualname__", "")
     if not callable(thunk) or not name or "<" in name:
         raise TypeError(
-            f"a function of its own process must be at the top of a module, with `def`: no lambda, "
+            f"a process can only import a function at the top of a module, with `def`: no lambda, "
             f"no function inside of another, got {thunk!r}."
         )
 
@@ -205,7 +203,7 @@ def check_function(thunk: Any) -> None:
 def _arguments(
     thunk: Callable[..., Any], settings: Mapping[str, Any], seed: int, logger: dict[str, str]
 ) -> dict[str, Any]:
-    """Return what a function is called with: Spinning Up's two extras where it asks for them."""
+    """Return the arguments of a function, with Spinning Up's two extras if it has parameters."""
     signature = inspect.signature(thunk)
     given = dict(settings) | {"seed": seed}
     if "logger_kwargs" in signature.parameters:
@@ -221,7 +219,7 @@ def _arguments(
     return given
 
 
-def _new(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
+def _make_folder(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
     """Make the folder of a run, under the first free name."""
     form = ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-") if datestamp else ("", "")
     day, moment = map(time.strftime, form)
@@ -242,27 +240,26 @@ def _new(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
 def _call(
     thunk: Callable[..., Any], given: dict[str, Any], run: Path, log: Path, about: dict[str, Any]
 ) -> None:
-    """Call a function, in the process that was started for it; the manifest keeps what it is of."""
+    """Call a function in its own process, and keep its status in the folder of its run."""
     os.setsid()  # Ctrl-C comes from the sweep, once
-    jobs.die_with_parent()
+    die_with_parent()
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (1, 2):
         os.dup2(file, stream)
     with safe_files.lock_folder(run):
-        state = {"status": "running", "started": time.strftime("%Y-%m-%d %H:%M:%S"), "task": about}
-        status.write_status(run, state)
+        state = {"started": time.strftime("%Y-%m-%d %H:%M:%S"), "task": about}
+        status.write_status(run, state | {"status": "running"})
         try:
             value = thunk(**given)
         except BaseException as error:
-            word = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")
-            status.write_status(run, state | {"status": "failed", "reason": word})
+            reason = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")
+            status.write_status(run, state | {"status": "failed", "reason": reason})
             raise
         if not isinstance(value, int | float):
             status.write_status(run, state | {"status": "done"})
         elif math.isfinite(value):
             status.write_status(run, state | {"status": "done", "score": float(value)})
         else:
-            status.write_status(
-                run, state | {"status": "failed", "reason": f"{thunk.__name__} gave {value}"}
-            )
-            sys.exit(3)
+            reason = f"{thunk.__name__} gave {value}"
+            status.write_status(run, state | {"status": "failed", "reason": reason})
+            sys.exit(errors.NOT_FINITE)

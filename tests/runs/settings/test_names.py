@@ -6,7 +6,7 @@ import random
 import pytest
 
 from purerl import algos
-from purerl.cli import options
+from purerl.cli import values
 from purerl.errors import ConfigError
 from purerl.runs.settings import config, names
 
@@ -154,11 +154,11 @@ def test_mistakes_that_follow_from_others_are_not_reported():
         if low == 0 and high == 1:
             raise ValueError("other must be given.")
 
-    assert names.find_mistakes(make, {"high": 10}) == ["high must be at most 9, got 10."]
-    assert names.find_mistakes(make, {"high": 0}) == ["low must be below high, got 0."]
-    assert names.find_mistakes(make, {"high": 2}) == []
+    assert config.find_mistakes(make, {"high": 10}) == ["high must be at most 9, got 10."]
+    assert config.find_mistakes(make, {"high": 0}) == ["low must be below high, got 0."]
+    assert config.find_mistakes(make, {"high": 2}) == []
     both = ["high must be at most 9, got 10.", "low must be below high, got 5."]
-    assert names.find_mistakes(make, {"low": 5, "high": 10}) == both
+    assert config.find_mistakes(make, {"low": 5, "high": 10}) == both
     given = {"replay_size": 0, "batch_size": 5_000}  # update_after is too small for the latter
     with pytest.raises(ConfigError, match=r"^replay_size must be[^\n]*$"):
         config.from_json({"algo": "sac", "env": "E", "schedule": given})
@@ -197,9 +197,9 @@ def test_words_are_read_by_the_type_of_their_setting(where, value):
     setting = names.resolve_name(algo, key)
     if value is None:
         with pytest.raises(argparse.ArgumentTypeError, match="expected|must be"):
-            options.parse_value(setting, word)
+            values.parse_value(setting, word)
     else:
-        got = options.parse_value(setting, word)
+        got = values.parse_value(setting, word)
         assert got is None if value is type(None) else (got, type(got)) == (value, type(value))
 
 
@@ -218,7 +218,7 @@ def test_no_word_makes_a_reader_fail_in_another_way(algo):
     for _, word in zip(range(FUZZ), words(rng), strict=False):
         setting = rng.choice(settings)
         try:
-            value = options.parse_value(setting, word)
+            value = values.parse_value(setting, word)
         except argparse.ArgumentTypeError:
             refused += 1
             continue
