@@ -47,8 +47,10 @@ class Parser(argparse.ArgumentParser):
         **how: Any,
     ) -> None:
         form = argparse.RawDescriptionHelpFormatter
-        how = {"prog": f"purerl {name}", "formatter_class": form, "allow_abbrev": False} | how
-        super().__init__(None, None, description, examples, **how)
+        defaults: dict[str, Any] = {"prog": f"purerl {name}", "formatter_class": form}
+        super().__init__(
+            description=description, epilog=examples, allow_abbrev=False, **defaults | how
+        )
         self.check = check
         self.groups: dict[str, argparse._ArgumentGroup] = {}
         self.rare: list[argparse.Action] = []

@@ -2,16 +2,16 @@
 
 import argparse
 import dataclasses
-import sys
 from typing import Any
 
-import gymnasium
 import pytest
 
-from purerl import errors
 from purerl.algos import td3
-from purerl.cli import options as cli
-from purerl.runs.settings import config, environments
+from purerl.cli import main as program
+from purerl.cli import options, values
+from purerl.cli.options import Parser
+from purerl.fields import setting
+from purerl.runs.settings import config
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import Box, EnvSpec
 
@@ -24,25 +24,24 @@ class Mixed:
 
     required: int
     network: Any = None
-    count: int = 3  # how many
-    rate: float = 0.5  # per cent: 50 %
+    count: int = setting(3, "how many")
+    rate: float = setting(0.5, "per cent: 50 %")
     name: str = "x"
-    flag: bool = True  # on or off
-    sizes: tuple[int, ...] = (64, 64)  # units, of each layer
+    flag: bool = setting(True, "on or off")
+    sizes: tuple[int, ...] = setting((64, 64), "units, of each layer", flag="--hid")
     weights: tuple[float, ...] = ()
-    limit: int | None = None  # none: no limit
-    noted: float = dataclasses.field(default=1.0, metadata={"help": "from metadata"})  # not this
+    limit: int | None = setting(None, "none: no limit", group="Other")
 
 
-def parse(words: str, *sources: Any) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = argparse.ArgumentParser(prog="prog")
-    cli.add_fields(parser, *sources)
+def parse(words: str, *sources: Any) -> tuple[Parser, argparse.Namespace]:
+    parser = Parser("prog", "What it does.")
+    options.add_settings(parser, *sources)
     return parser, parser.parse_args(words.split())
 
 
 def mixed(words: str) -> Mixed:
     parser, args = parse(words, Mixed)
-    return cli.build(parser, Mixed, args)
+    return options.build(parser, Mixed, args)
 
 
 def test_every_type_is_read():
@@ -62,38 +61,36 @@ def test_what_is_not_typed_keeps_its_default():
 
 def test_defaults_come_from_an_instance():
     parser, args = parse("--steps 120", OffPolicySchedule(steps_per_epoch=40))
-    schedule = cli.build(parser, OffPolicySchedule(steps_per_epoch=40), args)
+    schedule = options.build(parser, OffPolicySchedule(steps_per_epoch=40), args)
     assert schedule == OffPolicySchedule(steps=120, steps_per_epoch=40)
-    assert "(default: 40)" in parser.format_help()
+    assert "(40)" in parser.format_help()
 
 
 def test_spinning_ups_underscores_and_dashes_both_work():
     for words in ("--pi-lr 0.1", "--pi_lr 0.1"):
         parser, args = parse(words, td3.Spec)
-        assert cli.build(parser, td3.Spec, args, env=ENV).pi_lr == 0.1
+        assert options.build(parser, td3.Spec, args, env=ENV).pi_lr == 0.1
 
 
-def test_help_shows_comments_metadata_and_defaults():
+def test_help_shows_metadata_and_defaults():
     text = " ".join(parse("--required 1", Mixed)[0].format_help().split())
-    assert "--count INT how many (default: 3)" in text
-    assert "per cent: 50 % (default: 0.5)" in text
-    assert "--sizes INT,... units, of each layer (default: 64,64)" in text
-    assert "none: no limit (default: none)" in text
-    assert "--flag, --no-flag on or off (default: True)" in text
-    assert "from metadata (default: 1.0)" in text
-    assert "not this" not in text
+    assert "--count INT how many (3)" in text
+    assert "per cent: 50 % (0.5)" in text
+    assert "--sizes INT,..., --hid INT,... units, of each layer (64,64)" in text
+    assert "none: no limit (none)" in text
+    assert "--flag, --no-flag on or off (True)" in text
     assert "--network" not in text
     assert "--required INT (required)" in text
 
 
-@pytest.mark.parametrize("source", [td3.Spec, OffPolicySchedule, OnPolicySchedule])
+@pytest.mark.parametrize("source", [td3.Spec, OffPolicySchedule, OnPolicySchedule, config.Options])
 def test_every_field_of_the_library_has_help(source):
     parser, _ = parse("", source)
-    options = [a for group in parser._action_groups[2:] for a in group._group_actions]
+    actions = [a for group in parser.groups.values() for a in group._group_actions]
     words = {f.name for f in dataclasses.fields(source)} - {"env", "actor", "critic"}
-    assert {a.dest for a in options} == words
-    for option in options:
-        assert len(option.help.split("(default")[0]) > 5, option.dest
+    assert {a.dest for a in actions} == words
+    for action in actions:
+        assert len(action.help.rpartition(" (")[0]) > 5, action.dest
 
 
 @pytest.mark.parametrize(
@@ -104,13 +101,13 @@ def test_every_field_of_the_library_has_help(source):
         ("--required nan", "expected an integer, got 'nan'"),
         ("--required __import__('os')", "expected an integer"),
         ("--required 1 --rate fast", "argument --rate: expected a number, got 'fast'"),
-        ("--required 1 --sizes 64;64", "argument --sizes: expected an integer, got '64;64'"),
-        ("--required 1 --sizes 64,,64", "argument --sizes: expected an integer, got ''"),
-        ("--required 1 --sizes [64", "argument --sizes: expected an integer, got '[64'"),
+        ("--required 1 --sizes 64;64", "argument --sizes/--hid: expected an integer, got '64;64'"),
+        ("--required 1 --sizes 64,,64", "argument --sizes/--hid: expected an integer, got ''"),
+        ("--required 1 --sizes [64", "argument --sizes/--hid: expected an integer, got '[64'"),
         ("--required ²", "argument --required: expected an integer, got '²'"),
-        ("--required 1 --sizes 64 64", "unrecognized arguments: 64"),
-        ("--required 1 --flag yes", "unrecognized arguments: yes"),
-        ("--required 1 --cuont 3", "unrecognized arguments: --cuont"),
+        ("--required 1 --sizes 64 64", "argument --sizes: one word too many, '64'"),
+        ("--required 1 --flag yes", "argument --flag: it takes no value, got 'yes'"),
+        ("--required 1 --cuont 3", "unknown flag --cuont. Did you mean --count?"),
     ],
 )
 def test_bad_words_are_usage_errors(words, message, capsys):
@@ -132,71 +129,18 @@ def test_bad_words_are_usage_errors(words, message, capsys):
 def test_values_that_a_spec_refuses_are_usage_errors(words, message, capsys):
     parser, args = parse(words, td3.Spec)
     with pytest.raises(SystemExit) as stop:
-        cli.build(parser, td3.Spec, args, env=ENV)
+        options.build(parser, td3.Spec, args, env=ENV)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_seeds_are_read_and_refused(capsys):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seed", type=cli.parse_seed)
-    assert parser.parse_args(["--seed", str(2**32 - 1)]).seed == 2**32 - 1
-    for word in (str(2**32), "-1", "1.5", "x"):
-        with pytest.raises(SystemExit):
-            parser.parse_args([f"--seed={word}"])
-        assert "argument --seed: " in capsys.readouterr().err
-
-
-@pytest.mark.filterwarnings("ignore:.*out of date")
-@pytest.mark.parametrize(
-    ("env_id", "message"),
-    [
-        ("Pendulum-v0", "--env Pendulum-v0: "),
-        ("Pendullum-v1", "Did you mean: `Pendulum`"),
-        ("FrozenLake-v1", "observations must be a Box"),
-        ("nosuch:Env-v0", "No module named 'nosuch'"),
-    ],
-)
-def test_environments_that_will_not_do_are_usage_errors(env_id, message, capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.read_env_spec(argparse.ArgumentParser(), env_id)
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
-
-
-def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch, capsys):
-    def make(env_id):
-        raise gymnasium.error.DependencyNotInstalled("go elsewhere")
-
-    monkeypatch.setattr(gymnasium, "make", make)
-    monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit):
-        cli.read_env_spec(argparse.ArgumentParser(), "LunarLander-v3")
-    error = capsys.readouterr().err
-    assert "--env LunarLander-v3: it needs box2d: pip install 'purerl[box2d]'" in error
-    with pytest.raises(errors.ConfigError, match=r"Ant-v5: it needs mujoco: .*purerl\[mujoco\]"):
-        config.read_env_spec("Ant-v5", lambda: make("Ant-v5"))
-    with pytest.raises(errors.ConfigError, match="Mine-v0: go elsewhere"):
-        config.read_env_spec("Mine-v0", lambda: make("Mine-v0"))
-
-
-def test_an_environment_that_ends_python_or_cannot_be_closed_is_a_mistake():
-    with pytest.raises(errors.ConfigError, match=r"environment Mine-v0: SystemExit: 0$"):
-        config.read_env_spec("Mine-v0", lambda: sys.exit(0))
-    env = gymnasium.make("CartPole-v1")
-    env.close = lambda: sys.exit("stays open")
-    with pytest.raises(errors.ConfigError, match="Mine-v0 raised SystemExit in close: stays open"):
-        config.read_env_spec("Mine-v0", lambda: env)
 
 
 def lines(words: str, capsys) -> tuple[argparse.Namespace | None, str]:
     """Parse as `purerl train` does; return what came of it and what was said."""
-    parser = argparse.ArgumentParser(prog="prog", allow_abbrev=False, exit_on_error=False)
-    group = parser.add_argument_group("all")
-    cli.add_setting_flags(lambda name: group, {"sizes": "--hid"}, Mixed)
-    parser.add_argument("--seed", type=cli.parse_seed, nargs="+")
+    parser = Parser("prog", "What it does.")
+    options.add_settings(parser, Mixed)
+    parser.add_argument("--seed", type=values.parse_seed, nargs="+")
     try:
-        return cli.parse_line(parser, words.split()), ""
+        return parser.parse_args(words.split()), ""
     except SystemExit:
         return None, capsys.readouterr().err
 
@@ -224,14 +168,14 @@ def test_a_line_is_read_with_negative_numbers_and_underscores(words, values, cap
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
-        ("--rat 1", ["unknown setting --rat. Did you mean --rate?"]),
+        ("--rat 1", ["unknown flag --rat. Did you mean --rate?"]),
         ("--required 1.5 --rate x --foo 1", ["--required: expected an", "--rate: exp", "--foo"]),
         ("--sizes 64 64", ["one word too many, '64'. A tuple is one word, 64,64"]),
         ("--flag yes", ["argument --flag: it takes no value, got 'yes'"]),
         ("stray --rate 1", ["'stray': no flag stands before that."]),
-        ("--count", ["argument --count: expected one argument"]),
+        ("--count", ["argument --count: expected a value"]),
         ("--seed -1", ["seed must be an integer in 0"]),
-        ("-r 1", ["unknown setting -r."]),
+        ("-r 1", ["unknown flag -r."]),
     ],
 )
 def test_all_mistakes_of_a_line_are_said_at_once(words, messages, capsys):
@@ -241,11 +185,62 @@ def test_all_mistakes_of_a_line_are_said_at_once(words, messages, capsys):
 
 
 def test_no_flag_with_a_letter_too_few_or_too_many_is_taken_for_one(capsys):
-    flags = ["required", "count", "rate", "name", "flag", "sizes", "weights", "limit", "noted"]
+    flags = ["required", "count", "rate", "name", "flag", "sizes", "weights", "limit"]
     for flag in flags:
         for i in range(len(flag)):
             for wrong in (flag[:i] + flag[i + 1 :], flag[:i] + "q" + flag[i:], flag[:i]):
                 found, said = lines(f"--{wrong} 1", capsys)
                 assert found is None, wrong
-                assert "unknown setting --" in said
+                assert "unknown flag --" in said
         assert f"Did you mean --{flag}?" in lines(f"--{flag}q 1", capsys)[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "messages"),
+    [
+        ("plot --smoth 3 a", ["--smoth. Did you mean --smooth?"]),
+        ("plot --smo 3 a", ["--smo. Did you mean --smooth?"]),
+        ("compare --thr=3 a", ["--thr. Did you mean --threshold?"]),
+        ("compare --treshold 3", ["--treshold. Did you mean --threshold?"]),
+        ("eval --episode=3", ["--episode. Did you mean --episodes?"]),
+        ("watch a --fpss 3", ["--fpss. Did you mean --fps?"]),
+        ("export a --Format numpy", ["--Format. Did you mean --format?"]),
+        ("list --datadir a", ["--datadir. Did you mean --data-dir?"]),
+        ("inspect a --all", ["--all. purerl inspect --help lists all."]),
+        ("doctor --rep", ["--rep. Did you mean --replay?"]),
+        ("show --sour ppo", ["--sour. Did you mean --source?"]),
+        ("resume a --hid 8 --step 9", ["--hid. purerl resume --help", "Did you mean --steps?"]),
+    ],
+)
+def test_no_flag_is_known_by_its_beginning_and_the_nearest_is_named(line, messages, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        program.main(line.split())
+    said = capsys.readouterr().err
+    assert all(message in said for message in messages), said
+    assert said.count("unknown flag --") == len(messages)
+
+
+def test_words_that_are_no_flags_stay_words(capsys):
+    parser = Parser("x", "What x does.")
+    parser.add_argument("what", nargs="?")
+    parser.add_argument("-n", type=int)
+    assert vars(parser.parse_args(["-n", "-3", "--", "--what"])) == {"what": "--what", "n": -3}
+    for words, message in ((["a", "b"], "one word too many, 'b'"), (["-q"], "unknown flag -q.")):
+        with pytest.raises(SystemExit, match="2"):
+            parser.parse_args(words)
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("1,2", ["1", "2"]),
+        ("[64,64],[32]", ["[64,64]", "[32]"]),
+        ("(1,2), 3", ["(1,2)", "3"]),
+        ("[64,64]", ["[64,64]"]),
+        ("a", ["a"]),
+        ("1,", ["1", ""]),
+    ],
+)
+def test_commas_separate_values_and_brackets_keep_a_tuple_together(text, parts):
+    assert options.split_values(text) == parts

@@ -1,50 +1,13 @@
 """Command lines as people who know Spinning Up type them, and `purerl sweep`."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-
 import pytest
 
 from purerl import errors
 from purerl.cli import main as program
-from purerl.cli import options, spinningup
+from purerl.cli import spinningup
 from purerl.cli.commands import sweep, train_and_resume
-from purerl.runs.record import files, status
-from purerl.runs.settings import config, names
-from purerl.runs.sweeps.results import Sweep
-from tests.mpi.launch import ROOT, clean, python
-from tests.runs.sweeps.test_grid import wait
-
-SMALL = ("--steps", "400", "--steps-per-epoch", "200", "--hidden", "8")
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """What would be started: configurations by name and seed; nothing is."""
-    found = {}
-
-    def train(words, prog):
-        assert prog == "python -m purerl.run"
-        args = train_and_resume.make_train_parser(words[0]).parse_args(words[1:])
-        settings, base = train_and_resume.read_settings(words[0], args)
-        content = names.build_configuration(words[0], settings, base)
-        for seed in args.seed or [0]:
-            found[content.get("name"), seed] = config.from_json(content)
-        found["where"] = (args.num_cpu or 1, args.data_dir, bool(args.datestamp))
-        return 0
-
-    def variants(named, name, algo, *where, base, values):
-        for word, seed, settings in named:
-            found[word, seed] = config.from_json(names.build_configuration(algo, settings, base))
-        found["where"] = where[:3]
-        return Sweep((), 0, ROOT)
-
-    monkeypatch.setattr(train_and_resume, "train", train)
-    monkeypatch.setattr(sweep, "run_variants", variants)
-    return found
+from purerl.runs.settings import config
+from tests.mpi.launch import python
 
 
 def spec(**fields):
@@ -171,7 +134,10 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, started):
         ("ppo --env CartPole-v1 --logger_kwargs:output_dir x", ["give exp_name and data_dir"]),
         ("ppo --env CartPole-v1 --actor_critic x", ["given in Python"]),
         ("ppo --env CartPole-v1 --hid 8 --ac_kwargs:hidden_sizes 9", ["hidden is given twice"]),
-        ("ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9", ["--spec:gamma: gamma is given twice"]),
+        (
+            "ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9",
+            ["gamma is given twice"],
+        ),
         (
             "ppo CartPole-v1 --gamma 1",
             ["'CartPole-v1': no flag stands before that; an environment is --env CartPole-v1"],
@@ -258,138 +224,3 @@ def test_help_needs_no_jax():
     assert done.code == 0, done.err
     assert "test_policy" in done.out
     assert "--grid KEY=V,V" in done.out
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("1,2", ["1", "2"]),
-        ("[64,64],[32]", ["[64,64]", "[32]"]),
-        ("(1,2), 3", ["(1,2)", "3"]),
-        ("[64,64]", ["[64,64]"]),
-        ("a", ["a"]),
-        ("1,", ["1", ""]),
-    ],
-)
-def test_commas_separate_values_and_brackets_keep_a_tuple_together(text, parts):
-    assert options.split_values(text) == parts
-
-
-def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
-    (tmp_path / "preset.json").write_text('{"spec": {"lam": 0.9, "gamma": 0.5}, "steps": 8000}')
-    words = "ppo --env CartPole-v1 --grid hidden[h]=[64,64],[32] pi_lr=1e-4,3e-4 --seed 0 1"
-    words += f" --grid gamma=0.98 --name g --activation relu --config {tmp_path / 'preset.json'}"
-    assert sweep.main(words.split()) == 0
-    started.pop("where")
-    assert set(started) == {
-        (f"g_h{h}_pi{lr}", s)
-        for h in ("64-64", "32")
-        for lr in ("0-0001", "0-0003")
-        for s in (0, 1)
-    }
-    made = started["g_h64-64_pi0-0003", 1]
-    assert (made.spec.hidden, made.spec.pi_lr, made.spec.activation) == ((64, 64), 3e-4, "relu")
-    assert (made.spec.lam, made.spec.gamma, made.schedule.steps) == (0.9, 0.98, 8000)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("", "usage: purerl sweep"),
-        ("pppo", "got 'pppo'. Did you mean ppo?"),
-        ("ppo --grid gamma=0.9", "--env is needed"),
-        ("ppo --env CartPole-v1 --grid gamma", "expected KEY=VALUE,VALUE"),
-        ("ppo --env CartPole-v1 --grid gama=1", "Did you mean 'gamma'?"),
-        ("ppo --env CartPole-v1 --grid gamma=1,", "--grid gamma=1,: expected a number, got ''"),
-        ("ppo --env CartPole-v1 --grid seed=1,2", "give it as --seed, for the whole grid"),
-        ("ppo --env CartPole-v1 --gamma 1 --grid gamma=1,2", "gamma is given twice"),
-        ("ppo --env CartPole-v1 --grid spec.gamma=1 gamma=0", "gamma is given twice"),
-        ("ppo --env CartPole-v1 --grid gamma=2,3", "gamma must be a number"),
-        ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown flag --gird. Did you mean --grid?"),
-        (
-            "ppo --env A,B --grid gamma=1",
-            "as CartPole-v1, or module:Id, got 'A,B'. Several are a grid",
-        ),
-        ("ppo --env CartPole-v1 --jobs x --gamma 2", "gamma must be a number in"),
-        ("ppo --env CartPole-v1 --jobs 0 --grid gamma=1", "jobs must be an integer of at least 1"),
-        ("ppo --env CartPole-v9 --grid gamma=0.9,1", "doesn't exist. It provides versioned"),
-    ],
-)
-def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    try:
-        code = program.main(["sweep", *words.split()])
-    except SystemExit as stop:
-        code = stop.code
-    assert code == 2
-    said = capsys.readouterr()
-    assert message in said.err + said.out
-    assert "with their seeds" not in said.out
-    assert not list(tmp_path.glob("*/*/*"))
-
-
-def sweeping(tmp_path, *words):
-    command = [sys.executable, "-m", "purerl", "sweep", "ppo", "--env", "CartPole-v1", *words]
-    command += ["--data-dir", str(tmp_path), "--name", "g", "--jobs", "2"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=clean(), cwd=ROOT, start_new_session=True, **pipes)
-
-
-def statuses(out):
-    rows = [line.split() for line in out.splitlines()]
-    return {row[0]: row[2] for row in rows if row[0].startswith("g_") and not row[0].endswith(":")}
-
-
-def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
-    process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,2,0.8")
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 1, err
-    assert statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
-    assert "Do what is missing: python -m purerl sweep ppo" in out
-    runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
-    assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
-    assert "400" in (tmp_path / "g" / "logs" / "g_gam0-9_s0.log").read_text()
-    saved = tmp_path / "g" / "g_gam0-9" / "g_gam0-9_s0" / "config.json"
-    assert json.loads(saved.read_text())["spec"]["gamma"] == 0.9
-    other = tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0"  # as if killed before its checkpoint
-    files.remove(other / "checkpoints")
-    status.write_status(other, {"status": "running"})
-    process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,0.8")
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    assert out.count("was done before") == 2
-    runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
-    assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
-
-
-def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_path):
-    long = "--steps 100000000 --steps-per-epoch 1000 --hidden 4 --save-freq 1000 "
-    long = (long + "--train-pi-iters 2 --train-v-iters 2 --grid gamma=0.9,0.8").split()
-    process = sweeping(tmp_path, *long)
-    logs = [tmp_path / "g" / "logs" / f"g_gam0-{digit}_s0.log" for digit in "98"]
-    wait(lambda: all(log.exists() and log.read_text().count("steps/s") > 1 for log in logs))
-    lock = (tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0" / ".lock").read_text()
-    os.kill(int(lock.split()[1]), signal.SIGKILL)
-    wait(lambda: any(one["status"] == "failed" for one in kept(tmp_path)))
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 75, err + out
-    assert "Traceback" not in err
-    states = statuses(out)
-    assert (states["g_gam0-9"], states["g_gam0-8"]) == ("stopped", "failed")
-    assert "ended by SIGKILL" in out
-    process = sweeping(tmp_path, *long)
-    wait(lambda: all("goes on at" in log.read_text() for log in logs))
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 75, err + out
-    assert statuses(out) == dict.fromkeys(states, "stopped")
-    assert out.count("goes on") >= 2
-    assert sorted(one.path.name for one in status.list_runs(tmp_path)) == [
-        "g_gam0-8_s0", "g_gam0-9_s0",
-    ]  # fmt: skip
-
-
-def kept(tmp_path):
-    path = tmp_path / "g" / "sweep.json"
-    return json.loads(path.read_text())["variants"] if path.exists() else []

@@ -4,7 +4,6 @@ import json
 import re
 import warnings
 
-import gymnasium
 import pytest
 
 from purerl import algos
@@ -174,15 +173,6 @@ def test_an_id_that_is_none_is_one_line(env, message, trained, capsys):
     assert not caught
     (said,) = capsys.readouterr().err.splitlines()
     assert message in said
-
-
-def test_a_warning_of_an_environment_that_is_made_is_shown():
-    def made():
-        warnings.warn("old, but it works", DeprecationWarning, stacklevel=1)
-        return gymnasium.make("CartPole-v1")
-
-    with pytest.warns(DeprecationWarning, match="old, but it works"):
-        config.read_env_spec("word: no id", made)
 
 
 def helped(capsys, *words):

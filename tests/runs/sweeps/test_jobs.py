@@ -1,14 +1,22 @@
 """What became of the runs of a sweep is what is on the disk, not what a process ended with."""
 
+import functools
 import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from purerl import errors
-from purerl.cli.commands import sweep
+from purerl.runs.record import status as places
 from purerl.runs.sweeps import grid as grids
 from purerl.runs.sweeps import jobs, results
+from tests.mpi.launch import ROOT, clean
 from tests.runs.sweeps import thunks
+from tests.runs.sweeps.test_grid import made
 
 
 def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
@@ -21,46 +29,155 @@ def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
     assert exited.reason == "SystemExit: 0"
 
 
-def test_sweep_json_keeps_what_is_known_of_runs_that_are_not_done_again(tmp_path):
-    def row(status, code, seconds, log, reason="", run="runs/a_s0"):
-        return results.TaskResult("a", 0, status, code, reason, 9, 1.5, seconds, run, log)
-
-    def kept(*given, settings=None):
-        results.save_results(tmp_path, {}, [settings or {"x": (1,)}], given)
-        (one,) = json.loads((tmp_path / "sweep.json").read_text())["variants"]
-        return one["status"], one["exit"], one["seconds"], one["log"]
-
-    first = ("done", 0, 12.5, "logs/a_s0.log")
-    nothing = ("done", None, 0.0, "")
-    assert kept(row(*first)) == first
-    assert kept(row(*nothing, "was done before")) == first
-    assert kept(row("waiting", None, 0.0, "", run="")) == first
-    assert kept(row("failed", 1, 2.0, "l")) == ("failed", 1, 2.0, "l")
-    assert kept(row(*nothing)) == nothing  # done since then, by somebody else
-    assert kept(row(*first)) == first
-    assert kept(row(*nothing, run="runs/a_s0-2")) == nothing
-    assert kept(row(*first)) == first
-    assert kept(row(*nothing), settings={"x": (2,)}) == nothing
-
-
-def test_a_dry_run_shows_the_variants_and_makes_nothing(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    words = "ppo --env CartPole-v1 --grid gamma=0.9,2 --seed 0 1 --dry-run --name g"
-    assert sweep.main(words.split()) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("g_gam0-9  seed") for line in lines) == 2
-    assert any("g_gam2-0  seed 1  gamma must be a number" in line for line in lines)
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_comes_from_a_run_cannot_steer_the_terminal(capsys):
     task = jobs.Task("a", 0, {}, None, None)
     assert jobs._row(task, "failed", 1, "one\ntwo \t three").reason == "one two three"
 
 
-def test_the_table_of_a_damaged_sweep_is_not_written_over(tmp_path):
-    named = [("good", 0, {"kind": "good"})]
+def test_a_folder_that_cannot_be_made_fails_its_run_alone(tmp_path):
     (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "sweep.json").write_text('{"variants": 3}')
-    with pytest.raises(errors.StorageError, match="not what a sweep wrote"):
-        grids.run_variants(named, "bench", thunks.fate, data_dir=str(tmp_path))
+    (tmp_path / "bench" / "bench_kingood").write_text("in the way")
+    sweep = made([("kind", ["good", "word"])]).run(thunks.fate, data_dir=str(tmp_path))
+    assert [(row.status, row.exit) for row in sweep.rows] == [("failed", 5), ("done", 0)]
+
+
+def by_name(sweep):
+    return {row.name.removeprefix("bench_kin"): row for row in sweep.rows}
+
+
+def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
+    kinds = ["raise", "nan", "kill", "hang", "good", "word"]
+    said = []
+    run = functools.partial(
+        grids.run_variants, data_dir=str(tmp_path), jobs_at_once=2, timeout=2.0, say=said.append
+    )
+    named = made([("kind", kinds)]).named()
+    named += [("bench_bad", 0, {"kind": "good", "scael": 2})]
+    began = time.monotonic()
+    sweep = run(named, "bench", thunks.fate)
+    assert time.monotonic() - began < 60
+    assert sweep.code == 1
+    found = by_name(sweep)
+    assert {name: (row.status, row.exit) for name, row in found.items()} == {
+        "raise": ("failed", 1), "nan": ("failed", 3), "kill": ("failed", -9),
+        "hang": ("timeout", -15), "good": ("done", 0), "word": ("done", 0),
+        "bench_bad": ("failed", 2),
+    }  # fmt: skip
+    assert found["good"].score == 1.0
+    assert "ArithmeticError: boom" in found["raise"].reason
+    assert "gave nan" in found["nan"].reason
+    assert found["kill"].reason == "ended by SIGKILL"
+    assert found["hang"].reason == "took longer than 2 s"
+    assert "unexpected keyword argument 'scael'" in found["bench_bad"].reason
+    assert "good with seed 0" in Path(found["good"].log).read_text()
+    assert "Traceback" in Path(found["raise"].log).read_text()
+    table = results.format_results(sweep).splitlines()
+    assert [line.split()[:4] for line in table[1:4]] == [
+        ["bench_kinraise", "0", "failed", "1"],
+        ["bench_kinnan", "0", "failed", "3"],
+        ["bench_kinkill", "0", "failed", "-9"],
+    ]
+    kept = json.loads((tmp_path / "bench" / "sweep.json").read_text())
+    assert [one["status"] for one in kept["variants"]] == [row.status for row in sweep.rows]
+    assert kept["variants"][0]["settings"] == {"kind": "raise"}
+
+    again = run([one for one in named if one[0] != "bench_kinhang"], "bench", thunks.fate)
+    assert [(row.name, row.reason) for row in again.rows if row.status == "done"] == [
+        ("bench_kingood", "was done before"), ("bench_kinword", "was done before"),
+    ]  # fmt: skip
+    assert by_name(again)["raise"].run.endswith("bench_kinraise_s0-2")
+    assert by_name(again)["kill"].exit == -9
+    kept = json.loads((tmp_path / "bench" / "sweep.json").read_text())
+    assert {one["name"]: one["status"] for one in kept["variants"]}["bench_kinhang"] == "timeout"
+    standing = {one.path.name: one.status for one in places.list_runs(tmp_path)}
+    assert standing["bench_kinkill_s0"] == "failed"  # given up, when it was done again
+    assert standing["bench_kinkill_s0-2"] == "killed"
+
+
+def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
+    path = tmp_path / "lines"
+    grid = made([("path", str(path)), ("seed", [0, 1, 2])])
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), "2"], env=clean(), cwd=ROOT
+    )
+    try:
+        wait(lambda: path.exists() and len(path.read_text().split()) == 2)
+        time.sleep(0.3)
+        assert len(path.read_text().split()) == 2
+        assert [one.status for one in places.list_runs(tmp_path)] == ["running", "running"]
+        with pytest.raises(errors.StorageError, match="in use by process"):
+            grid.run(thunks.counted, data_dir=str(tmp_path), timeout=3)
+        Path(f"{path}.go").touch()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+    assert sorted(path.read_text().split()) == ["0", "1", "2"]
+
+
+def test_a_grid_that_nobody_reads_goes_on(tmp_path):
+    words = [sys.executable, "-c", PROGRAM, str(tmp_path), "1"]
+    process = subprocess.Popen(words, env=clean(), cwd=ROOT, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    (tmp_path / "lines.go").touch()
+    assert process.wait(60) == 0
+    assert [one.status for one in places.list_runs(tmp_path)] == ["done"] * 3
+
+
+PROGRAM = """
+import sys
+from purerl.runs.sweeps.grid import ExperimentGrid
+from purerl.runs.sweeps.results import format_results
+from tests.runs.sweeps import thunks
+from tests.runs.sweeps.test_grid import made
+if __name__ == "__main__":
+    grid = ExperimentGrid("bench")
+    grid.add("path", sys.argv[1] + "/lines")
+    grid.add("seed", [0, 1, 2])
+    sweep = grid.run(thunks.counted, data_dir=sys.argv[1], jobs=int(sys.argv[2]))
+    print(format_results(sweep))
+    sys.exit(sweep.code)
+"""
+
+
+def wait(happens):
+    for _ in range(1_200):
+        if happens():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen within a minute")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_a_grid_stops_its_runs_and_says_what_is_missing(tmp_path, number):
+    words = [sys.executable, "-c", PROGRAM, str(tmp_path), "1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
+    wait(lambda: (tmp_path / "lines").exists())
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 75, err
+    results = [line.split()[2] for line in out.splitlines() if line.startswith("bench  ")]
+    assert results == ["stopped", "waiting", "waiting"]
+    assert "Traceback" not in err
+    (tmp_path / "lines.go").touch()
+    process = subprocess.run(words, env=clean(), cwd=ROOT, check=False)
+    assert process.returncode == 0
+
+
+def test_the_line_on_a_terminal_says_how_far_it_is(tmp_path, monkeypatch, capsys):
+    standing = places.RunStatus(tmp_path, "ppo", "E", 0, "running", 300, 1200, None, "")
+    tasks = [jobs.Task(name, 0, {}, lambda: standing, None) for name in ("a", "b", "c")]
+    board = jobs._Board(tuple(tasks), tmp_path, None, None, lambda line: None)
+    board.ended["a", 0] = jobs._row(tasks[0], "done")
+    assert board.progress() == "1 of 3 done"
+    board.ended["b", 0] = jobs._row(tasks[1], "failed")
+    board.running.append(jobs._Job(tasks[2], None, tmp_path, 0, time.monotonic() - 7))
+    assert board.progress() == "1 of 3 done, 1 not; running: c_s0 25% 7 s"
+    board.draw()
+    assert not capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    board.draw()
+    board.draw()  # within the same second
+    assert capsys.readouterr().out == "\r\x1b[K1 of 3 done, 1 not; "[:23]

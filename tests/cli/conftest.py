@@ -1,0 +1,34 @@
+"""A fixture that records runs instead of starting them."""
+
+import pytest
+
+from purerl.cli.commands import sweep, train_and_resume
+from purerl.runs.settings import config, names
+from purerl.runs.sweeps.results import Sweep
+from tests.mpi.launch import ROOT
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What would be started: configurations by name and seed; nothing is."""
+    found = {}
+
+    def train(words, prog):
+        assert prog == "python -m purerl.run"
+        args = train_and_resume.make_train_parser(words[0]).parse_args(words[1:])
+        settings, base = train_and_resume.read_settings(words[0], args)
+        content = names.build_configuration(words[0], settings, base)
+        for seed in args.seed or [0]:
+            found[content.get("name"), seed] = config.from_json(content)
+        found["where"] = (args.num_cpu or 1, args.data_dir, bool(args.datestamp))
+        return 0
+
+    def variants(named, name, algo, *where, base, values):
+        for word, seed, settings in named:
+            found[word, seed] = config.from_json(names.build_configuration(algo, settings, base))
+        found["where"] = where[:3]
+        return Sweep((), 0, ROOT)
+
+    monkeypatch.setattr(train_and_resume, "train", train)
+    monkeypatch.setattr(sweep, "run_variants", variants)
+    return found

@@ -1,0 +1,42 @@
+"""Configurations: all mistakes are reported before an environment is made."""
+
+import pytest
+
+from purerl import algos
+from purerl.errors import ConfigError
+from purerl.runs.settings import config
+
+
+@pytest.mark.parametrize("algo", algos.NAMES)
+def test_settings_are_checked_before_there_is_an_environment(algo):
+    made = []
+    content = {"algo": algo, "env": "E", "spec": {"gamma": 7.0, "hidden": [0]}}
+    content |= {"schedule": {"steps": 0}, "options": {"keep": 0}}
+    with pytest.raises(ConfigError) as error:
+        config.from_json(content, lambda: made.append(1))
+    for name in ("gamma", "hidden[0]", "steps", "keep"):
+        assert f"{name} must be" in str(error.value)
+    assert not made
+    for wrong in ({"seed": -1}, {"name": "../x"}):
+        with pytest.raises(ConfigError, match="must be"):
+            config.from_json({"algo": algo, "env": "E"} | wrong, lambda: made.append(1))
+    assert not made
+
+
+def test_mistakes_that_follow_from_others_are_not_reported():
+    def make(low=0, high=1):
+        if high > 9:
+            raise ValueError(f"high must be at most 9, got {high}.")
+        if low >= high:
+            raise ValueError(f"low must be below high, got {low}.")
+        if low == 0 and high == 1:
+            raise ValueError("other must be given.")
+
+    assert config.find_mistakes(make, {"high": 10}) == ["high must be at most 9, got 10."]
+    assert config.find_mistakes(make, {"high": 0}) == ["low must be below high, got 0."]
+    assert config.find_mistakes(make, {"high": 2}) == []
+    both = ["high must be at most 9, got 10.", "low must be below high, got 5."]
+    assert config.find_mistakes(make, {"low": 5, "high": 10}) == both
+    given = {"replay_size": 0, "batch_size": 5_000}  # update_after is too small for the latter
+    with pytest.raises(ConfigError, match=r"^replay_size must be[^\n]*$"):
+        config.from_json({"algo": "sac", "env": "E", "schedule": given})

@@ -1,0 +1,60 @@
+"""What is wrong with an environment, before a run is made in it."""
+
+import re
+import sys
+import warnings
+
+import gymnasium
+import pytest
+
+from purerl import errors
+from purerl.runs.settings import environments
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date")
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ("Pendulum-v0", "environment Pendulum-v0: "),
+        ("Pendullum-v1", "Did you mean: `Pendulum`"),
+        ("FrozenLake-v1", "observations must be a Box"),
+        ("nosuch:Env-v0", "No module named 'nosuch'"),
+    ],
+)
+def test_environments_that_cannot_be_used_are_refused(env_id, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        environments.read_env_spec(env_id, environments.make_env_fn(env_id))
+
+
+def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch):
+    def make(env_id):
+        raise gymnasium.error.DependencyNotInstalled("go elsewhere")
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(errors.ConfigError) as error:
+        environments.check_available("LunarLander-v3")
+    text = "environment LunarLander-v3: it needs box2d: pip install 'purerl[box2d]'"
+    assert str(error.value) == text
+    with pytest.raises(errors.ConfigError, match=r"Ant-v5: it needs mujoco: .*purerl\[mujoco\]"):
+        environments.read_env_spec("Ant-v5", lambda: make("Ant-v5"))
+    with pytest.raises(errors.ConfigError, match="Mine-v0: go elsewhere"):
+        environments.read_env_spec("Mine-v0", lambda: make("Mine-v0"))
+
+
+def test_an_environment_that_ends_python_or_cannot_be_closed_is_a_mistake():
+    with pytest.raises(errors.ConfigError, match=r"environment Mine-v0: SystemExit: 0$"):
+        environments.read_env_spec("Mine-v0", lambda: sys.exit(0))
+    env = gymnasium.make("CartPole-v1")
+    env.close = lambda: sys.exit("stays open")
+    with pytest.raises(errors.ConfigError, match="Mine-v0 raised SystemExit in close: stays open"):
+        environments.read_env_spec("Mine-v0", lambda: env)
+
+
+def test_a_warning_of_an_environment_that_is_made_is_shown():
+    def made():
+        warnings.warn("old, but it works", DeprecationWarning, stacklevel=1)
+        return gymnasium.make("CartPole-v1")
+
+    with pytest.warns(DeprecationWarning, match="old, but it works"):
+        environments.read_env_spec("word: no id", made)

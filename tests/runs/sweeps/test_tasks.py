@@ -1,0 +1,97 @@
+"""Tasks of a sweep: what a process is started with, and which run on the disk is its own."""
+
+import json
+import os
+
+import pytest
+
+from purerl.errors import ExperimentFailed
+from purerl.runs.record import status as places
+from purerl.runs.sweeps import grid as grids
+from purerl.runs.sweeps import tasks
+from purerl.runs.sweeps.grid import call_experiment
+from tests.runs.sweeps import thunks
+
+
+def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(tasks.subprocess, "Popen", lambda words, **rest: started.append(words))
+    env, data = "a:b-v0", tmp_path / "-o; rm -rf $HOME"
+    task = tasks.make_algorithm_task("ppo", "n", 3, {"env": env}, tmp_path / "g", data, num_cpu=2)
+    (tmp_path / "log").touch()
+    task.start(tmp_path / "log")
+    file = tmp_path / "g" / "configs" / "n_s3.json"
+    assert started[0][1:] == [
+        "-m", "purerl", "train", "ppo", f"--config={file}", f"--env={env}", "--seed=3",
+        f"--data-dir={data}", "--num-cpu=2", "--no-datestamp",
+    ]  # fmt: skip
+    assert json.loads(file.read_text())["env"] == env
+
+
+def test_a_function_is_told_its_folder_and_what_spinning_up_would_give_it(tmp_path):
+    row = call_experiment(
+        "mine", thunks.told, seed=3, data_dir=str(tmp_path), env_name="CartPole-v1",
+        ac_kwargs={"hidden_sizes": (8,)},
+    )  # fmt: skip
+    assert (row.status, row.seed, row.score) == ("done", 3, None)
+    said = (tmp_path / "mine" / "mine_s3" / "said.txt").read_text()
+    assert said == f"CartPole-v1 {{'hidden_sizes': (8,)}} 3 mine {1}"
+    assert not (tmp_path / "mine" / "sweep.json").exists()
+    assert "OMP_NUM_THREADS" not in os.environ
+    with pytest.raises(ExperimentFailed, match=r"bad, seed 0: failed, ArithmeticError: boom"):
+        call_experiment("bad", thunks.fate, data_dir=str(tmp_path), kind="raise")
+
+
+def test_a_function_that_saves_its_configuration_is_done_and_found_again(tmp_path):
+    row = call_experiment("mine", thunks.logged, seed=2, data_dir=str(tmp_path), lr=0.5)
+    assert (row.status, row.exit, row.score) == ("done", 0, 0.5)
+    run = tmp_path / "mine" / "mine_s2"
+    saved = json.loads((run / "config.json").read_text())
+    assert saved == {"lr": 0.5, "seed": 2, "env": None, "exp_name": "mine"}
+    again = call_experiment("mine", thunks.logged, seed=2, data_dir=str(tmp_path), lr=0.5)
+    assert (again.reason, again.score, again.run) == ("was done before", 0.5, str(run))
+    (standing,) = places.list_runs(tmp_path)
+    assert (standing.algo, standing.env, standing.seed) == (
+        "tests.runs.sweeps.thunks.logged",
+        "-",
+        2,
+    )
+    assert list(tmp_path.rglob("config.json")) == [run / "config.json"]
+
+
+def test_a_value_that_no_process_can_be_given_fails_alone(tmp_path):
+    named = [("bench_x", 0, {"kind": lambda: 0}), ("bench_y", 0, {"kind": "good"})]
+    quiet = {"data_dir": str(tmp_path), "say": lambda line: None}
+    first, second = grids.run_variants(named, "bench", thunks.fate, **quiet).rows
+    assert first.status == "failed"
+    assert "cannot be handed to a process" in first.reason
+    assert second.status == "done"
+
+
+CONTENT = {"algo": "ppo", "env": "CartPole-v1", "seed": 0, "name": "x"}
+
+
+def test_a_run_is_found_by_its_whole_configuration(tmp_path):
+    complete = tasks.complete_config(CONTENT)
+    assert complete["spec"]["gamma"] == 0.99
+    assert "spaces" not in complete
+
+    def put(where, status, step=0, **changes):
+        run = tmp_path / "x" / where
+        run.mkdir(parents=True)
+        (run / "config.json").write_text(json.dumps(complete | {"spaces": "any"} | changes))
+        places.write_status(run, {"status": status, "step": step})
+        return run
+
+    assert tasks.find_run(complete, tmp_path, "x") is None
+    put("x_s0", "done", 9, spec=complete["spec"] | {"gamma": 0.9})
+    put("x_s1", "done", 9, seed=1)
+    assert tasks.find_run(complete, tmp_path, "x") is None
+    put("x_s0-2", "failed", 5)
+    assert tasks.find_run(complete, tmp_path, "x").status == "failed"
+    put("x_s0-3", "stopped", 3)
+    assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-3"
+    put("x_s0-4", "running", 4)  # by nobody: killed
+    assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-4"
+    done = put("x_s0-5", "done", 4)
+    assert tasks.find_run(complete, tmp_path, "x").path == done
