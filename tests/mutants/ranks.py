@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(CHECKPOINT, "_read(run, one, content, rank), mpi.allgather", "_read(run, one, content, rank)", T_RANKS),
     Mutant(TRAIN, '    mpi.assert_in_sync(_flatten_config(config), "the configuration")\n', "", T_RANKS),
     Mutant(TRAIN, '        mpi.assert_in_sync(snapshot.select_shared(carry), f"the checkpoint of step {loaded.step:,}")\n', "", T_RANKS),
-    Mutant("purerl/cli/commands/train_and_resume.py", "        if not mpi.all_raise(error):", "        if mpi.num_procs() > 1:", T_LAUNCH),
+    Mutant("purerl/cli/main.py", "    elif not mpi.all_raise(error):", "    elif mpi.num_procs() > 1:", T_LAUNCH),
     Mutant("purerl/loops/devices.py", "ranks if mpi.num_procs() == 1 else mpi.num_local()", "1", T_RANKS),
     Mutant("purerl/loops/devices.py", "return schedule.devices * (", "return 1 * (", "tests/reliability/test_room.py"),
     Mutant("purerl/moments.py", "    var = mpi.psum(jnp.square(rows - mean[None]).sum(axis=0)) / new\n", "    var = mpi.pmean(jnp.square(rows - mean[None]).mean(axis=0))\n", T_RANKS),

@@ -76,7 +76,7 @@ MUTANTS = [
     Mutant(PLACES, "return shlex.join(words)", 'return " ".join(words)', T_ENDING),
     Mutant(MAIN, "        if world.is_rank():\n            raise", "        if False:\n            raise", T_ENDING),
     Mutant(MAIN, "    _open_missing()\n", "", T_ENDING),
-    Mutant(MAIN, '        if not code:\n            console.write_text(sys.stdout, "")', "        if False:\n            pass", T_ENDING),
+    Mutant(MAIN, '        if code == errors.DONE:\n            console.write_text(sys.stdout, "")', "        if False:\n            pass", T_ENDING),
     Mutant(MACHINE, "shared = git / common.read_text().strip() if common.is_file() else git", "shared = git", T_ENDING),
     Mutant(MACHINE, 'if line.endswith(f" {name}")', "if line.endswith(name.rpartition('/')[2])", T_ENDING),
     Mutant(COMMANDS, "for one in made[number:])", "for one in made[number - 1 :])", T_ENDING),
@@ -94,5 +94,5 @@ MUTANTS = [
     Mutant(REPLAY, "    except NonFiniteError as error:  # not out of an update\n", "    except errors.Diverged as error:\n", T_DOCTOR),
     Mutant(DOCTOR, "            code = 6\n", "            pass\n", T_DOCTOR),
     Mutant(SHOW, "given.get(s.name, s.default)", "s.default", T_LOOKING),
-    Mutant(ENVS, 'DISCRETE_ALGORITHMS = ("dqn", ', 'DISCRETE_ALGORITHMS = ("dqn", "sac", ', T_LOOKING),
+    Mutant(ENVS, 'kind = "discrete" if self.is_discrete else "box"', 'kind = "box"', T_LOOKING),
 ]  # fmt: skip

@@ -90,7 +90,7 @@ MUTANTS = [
     Mutant(TABLE, "        path.unlink()  # it is begun with its header again\n", "        pass\n", T_TRAIN),
     Mutant(KEEPER, 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
     Mutant(KEEPER, "steps // freq > before // freq:", "False:", T_REWIND),
-    Mutant(CONFIG, '    if ":" in env:', "    if False:", T_COMMANDS),
+    Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise', "    if False:\n        raise", T_COMMANDS),
     Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
     Mutant(PLACES, 'if found == "running" and not is_running(run):', "if False:", T_COMMANDS),
 ]  # fmt: skip
