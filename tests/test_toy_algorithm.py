@@ -1,0 +1,126 @@
+"""An algorithm is added in five places; every command then knows it without any other change."""
+
+import filecmp
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mpi.launch import clean
+
+ROOT = Path(__file__).parents[1]
+MODULE, TABLE = Path("purerl/algos/toy.py"), Path("purerl/algos/__init__.py")
+TEST, CASES = Path("tests/algos/test_toy.py"), Path("tests/cases.py")
+PAGE = Path("docs/algorithms/toy.md")
+FIVE_PLACES = {MODULE, TABLE, TEST, CASES, PAGE}
+
+ENTRY = 'ALGORITHMS = {\n    "toy": Algorithm("Toy", ("discrete",), {"kl": "ToyKL"}, ("kl",)),\n'
+CASE = """
+from purerl.algos import toy
+
+CASES["toy"] = CASES["reinforce-discrete"]._replace(algo=toy)
+"""
+USE = """
+import sys
+from pathlib import Path
+
+from purerl.cli.main import main
+from tests.cases import CASES
+
+assert CASES["toy"].algo.__name__ == "purerl.algos.toy"
+line = "train toy --env CartPole-v1 --steps 200 --steps-per-epoch 100 --toy-rate 0.5 --hidden 4"
+for words in (
+    "list algos", "list envs toy", "list envs td3", "show toy", "train toy --help",
+    f"{line} --data-dir data --quiet-please", f"{line} --data-dir data",
+    "sweep toy --env CartPole-v1 --grid toy_rate=0.5,7 --dry-run",
+    "export data/cartpole-v1-toy/cartpole-v1-toy_s0 --out policy",
+):
+    print(f"--- {words}", flush=True)
+    try:
+        code = main(words.split())
+    except SystemExit as stop:
+        code = stop.code
+    print(f"exit code {code}", flush=True)
+"""
+
+
+def files(root):
+    return {
+        path.relative_to(root)
+        for part in ("purerl", "tests", "docs")
+        for path in (root / part).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the project with a toy algorithm: REINFORCE with one more setting."""
+    root = tmp_path_factory.mktemp("copy")
+    for part in ("purerl", "tests", "docs"):
+        ignored = shutil.ignore_patterns("__pycache__", "results")
+        shutil.copytree(ROOT / part, root / part, ignore=ignored)
+    source = (ROOT / "purerl/algos/reinforce.py").read_text()
+    source = re.sub(r'^r?"""[^\n]*', 'r"""TOY: an algorithm that a test adds.', source, count=1)
+    setting = '    toy_rate: float = setting(0.25, "rate of the toy")\n    gamma: float ='
+    (root / MODULE).write_text(source.replace("    gamma: float =", setting, 1))
+    for path, text in ((TABLE, "ALGORITHMS = {\n"), (CASES, "")):
+        old = (root / path).read_text()
+        (root / path).write_text(old.replace(text, ENTRY, 1) if text else old + CASE)
+    (root / TEST).write_text("def test_the_toy_has_a_test_of_its_own():\n    pass\n")
+    (root / PAGE).parent.mkdir(exist_ok=True)
+    (root / PAGE).write_text("# Toy\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def said(copy):
+    """What each command printed."""
+    (copy / "use.py").write_text(USE)
+    env = clean() | {"PYTHONPATH": str(copy), "COLUMNS": "100"}
+    line = [sys.executable, "use.py"]
+    done = subprocess.run(line, cwd=copy, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    parts = re.split(r"^--- (.*)\n", done.stdout, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True)) | {"errors": done.stderr}
+
+
+def find(said, words):
+    (text,) = [text for line, text in said.items() if line.startswith(words)]
+    return text
+
+
+def test_an_algorithm_is_added_in_five_places(copy, said):
+    changed = {
+        path for path in files(copy) | files(ROOT) if "results" not in path.parts
+        if not (ROOT / path).exists() or not filecmp.cmp(ROOT / path, copy / path, shallow=False)
+    }  # fmt: skip
+    assert changed == FIVE_PLACES
+
+
+def test_list_and_show_know_it(said):
+    assert re.search(r"\btoy\b", find(said, "list algos"))
+    assert "CartPole-v1" in find(said, "list envs toy")
+    assert "Pendulum-v1" not in find(said, "list envs toy")
+    assert not re.search(r"\btoy\b", find(said, "list envs td3"))
+    assert "TOY: an algorithm that a test adds." in find(said, "show toy")
+    assert re.search(r"toy_rate.*0\.25.*rate of the toy", find(said, "show toy"))
+
+
+def test_train_knows_its_settings_and_logs_its_columns(copy, said):
+    assert re.search(r"--toy-rate FLOAT +rate of the toy \(0.25\)", find(said, "train toy --help"))
+    assert "purerl train toy --env CartPole-v1\n" in find(said, "train toy --help")
+    assert "unknown flag --quiet-please" in said["errors"]
+    assert "everything is in data/cartpole-v1-toy" in "".join(said.values())
+    run = copy / "data" / "cartpole-v1-toy" / "cartpole-v1-toy_s0"
+    assert "ToyKL" in (run / "progress.txt").read_text().splitlines()[0].split("\t")
+    assert '"toy_rate": 0.5' in (run / "config.json").read_text()
+    assert "2 variants, 2 runs with their seeds" in find(said, "sweep toy")
+
+
+def test_its_policy_is_exported(copy, said):
+    assert "exit code 0" in find(said, "export")
+    assert [*(copy / "policy").iterdir()]
