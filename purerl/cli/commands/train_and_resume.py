@@ -22,12 +22,12 @@ from purerl.cli.parser import Parser
 from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import print_lines, print_warning
 from purerl.runs.record import folder, status
+from purerl.runs.record.ranks import run_on_root
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names as keys
 from purerl.runs.settings.config import Config, Options
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
-from purerl.runs.training.saving import run_on_root
 from purerl.spaces import Discrete, EnvSpec
 
 # Where `train ALGO --help` shows a field; the rest is the algorithm's.
@@ -309,7 +309,8 @@ def resume(words: list[str]) -> int:
 
 def _refuse_unfinished(made: list[Config], **where: Any) -> int:
     """Refuse runs of which any is there and not finished, before the first one trains; return 0."""
-    run_on_root(lambda: folder.refuse_unfinished(made, **where), shared=False)
+    contents = [configs.to_json(config) for config in made]
+    run_on_root(lambda: folder.check_earlier_runs(contents, **where), shared=False)
     return 0
 
 
