@@ -1,4 +1,4 @@
-"""Words from files, shown on a terminal: without control characters, in what it can show."""
+"""Text on a terminal: texts from files without control characters, in the terminal's encoding."""
 
 import contextlib
 import os
@@ -10,15 +10,15 @@ from typing import TextIO
 
 from purerl.errors import OutputClosed
 
-# Between the parts of a label: `name (key=value, other_key=value)`, `grid_ant_gam0-9_s0`.
-_PARTS = re.compile(r"( \(|, (?=\w+=)|: |/|_(?![A-Za-z_]*=))")
+# Separators of a label: `name (key=value, other_key=value)`, `grid_ant_gam0-9_s0`.
+_SEPARATORS = re.compile(r"( \(|, (?=\w+=)|: |/|_(?![A-Za-z_]*=))")
 
 
 def clean_text(text: str, limit: int = 80) -> str:
-    """Return a text from a file as it may be shown: one line, no control characters, not long.
+    """Return a text from a file as one short line without control characters.
 
     Example:
-        >>> plain("a\\x1b[31m\\n", 5)
+        >>> clean_text("a\\x1b[31m\\n", 5)
         'a?[3…'
     """
     shown = "".join(c if c.isprintable() else "?" for c in text)
@@ -26,73 +26,69 @@ def clean_text(text: str, limit: int = 80) -> str:
 
 
 def make_labels(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[str]:
-    """Return texts as they may be shown, all different, cut after `most` characters.
+    """Return clean texts, all different, cut after `most` characters.
 
-    Where one is longer than is wanted, all are without the parts that all of them share.
+    If one is longer than `wanted`, dots replace the parts that all of them share.
 
     Example:
-        >>> apart(["bench_ant_gamma0.9_s0", "bench_ant_gamma0.99_s0"], 20)
+        >>> make_labels(["bench_ant_gamma0.9_s0", "bench_ant_gamma0.99_s0"], 20)
         ['…_gamma0.9_…', '…_gamma0.99_…']
     """
     shown = [clean_text(text, 10_000) for text in texts]
     if len(set(shown)) > 1 and max(map(len, shown)) > wanted:
-        parts = [_PARTS.split(text) for text in shown]
+        parts = [_SEPARATORS.split(text) for text in shown]
         shared = set.intersection(*(set(words[::2]) for words in parts))
-        shown = [_without(words, shared) for words in parts]
-    made: dict[str, None] = {}
+        shown = [_elide(words, shared) for words in parts]
+    labels: dict[str, None] = {}
     for text in shown:
-        label = first = clean_text(text, most)
-        number = 1
-        while label in made:
+        label, number = clean_text(text, most), 1
+        while label in labels:
             number += 1
-            label = f"{first}-{number}"
-        made[label] = None
-    return list(made)
+            label = f"{clean_text(text, most)}-{number}"
+        labels[label] = None
+    return list(labels)
 
 
-def _without(parts: list[str], shared: set[str]) -> str:
-    """Return words and what is between them, with dots for the words that are shared."""
-    made = ""
-    for i in range(0, len(parts), 2):
-        word, between = parts[i], parts[i - 1] if i else ""
-        if word not in shared:
-            made += between + word
-        elif not made.endswith("…"):
-            made += between + "…"
-    return "".join(parts) if made == "…" else made
+def _elide(parts: list[str], shared: set[str]) -> str:
+    """Join words and separators, with dots for each run of shared words."""
+    dots = "".join("…" if part in shared else part for part in parts)
+    shorter = re.sub(r"…([ (,:/_]+…)+", "…", dots)
+    return "".join(parts) if shorter == "…" else shorter
 
 
 def print_lines(text: str) -> None:
-    """Print lines; what the terminal's encoding lacks becomes a question mark."""
+    """Print lines; characters that the terminal's encoding lacks become question marks."""
     write_lines(sys.stdout, text)
 
 
 def try_print_lines(text: str) -> None:
-    """Print lines of something that goes on where nobody takes them."""
-    try:
-        print_lines(text)
-    except OutputClosed:
-        silence(sys.stdout)
+    """Print lines of a program that continues when nobody reads them."""
+    _try_write_lines(sys.stdout, text)
 
 
 def print_warning(text: str) -> None:
-    """Print lines on the error stream; where nobody takes them, the exit code says enough."""
+    """Print lines on the error stream; if nobody reads them, the exit code is enough."""
+    _try_write_lines(sys.stderr, text)
+
+
+def _try_write_lines(stream: TextIO, text: str) -> None:
     try:
-        write_lines(sys.stderr, text)
+        write_lines(stream, text)
     except OutputClosed:
-        silence(sys.stderr)
+        silence(stream)
 
 
 def write_lines(stream: TextIO, text: str) -> None:
-    """Write lines to a stream at once, as `printed` does."""
+    """Write lines to a stream at once, without control characters."""
     lines = [clean_text(line, 10_000) for line in text.split("\n")]
-    write_text(stream, replace_unencodable(stream, "\n".join(lines)) + "\n")
+    write_text(stream, "\n".join(lines) + "\n")
 
 
 def write_text(stream: TextIO, text: str) -> None:
-    """Write to a stream at once, or raise `Unshown`."""
+    """Write to a stream at once, or raise `OutputClosed`."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
-        stream.write(text)
+        stream.write(text.encode(encoding, "replace").decode(encoding))
         stream.flush()
     except OSError as error:
         raise OutputClosed(error.errno, error.strerror) from error
@@ -101,9 +97,9 @@ def write_text(stream: TextIO, text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Let what a stream still holds, and all that comes, go nowhere.
+    """Discard the buffer of a stream and all later output.
 
-    Python writes what is left when it ends, and would end with an error of its own.
+    Python writes the rest of a buffer when it ends, and would end with an error of its own.
     """
     with contextlib.suppress(OSError, ValueError):  # closed, or no file of the system
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -111,15 +107,9 @@ def silence(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-def replace_unencodable(stream: TextIO, text: str) -> str:
-    """Return a text with a question mark for what the encoding of a stream lacks."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
-
-
 def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
     """Return rows as lines with columns, each as wide as it needs to be."""
-    widths = [max(measure_width(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(map(measure_width, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(c + " " * (w - measure_width(c)) for c, w in zip(row, widths, strict=True))
         for row in rows
@@ -128,10 +118,10 @@ def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def measure_width(text: str) -> int:
-    """Return how many columns of a terminal a text takes: Chinese signs two, accents none.
+    """Return the number of terminal columns of a text: two per Chinese sign, none per accent.
 
     Example:
-        >>> width("abc"), width("\u5b57\u5b57"), width("e\u0301")
+        >>> measure_width("abc"), measure_width("\u5b57\u5b57"), measure_width("e\u0301")
         (3, 4, 1)
     """
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
@@ -139,10 +129,10 @@ def measure_width(text: str) -> int:
 
 
 def format_size(number: float) -> str:
-    """Return a number of bytes in words.
+    """Return a number of bytes with its unit.
 
     Example:
-        >>> size(999), size(123_456_789), size(2.5e9)
+        >>> format_size(999), format_size(123_456_789), format_size(2.5e9)
         ('999 B', '123 MB', '2.5 GB')
     """
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -150,3 +140,10 @@ def format_size(number: float) -> str:
             value = number / factor
             return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
     return f"{number:.0f} B"
+
+
+def format_clock(seconds: float) -> str:
+    """Return a duration as `0:07` or `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

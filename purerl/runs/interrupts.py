@@ -1,7 +1,7 @@
-"""Signals that ask a program to stop: Ctrl-C from its start on, all of them while it works.
+"""Signals that ask a program to stop: Ctrl-C from its start on, all of them during a run.
 
-What Ctrl-C raises is lost where Python was in a callback of the garbage collector, of which JAX has
-some, or where somebody swallows all exceptions. So a program notes that it was asked, and looks.
+Python loses a KeyboardInterrupt that is raised in a callback of the garbage collector, of which JAX
+has some, or where code catches all exceptions. So a program notes each request, and checks later.
 """
 
 import _thread
@@ -13,18 +13,17 @@ from collections.abc import Iterator
 from typing import Any
 
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_raised: list[int] = []  # interrupts of a program that may be lost
+_raised: list[int] = []  # interrupts that Python may lose
 
 
 @contextlib.contextmanager
 def catch_interrupts(alone: bool) -> Iterator[None]:
-    """Lose no Ctrl-C in a block that runs a command; an ignored one, or a handler, stays.
+    """Lose no Ctrl-C in a block that runs a command; an existing handler stays.
 
     Args:
-        alone: nothing follows in this process: from the end of the block on it ends it at once.
+        alone: whether nothing follows in this process; if so, Ctrl-C after the block ends it.
     """
-    default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not default or threading.current_thread() is not threading.main_thread():
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _is_main_thread():
         yield
         return
     before = sys.unraisablehook
@@ -33,7 +32,7 @@ def catch_interrupts(alone: bool) -> Iterator[None]:
         if lost.exc_type is not KeyboardInterrupt:
             before(lost)
             return
-        timer = threading.Timer(0.05, _again)  # outside of the callback
+        timer = threading.Timer(0.05, _interrupt_again)  # outside of the callback
         timer.daemon = True
         timer.start()
 
@@ -65,27 +64,31 @@ def allow_immediate_exit() -> Iterator[None]:
             signal.signal(signal.SIGINT, _interrupt)
 
 
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
 def _interrupt(number: int, _: Any) -> None:
     _raised.append(number)
     raise KeyboardInterrupt
 
 
-def _again() -> None:
+def _interrupt_again() -> None:
     if _raised:
         _thread.interrupt_main()
 
 
 @contextlib.contextmanager
 def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
-    """Note the first SIGTERM, SIGHUP or Ctrl-C in a list; the second leaves at once.
+    """Collect the first SIGTERM, SIGHUP or Ctrl-C in a list; the second leaves at once.
 
     A SIGHUP is never the second: a session that is closed sends several.
 
     Args:
-        ranks: how many there are; of several a watcher sees the second, also while they wait.
+        ranks: number of ranks; if there are several, a watcher acts on the second request.
 
     Raises:
-        KeyboardInterrupt: if there was a Ctrl-C before that was lost.
+        KeyboardInterrupt: if Python lost an earlier Ctrl-C.
     """
     asked: list[int] = []
     kept: dict[int, Any] = {}
@@ -94,15 +97,13 @@ def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
         asked.append(number)
         if number == signal.SIGHUP or ranks > 1:
             return
-        for one in (signal.SIGTERM, signal.SIGINT):
-            if one in kept:
-                signal.signal(one, kept[one])
+        for one in kept.keys() & {signal.SIGTERM, signal.SIGINT}:
+            signal.signal(one, kept[one])
 
     try:
-        if threading.current_thread() is threading.main_thread():  # else somebody else's
-            for number in ASKING:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
-                    kept[number] = signal.signal(number, ask)
+        for number in ASKING if _is_main_thread() else ():  # only the main thread may
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
+                kept[number] = signal.signal(number, ask)
         if _raised:
             _raised.clear()
             raise KeyboardInterrupt

@@ -11,6 +11,7 @@ from purerl.cli import run_arguments
 from purerl.cli.options import Parser
 from purerl.runs.console import align_columns, print_lines, print_warning
 from purerl.runs.record import files, manifest, safe_files, status
+from purerl.runs.record.arrays import read_arrays
 from purerl.runs.settings import environments, names
 
 LIST = """examples:
@@ -139,7 +140,7 @@ def _checkpoint(path: Path) -> str:
     for name, file in sorted(content["files"].items()):
         if not re.fullmatch(r"rank\d{1,6}\.npz", name):
             raise errors.Damaged(f"{path} names a file {name!r}, which purerl does not write.")
-        arrays = files.read_arrays(path / name, files.File(*file))
+        arrays = read_arrays(path / name, files.File(*file))
         rows += [
             (f"{name} {k}", x.dtype.name, str(x.shape), f"{x.nbytes:,}") for k, x in arrays.items()
         ]

@@ -17,12 +17,12 @@ from purerl.cli.options import Parser
 from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import print_lines, print_warning
 from purerl.runs.record import folder, status
+from purerl.runs.record.ranks import run_on_root
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names
 from purerl.runs.settings.config import Config
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
-from purerl.runs.training.saving import run_on_root
 
 TITLES = ("Run", "Algorithm", "Network", "Logging and checkpoints", "Compute")
 RARE = ("epochs", "datestamp", "layers")  # flags for `--help-all`, besides the rare fields
@@ -69,7 +69,8 @@ def train(words: list[str], prog: str = "purerl train") -> int:
         dry_run.report_needs(made, env_fn, args.num_cpu or 1)
         return errors.DONE
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
-    run_on_root(lambda: folder.refuse_unfinished(made, **where), shared=False)
+    contents = [configs.to_json(config) for config in made]
+    run_on_root(lambda: folder.check_earlier_runs(contents, **where), shared=False)
     return _train_seeds(made, env_fn, where)
 
 

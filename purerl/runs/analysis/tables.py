@@ -141,7 +141,7 @@ def _below(root: Path, notes: list[str]) -> Iterator[list[Path]]:
             yield [Path(folder, TABLE)]
         elif monitors:
             yield [Path(folder, name) for name in monitors]
-        elif {"config.json", "manifest.json"} <= set(names):
+        elif "config.json" in names and {"status.json", "manifest.json"} & {*names}:
             notes.append(f"left out: {folder} has no finished epoch yet.")
 
 

@@ -2,11 +2,11 @@
 
     checkpoints/000000010000/manifest.json      sealed: step, facts, hashes of all files it needs
     checkpoints/000000010000/rank0.npz          learner, observations, episodes in progress
-    replay/0-000000000000-000000010000.npz      rows 0 .. 10000 of rank 0's replay memory
-    checkpoints/best.json                       the step of the best evaluation of those kept
+    replay/0-000000000000-000000010000.npz      rows 0 .. 10000 of the replay memory of rank 0
+    checkpoints/best.json                       the step of the checkpoint with the best score
 
-Segments of the replay memory are written once and named by every checkpoint that needs them, so a
-checkpoint writes the rows that are new. What no kept checkpoint names is deleted.
+Segments of the replay memory are written once and shared by checkpoints, so that a checkpoint
+writes only the new rows. Segments that no checkpoint needs are deleted.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,22 +15,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from purerl import errors, mpi
-from purerl.errors import Damaged, NoCheckpoint
+from purerl import mpi
+from purerl.errors import Damaged, NoCheckpoint, StorageError
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
+from purerl.runs.record import arrays as npz
 from purerl.runs.record import files, log_hashes, safe_files, status
 from purerl.runs.record.files import File
 from purerl.runs.record.manifest import (
     FORMAT,
     Segment,
+    checkpoint_folder,
     list_steps,
     prune,
     read_best,
     read_manifest,
     temporary_folder,
 )
+from purerl.runs.record.ranks import run_on_all, run_on_root
 
 __all__ = [
     "Loaded",
@@ -51,8 +54,8 @@ class Loaded(NamedTuple):
     manifest: dict[str, Any]
     frozen: Frozen
     segments: tuple[Segment, ...]
-    skipped: tuple[str, ...]  # why newer ones were not taken
-    changed: tuple[str, ...] = ()  # what beside it is not as it was when it was made
+    skipped: tuple[str, ...]  # reasons why newer ones were not taken
+    changed: tuple[str, ...] = ()  # changes to the files beside it
 
 
 class Learner(NamedTuple):
@@ -60,7 +63,7 @@ class Learner(NamedTuple):
 
     step: int
     arrays: dict[str, np.ndarray]  # path of each leaf -> array
-    skipped: tuple[str, ...]  # why newer ones were not taken
+    skipped: tuple[str, ...]  # reasons why newer ones were not taken
 
 
 def save(
@@ -76,108 +79,87 @@ def save(
 
     Args:
         run: folder of the run.
-        carry: what to save.
-        about: what the manifest says besides: it must agree when the checkpoint is loaded.
-        segments: of this rank's replay memory, as the last call or `load` returned them.
-        keep: delete all but this many of the newest, and the best.
-        notes: what else to remember, as JSON knows it; of its `score` and `step` the best is known.
-        say: on rank 0, is told of older ones that are damaged.
+        carry: state of the run.
+        about: entries of the manifest that must agree when the checkpoint is loaded.
+        segments: segments of this rank's replay memory, from the last call or from `load`.
+        keep: number of newest checkpoints to keep; the best is kept as well.
+        notes: further plain data; its `score` and `step` decide which checkpoint is the best.
+        say: function that takes a line about each older checkpoint that is damaged.
 
     Returns:
-        The segments that the checkpoint names.
+        The segments that the checkpoint needs.
     """
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
-    try:
-        return _write_checkpoint(run, carry, about, segments, keep, notes or {}, say)
-    except errors.StorageError:
-        if mpi.is_root():
-            files.remove(temporary_folder(run, carry.steps))  # on a full disk every byte counts
-        raise
-
-
-def _write_checkpoint(
-    run: Path,
-    carry: Carry,
-    about: dict[str, Any],
-    segments: tuple[Segment, ...],
-    keep: int,
-    notes: dict[str, Any],
-    say: Callable[[str], None],
-) -> tuple[Segment, ...]:
     frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
     made = temporary_folder(run, carry.steps)
-    _do_on_all_ranks(lambda: _prepare_folders(run, made) if mpi.is_root() else None)
-
-    def write() -> tuple[tuple[Segment, ...], File]:
-        arrays = {f"host {name}": x for name, x in frozen.host.items()}
-        if mpi.is_root():  # equal on all ranks
-            arrays |= {f"learner {name}": x for name, x in frozen.learner.items()}
-        segments_now = _add_segment(run, carry, frozen, segments)
-        return segments_now, files.write_arrays(made / f"rank{carry.rank}.npz", arrays)
-
-    parts = _do_on_all_ranks(write)
-    facts = mpi.allgather((frozen.facts, frozen.stop))
-    content = {
-        "format": FORMAT,
-        "step": carry.steps,
-        "about": about,
-        "notes": notes,
-        "files": {f"rank{i}.npz": list(file) for i, (_, file) in enumerate(parts)},
-        "segments": [[list(s) for s in part] for part, _ in parts],
-        "facts": [one for one, _ in facts],
-        "rows": [stop for _, stop in facts],
-        "seen": log_hashes.hash_logs(run) if mpi.is_root() else {},
-        "best": read_best(run),
-    }
-
-    def commit() -> None:
-        files.write_file(made / "manifest.json", files.seal_json(content))
-        files.sync_folder(made)
-        path = made.with_name(f"{carry.steps:012d}")
-        files.remove(path)
-        files.rename_into_place(made, path)
-        prune(run, keep, say)
-
-    _do_on_all_ranks(lambda: commit() if mpi.is_root() else None)
+    try:
+        run_on_root(lambda: _prepare_folders(run, made))
+        parts = run_on_all(lambda: _write_arrays(run, made, carry, frozen, segments))
+        facts = mpi.allgather((frozen.facts, frozen.stop))
+        content = {
+            "format": FORMAT,
+            "step": carry.steps,
+            "about": about,
+            "notes": notes or {},
+            "files": {f"rank{i}.npz": list(file) for i, (_, file) in enumerate(parts)},
+            "segments": [[list(s) for s in part] for part, _ in parts],
+            "facts": [one for one, _ in facts],
+            "rows": [stop for _, stop in facts],
+        }
+        run_on_root(lambda: _commit(run, made, content, keep, say))
+    except StorageError:
+        if mpi.is_root():
+            files.remove(made)  # on a full disk every byte counts
+        raise
     return parts[carry.rank][0]
 
 
-def _do_on_all_ranks(step: Callable[[], Any]) -> list[Any]:
-    """Do a step on all ranks; where the disk fails on one, raise its error on all."""
-    done, failed = None, None
-    try:
-        done = step()
-    except errors.StorageError as error:
-        failed = error
-    everyone = mpi.allgather((done, failed))
-    for _, one in everyone:
-        if one is not None:
-            raise one
-    return [one for one, _ in everyone]
-
-
 def _prepare_folders(run: Path, made: Path) -> None:
-    """Make the folders, without what a killed process may have left."""
+    """Make the folders, without the rest of a killed process."""
     for path in safe_files.get_subfolder(run, "checkpoints").glob(".tmp-*"):
         files.remove(path)
     files.make_folder(made)
     files.make_folder(safe_files.get_subfolder(run, "replay"))
 
 
+def _write_arrays(
+    run: Path, made: Path, carry: Carry, frozen: Frozen, segments: tuple[Segment, ...]
+) -> tuple[tuple[Segment, ...], File]:
+    """Write the arrays of this rank; return the segments of its replay memory, and its file."""
+    arrays = {f"host {name}": x for name, x in frozen.host.items()}
+    if mpi.is_root():  # equal on all ranks
+        arrays |= {f"learner {name}": x for name, x in frozen.learner.items()}
+    segments = _add_segment(run, carry, frozen, segments)
+    return segments, npz.write_arrays(made / f"rank{carry.rank}.npz", arrays)
+
+
 def _add_segment(
     run: Path, carry: Carry, frozen: Frozen, segments: tuple[Segment, ...]
 ) -> tuple[Segment, ...]:
-    """Write the rows that are new; return the segments that hold all that are in the memory."""
+    """Write the new rows; return the segments that contain all rows of the replay memory."""
     if carry.buffer is None or frozen.rows is None:
         return ()
     first, stop = frozen.first, frozen.stop
     if first < stop:
         name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
-        file = files.replace_arrays(safe_files.get_subfolder(run, "replay") / name, frozen.rows)
+        file = npz.replace_arrays(safe_files.get_subfolder(run, "replay") / name, frozen.rows)
         segments = (*segments, Segment(name, first, stop, *file))
     oldest = stop - len(carry.buffer.data.rew)
     return tuple(s for s in segments if s.stop > oldest)
+
+
+def _commit(
+    run: Path, made: Path, content: dict[str, Any], keep: int, say: Callable[[str], None]
+) -> None:
+    """Write the manifest, give the checkpoint its name, and delete old checkpoints."""
+    content |= {"seen": log_hashes.hash_logs(run), "best": read_best(run)}
+    files.write_file(made / "manifest.json", files.seal_json(content))
+    files.sync_folder(made)
+    path = checkpoint_folder(run, content["step"])
+    files.remove(path)
+    files.rename_into_place(made, path)
+    prune(run, keep, say)
 
 
 def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -> Loaded:
@@ -187,15 +169,15 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
 
     Args:
         run: folder of the run.
-        about: what its manifest must say; what differs is named.
-        rank: whose part to read.
-        step: of the checkpoint wanted; None for the newest.
+        about: entries that its manifest must have; the error names those that differ.
+        rank: number of the rank whose part to read.
+        step: step of the checkpoint; None for the newest.
 
     Raises:
-        Refused: if there is none, or it is of another run.
+        NoCheckpoint: if no checkpoint can be used, or it belongs to another run.
     """
-    one, content, (frozen, segments), skipped = _first_good(
-        run, about, step, lambda one, content: _read(run, one, content, rank), mpi.allgather
+    one, content, (frozen, segments), skipped = _find_newest(
+        run, about, step, lambda one, content: _read_rank(run, one, content, rank), mpi.allgather
     )
     changed = log_hashes.find_changes(run, content["seen"])
     if content["best"] and not read_best(run):
@@ -206,41 +188,56 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
 def load_learner(
     run: Path, about: dict[str, Any], wanted: dict[str, Any], step: int | None = None
 ) -> Learner:
-    """Read the learner alone, without a replay memory: all that acting needs.
+    """Read the learner without the replay memory, which is all that acting needs.
 
     Args:
         run: folder of the run.
-        about: what its manifest must say.
-        wanted: the leaves it must have, of which `shape` and `dtype` are looked at.
-        step: of the checkpoint wanted; None for the newest that is complete and unchanged.
+        about: entries that its manifest must have.
+        wanted: leaves that the learner must have, each with `shape` and `dtype`.
+        step: step of the checkpoint; None for the newest that is complete and unchanged.
 
     Raises:
-        Refused: if there is none, or it is of another run.
+        NoCheckpoint: if no checkpoint can be used, or it belongs to another run.
     """
 
-    def arrays(one: int, content: dict[str, Any]) -> dict[str, np.ndarray]:
-        path = run / "checkpoints" / f"{one:012d}" / "rank0.npz"
-        found = _parts(path, content)["learner"]
+    def read(one: int, content: dict[str, Any]) -> dict[str, np.ndarray]:
+        path = checkpoint_folder(run, one) / "rank0.npz"
+        found = _read_parts(path, content)["learner"]
         holds, due = ({(k, str(x.dtype), x.shape) for k, x in d.items()} for d in (found, wanted))
         if holds != due:
             name = min(holds ^ due)[0]
             raise Damaged(f"{path} does not hold the learner of the configuration: see {name}.")
         return found
 
-    one, _, found, skipped = _first_good(run, about, step, arrays)
+    one, _, found, skipped = _find_newest(run, about, step, read)
     return Learner(one, found, skipped)
 
 
-def _first_good(
+def verify(run: Path, step: int) -> None:
+    """Read all files of a checkpoint; raise `Damaged` for the first that changed."""
+    content = read_manifest(run, step)
+    for rank in range(len(content["facts"])):
+        _read_rank(run, step, content, rank)
+
+
+def _find_newest(
     run: Path,
     about: dict[str, Any],
     step: int | None,
     read: Callable[[int, dict[str, Any]], Any],
     gather: Callable[[Any], list[Any]] = lambda mine: [mine],
 ) -> tuple[int, dict[str, Any], Any, tuple[str, ...]]:
-    """Read the newest checkpoint that is not damaged; also why newer ones were not taken.
+    """Read the newest checkpoint that is not damaged in any process.
 
-    Of all processes between which `gather` exchanges what each has.
+    Args:
+        run: folder of the run.
+        about: entries that its manifest must have.
+        step: step of the only checkpoint to try, or None.
+        read: function of step and manifest that reads what is needed.
+        gather: function that returns a value of each process to all of them.
+
+    Returns:
+        Its step, its manifest, the result of `read`, and the reasons why newer ones were not taken.
     """
     there = gather(list_steps(run))[0]
     if step is not None and step not in there:
@@ -263,17 +260,9 @@ def _first_good(
     )
 
 
-def verify(run: Path, step: int) -> None:
-    """Read all files of a checkpoint, or raise `Damaged` for the first that is not as written."""
-    content = read_manifest(run, step)
-    for rank in range(len(content["facts"])):
-        _read(run, step, content, rank)
-
-
-def _check_about(run: Path, wanted: dict[str, Any], found: Any) -> None:
-    if not isinstance(found, dict):
-        raise Damaged(f"{run}: a manifest does not say what it is of.")
-    changes = list(_changes(wanted, {name: found.get(name) for name in wanted}))
+def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
+    """Refuse a checkpoint of another run, and name the settings that differ."""
+    changes = list(_list_changes(wanted, {name: found.get(name) for name in wanted}))
     if not changes:
         return
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
@@ -283,44 +272,43 @@ def _check_about(run: Path, wanted: dict[str, Any], found: Any) -> None:
     raise NoCheckpoint(text)
 
 
-def _changes(now: Any, then: Any, name: str = "") -> Iterator[str]:
-    """Name what differs between two trees of plain data, entry by entry."""
+def _list_changes(now: Any, then: Any, name: str = "") -> Iterator[str]:
+    """Name the differences between two trees of plain data, entry by entry."""
     if isinstance(now, dict) and isinstance(then, dict):
         for key in {**then, **now}:
             where = f"{name}.{key}".lstrip(".")
-            yield from _changes(now.get(key), then.get(key), where)
+            yield from _list_changes(now.get(key), then.get(key), where)
     elif now != then:
         yield f"{name} was {then!r}, now it is {now!r}"
 
 
-def _read(
+def _read_rank(
     run: Path, step: int, content: dict[str, Any], rank: int
 ) -> tuple[Frozen, tuple[Segment, ...]]:
-    """Read and verify the parts of one rank."""
+    """Read and verify the arrays of one rank, with its replay memory."""
     if rank >= len(content["facts"]):
         raise NoCheckpoint(
             f"{run} was saved by {len(content['facts'])} ranks, this is rank {rank}."
         )
-    folder = run / "checkpoints" / f"{step:012d}"
-    parts = _parts(folder / f"rank{rank}.npz", content)
-    learner = parts["learner"] or _parts(folder / "rank0.npz", content)["learner"]
+    path = checkpoint_folder(run, step) / f"rank{rank}.npz"
+    parts = _read_parts(path, content)
+    learner = parts["learner"] or _read_parts(path.with_name("rank0.npz"), content)["learner"]
     segments = tuple(Segment(*s) for s in content["segments"][rank])
     frozen = Frozen(learner, parts["host"], content["facts"][rank], None)
     if not segments:
         return frozen, ()
-    stop = content["rows"][rank]
-    blocks = list(_segments(run, segments))
+    blocks = list(_read_segments(run, segments))
     rows = blocks[0]
     if len(blocks) > 1:
         rows = {name: np.concatenate([block[name] for block in blocks]) for name in rows}
+    stop = content["rows"][rank]
     return frozen._replace(rows=rows, first=segments[0].first, stop=stop), segments
 
 
-def _parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
-    """Read and verify the file of a rank; return its arrays by what they are of."""
-    arrays = files.read_arrays(path, File(*content["files"][path.name]))
+def _read_parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
+    """Read and verify the file of a rank; return its arrays as `host` and `learner`."""
     parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
-    for key, x in arrays.items():
+    for key, x in npz.read_arrays(path, File(*content["files"][path.name])).items():
         kind, _, name = key.partition(" ")
         if kind not in parts:
             raise Damaged(f"{path} holds {key!r}, which purerl does not write.")
@@ -328,12 +316,12 @@ def _parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.ndarra
     return parts
 
 
-def _segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np.ndarray]]:
+def _read_segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np.ndarray]]:
     """Read segments, which must follow each other."""
     last = segments[0].first
     for segment in segments:
         path = safe_files.get_subfolder(run, "replay") / segment.name
-        block = files.read_arrays(path, File(segment.bytes, segment.sha256))
+        block = npz.read_arrays(path, File(segment.bytes, segment.sha256))
         number = segment.stop - segment.first
         if segment.first != last or any(len(x) != number for x in block.values()):
             raise Damaged(f"{path} does not hold the rows {segment.first} .. {segment.stop}.")

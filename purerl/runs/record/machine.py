@@ -1,20 +1,20 @@
-"""Where a run was made: versions, machine, and the commits of the checkouts it came from."""
+"""Facts about the machine and the program that made a run: versions, processor, commits."""
 
 import importlib.metadata
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "mpi4py")
-_HASH = re.compile(r"[0-9a-f]{40,64}")
 
 
 def list_versions() -> dict[str, str]:
-    """Return the versions that decide about bits."""
+    """Return the versions of Python and of the packages that decide about bits."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -25,28 +25,28 @@ def list_versions() -> dict[str, str]:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what `manifest.json` says of the machine and of the process."""
-    found: dict[str, Any] = {
+    """Return the entries of `status.json` about the machine and the process."""
+    package = Path(__file__).parents[3]
+    commits = {
+        "purerl": read_commit(package) if (package / ".git").exists() else "",  # not installed
+        "here": read_commit(Path.cwd()),
+    }
+    return {
         "versions": list_versions(),
         "system": platform.platform(),
         "machine": platform.machine(),
         "host": platform.node(),
-        "cpu": _cpu(),
+        "cpu": read_cpu(),
         "cores": os.cpu_count(),
         "threads": os.environ.get("NPROC", "all"),
         "command": sys.orig_argv,
         "started": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "commits": {name: commit for name, commit in commits.items() if commit},
     }
-    package, here = Path(__file__).parents[3], Path.cwd()
-    commits = {
-        "purerl": read_commit(package),
-        "here": next(filter(None, map(read_commit, (here, *here.parents))), ""),
-    }
-    return found | {"commits": {name: one for name, one in commits.items() if one}}
 
 
-def _cpu() -> str:
-    """Return the model of the processor, or nothing where the system does not say."""
+def read_cpu() -> str:
+    """Return the model of the processor, or nothing where the system does not know it."""
     try:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
@@ -56,27 +56,13 @@ def _cpu() -> str:
 
 
 def read_commit(folder: Path) -> str:
-    """Return the commit that is checked out in a folder, read without git; nothing if it is none.
+    """Return the commit that is checked out in a folder; nothing without git or a repository.
 
-    What was changed since is not in it.
+    Later changes to the files are not part of it.
     """
+    command = ["git", "-C", str(folder), "rev-parse", "--verify", "--quiet", "HEAD"]
     try:
-        git = folder / ".git"
-        if git.is_file():  # of another working tree: a file that names the folder
-            git = folder / git.read_text().removeprefix("gitdir:").strip()
-        common = git / "commondir"
-        shared = git / common.read_text().strip() if common.is_file() else git
-        head = (git / "HEAD").read_text().strip()
-        name = head.removeprefix("ref:").strip()
-        if name != head:
-            head = _of_branch(shared, name)
-    except (OSError, UnicodeDecodeError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
         return ""
-    return head if _HASH.fullmatch(head) else ""
-
-
-def _of_branch(git: Path, name: str) -> str:
-    if (git / name).is_file():
-        return (git / name).read_text().strip()
-    lines = (git / "packed-refs").read_text().splitlines()
-    return next((line.split()[0] for line in lines if line.endswith(f" {name}")), "")
+    return done.stdout.strip() if done.returncode == 0 else ""

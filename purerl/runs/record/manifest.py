@@ -1,4 +1,4 @@
-"""What the checkpoints of a run say of themselves: which there are, and what each needs.
+"""Manifests of checkpoints: which checkpoints a run has, the files of each, and the best one.
 
 Read without importing JAX.
 """
@@ -16,13 +16,12 @@ from purerl.runs.record import log_hashes, safe_files
 from purerl.runs.record.files import File
 
 FORMAT = 1
-_FILE = re.compile(r"rank\d{1,6}\.npz")
 _SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
 _STEP = re.compile(r"\d{12}")
 
 
 class Segment(NamedTuple):
-    """Rows `first` .. `stop` of a rank's replay memory in a file."""
+    """A file with the rows `first` .. `stop` of the replay memory of a rank."""
 
     name: str
     first: int
@@ -32,22 +31,25 @@ class Segment(NamedTuple):
 
 
 def list_steps(run: Path) -> list[int]:
-    """Return the steps of the checkpoints that are there, oldest first, unverified."""
+    """Return the steps of a run's checkpoints, oldest first, unverified."""
     folder = safe_files.get_subfolder(run, "checkpoints")
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if _STEP.fullmatch(name))
 
 
+def checkpoint_folder(run: Path, step: int) -> Path:
+    """Return the folder of the checkpoint of a step."""
+    return run / "checkpoints" / f"{step:012d}"
+
+
 def temporary_folder(run: Path, step: int) -> Path:
-    """Return the folder of a checkpoint while it is made or deleted; nothing loads it."""
+    """Return the folder of a checkpoint that is being made or deleted; nothing loads it."""
     return run / "checkpoints" / f".tmp-{step:012d}"
 
 
 def read_best(run: Path) -> tuple[int, float] | None:
-    """Return step and score of the best evaluation that has a checkpoint, or None."""
+    """Return step and score of the checkpoint with the best score, or None."""
     path = run / "checkpoints" / "best.json"
-    if not path.exists():
-        return None
     try:
         content = storage.read_sealed_json(path)
         return int(content["step"]), float(content["score"])
@@ -56,7 +58,7 @@ def read_best(run: Path) -> tuple[int, float] | None:
 
 
 def resolve_step(run: Path, wanted: str | int) -> int | None:
-    """Return the step that `best` or a number means; None for `last`, the newest that is whole."""
+    """Return the step of `best` or of a number; None for `last`, the newest that is complete."""
     if wanted == "last":
         return None
     if wanted == "best":
@@ -72,7 +74,7 @@ def resolve_step(run: Path, wanted: str | int) -> int | None:
 
 
 def mark_best(run: Path, step: int, score: float) -> None:
-    """Remember a checkpoint as the best, so that it is kept."""
+    """Mark a checkpoint as the best, so that it is kept."""
     content = storage.seal_json({"step": step, "score": score})
     storage.replace_file(run / "checkpoints" / "best.json", content)
 
@@ -88,17 +90,17 @@ def read_manifest(run: Path, step: int) -> dict[str, Any]:
     try:
         ranks = len(content["facts"])
         files = {name: File(*file) for name, file in content["files"].items()}
-        segments = [[Segment(*s) for s in part] for part in content["segments"]]
-        good = content["step"] == step and len(segments) == len(content["rows"]) == ranks
+        parts = [[Segment(*s) for s in part] for part in content["segments"]]
+        segments = [segment for part in parts for segment in part]
+        good = content["step"] == step and len(parts) == len(content["rows"]) == ranks
         good &= set(files) == {f"rank{i}.npz" for i in range(ranks)}
-        good &= all(_FILE.fullmatch(name) for name in files)
-        good &= all(_SEGMENT.fullmatch(s.name) for part in segments for s in part)
-        good &= all(0 <= s.first < s.stop for part in segments for s in part)
+        good &= all(_SEGMENT.fullmatch(s.name) for s in segments)
+        good &= all(0 <= s.first < s.stop for s in segments)
         good &= all(isinstance(rows, int) and 0 <= rows <= step for rows in content["rows"])
         good &= all(facts["steps"] == step for facts in content["facts"])
         good &= isinstance(content["notes"], dict) and isinstance(content["about"], dict)
         good &= {(type(n), type(h)) for n, h in content["seen"].values()} <= {(int, str)}
-        good &= set(content["seen"]) <= {*log_hashes.WHOLE, *log_hashes.GROWING, log_hashes.TABLE}
+        good &= set(content["seen"]) <= set(log_hashes.NAMES)
         good &= content["best"] is None or isinstance(content["best"], list)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
@@ -107,29 +109,22 @@ def read_manifest(run: Path, step: int) -> dict[str, Any]:
     return content
 
 
-def read_score(content: dict[str, Any]) -> float | None:
-    """Return the score of a checkpoint that was made where an epoch ended, if it had one."""
-    notes = content["notes"]
-    score = notes.get("score") if notes.get("step") == content["step"] else None
-    return score if isinstance(score, float) and math.isfinite(score) else None
-
-
 def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
-    """Mark the best checkpoint; delete all but it and the newest, and segments that none names.
+    """Mark the best checkpoint; delete old ones, and segments that none needs.
 
-    What a damaged one named is unknown: while one is among the newest, all segments stay.
+    The segments of a damaged checkpoint are unknown, so while one is kept, all segments stay.
 
     Args:
         run: folder of the run.
-        keep: how many of the newest stay.
-        say: is told of each that is damaged.
+        keep: number of newest checkpoints to keep; the best is kept as well.
+        say: function that takes a line about each checkpoint that is damaged.
     """
     there = list_steps(run)
-    whole, damaged = _read(run, there, say)
+    whole, damaged = _read_all(run, there, say)
     kept = {*there[-keep:], *_mark_best_of(run, whole)}
     for step in there:
         if step not in kept:
-            _drop(run, step)
+            _delete(run, step)
     if kept & damaged:
         return
     used = {Segment(*s).name for step in kept for part in whole[step]["segments"] for s in part}
@@ -139,39 +134,47 @@ def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) 
 
 
 def delete_later(run: Path, step: int) -> list[int]:
-    """Delete the checkpoints that came after a step, the newest first; return their steps.
+    """Delete the checkpoints after a step, the newest first; return their steps.
 
-    Killed on the way, it leaves a run that had not come as far as it had. So it is done before the
-    logs are cut: none of those that are left may say of rows that they are there when they are not.
+    A kill on the way leaves a run that is less far. Delete before the logs are cut, so that no
+    remaining checkpoint counts rows that the logs no longer contain.
     """
     there = list_steps(run)
     later = [one for one in there if one > step]
     if later:
-        _mark_best_of(run, _read(run, [one for one in there if one <= step])[0])
+        _mark_best_of(run, _read_all(run, [one for one in there if one <= step])[0])
     for one in reversed(later):
-        _drop(run, one)
+        _delete(run, one)
     if later:
         storage.sync_folder(run / "checkpoints")
     return later
 
 
-def _read(
-    run: Path, there: list[int], say: Callable[[str], None] = lambda line: None
+def _read_all(
+    run: Path, steps: list[int], say: Callable[[str], None] = lambda line: None
 ) -> tuple[dict[int, dict[str, Any]], set[int]]:
     """Return the manifests of checkpoints, and the steps of those whose manifest is damaged."""
     whole = {}
-    for step in there:
+    for step in steps:
         try:
             whole[step] = read_manifest(run, step)
         except Damaged as error:
             say(f"a damaged checkpoint is never loaded, and deleted in its turn: {error}")
-    return whole, set(there) - set(whole)
+    return whole, set(steps) - set(whole)
 
 
 def _mark_best_of(run: Path, whole: dict[int, dict[str, Any]]) -> tuple[int, ...]:
-    """Mark the best of some checkpoints, the first of equal ones; return its step, if any."""
-    scores = {step: read_score(content) for step, content in whole.items()}
-    ranked = [(score, -step) for step, score in scores.items() if score is not None]
+    """Mark the best of some checkpoints, the first of equal ones; return its step, if any.
+
+    Only checkpoints at the end of an epoch have a score of their own.
+    """
+    notes = {step: manifest["notes"] for step, manifest in whole.items()}
+    scores = {step: one.get("score") for step, one in notes.items() if one.get("step") == step}
+    ranked = [
+        (score, -step)
+        for step, score in scores.items()
+        if isinstance(score, float) and math.isfinite(score)
+    ]
     if not ranked:
         storage.remove(run / "checkpoints" / "best.json")
         return ()
@@ -181,13 +184,10 @@ def _mark_best_of(run: Path, whole: dict[int, dict[str, Any]]) -> tuple[int, ...
     return (-step,)
 
 
-def _drop(run: Path, step: int) -> None:
-    """Delete a checkpoint; killed on the way it leaves none, rather than a damaged one."""
-    path = run / "checkpoints" / f"{step:012d}"
-    unnamed = temporary_folder(run, step)
+def _delete(run: Path, step: int) -> None:
+    """Delete a checkpoint; a kill on the way leaves none, rather than a damaged one."""
+    path, unnamed = checkpoint_folder(run, step), temporary_folder(run, step)
     storage.remove(unnamed)
-    try:
+    with safe_files.explain_errors(path):
         path.rename(unnamed)
-    except OSError as error:
-        raise safe_files.explain_os_error(error, path) from error
     storage.remove(unnamed)

@@ -1,4 +1,4 @@
-"""What a run says of each epoch: columns in Spinning Up's names, and a line for the screen."""
+"""Progress of a run, epoch by epoch: rows with Spinning Up's columns, and lines for the screen."""
 
 import csv
 import io
@@ -11,68 +11,59 @@ from typing import Any
 
 import jax
 
+from purerl.algos import ALGORITHMS
 from purerl.loops.carry import Carry, Record
+from purerl.runs.console import format_clock
 from purerl.runs.record import files, safe_files
-from purerl.runs.record.logger import Logger, append_text, undo_on_error
-from purerl.runs.training.progress_bar import format_clock
+from purerl.runs.record.files import append_text, undo_on_error
+from purerl.runs.record.logger import Logger
 from purerl.spaces import Box, Discrete
 
-# Our metrics -> Spinning Up's columns. What is not here keeps its words: delta_loss_v, DeltaLossV.
-COLUMNS = {
-    "q": "QVals",
-    "q1": "Q1Vals",
-    "q2": "Q2Vals",
-    "val": "VVals",
-    "logp": "LogPi",
-    "kl": "KL",
-}
-AVERAGED = ("q", "q1", "q2", "val", "logp")  # Spinning Up's name of their mean: AverageQVals
+# Metrics of the table of algorithms -> Spinning Up's columns, and those shown for each epoch.
+COLUMNS = {metric: column for one in ALGORITHMS.values() for metric, column in one.columns.items()}
+AVERAGED = {metric for metric, column in COLUMNS.items() if column.startswith("Average")}
+SHOWN = dict.fromkeys(metric for one in ALGORITHMS.values() for metric in one.screen)
 SPREAD = ("_std", "_min", "_max")
-SHOWN = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # where there are
+COUNTERS = ("epoch", "steps", "updates")
 HEADER_EVERY = 20  # lines
 
 
 def name_column(metric: str) -> str:
-    """Return the column of a metric.
+    """Return the column of a metric; one without an entry in the table keeps its words.
 
     Example:
-        >>> column("loss_q"), column("loss_q_std"), column("q1"), column("q1_max")
-        ('LossQ', 'StdLossQ', 'AverageQ1Vals', 'MaxQ1Vals')
+        >>> name_column("loss_q"), name_column("loss_q_std"), name_column("q1_max")
+        ('LossQ', 'StdLossQ', 'MaxQ1Vals')
     """
-    prefix = "Average" if metric in AVERAGED else ""
     if metric.endswith(SPREAD):
-        metric, _, kind = metric.rpartition("_")
-        prefix = kind.capitalize()
-    words = "".join(word.capitalize() for word in metric.split("_"))
-    return prefix + COLUMNS.get(metric, words)
+        mean, _, kind = metric.rpartition("_")
+        return kind.capitalize() + name_column(mean).removeprefix("Average")
+    return COLUMNS.get(metric) or "".join(word.capitalize() for word in metric.split("_"))
 
 
 def make_row(record: Record, seconds: float) -> dict[str, Any]:
     """Return a record as a row of `progress.txt`."""
-    found: dict[str, Any] = {"Epoch": record["epoch"]}
-    found |= _statistics("EpRet", record["ep_returns"])
-    found["EpLen"] = _mean(record["ep_lengths"])
+    row: dict[str, Any] = {"Epoch": record["epoch"]}
+    row |= _summarise("EpRet", record["ep_returns"])
+    row["EpLen"] = _mean(record["ep_lengths"])
     if "test_returns" in record:
-        found |= _statistics("TestEpRet", record["test_returns"])
-        found["TestEpLen"] = _mean(record["test_lengths"])
-    found["TotalEnvInteracts"] = record["steps"]
-    known = ("epoch", "steps", "updates")
-    found |= {
-        name_column(name): value
-        for name, value in record.items()
-        if name not in known and not isinstance(value, list) and _is_shown(name)
-    }
-    return found | {"Updates": record["updates"], "Time": round(seconds, 3)}
+        row |= _summarise("TestEpRet", record["test_returns"])
+        row["TestEpLen"] = _mean(record["test_lengths"])
+    row["TotalEnvInteracts"] = record["steps"]
+    for name, value in record.items():
+        if name not in COUNTERS and not isinstance(value, list) and has_column(name):
+            row[name_column(name)] = value
+    return row | {"Updates": record["updates"], "Time": round(seconds, 3)}
 
 
-def _is_shown(metric: str) -> bool:
-    """Say whether a metric has a column: means have, and the spread of losses, values, log pi."""
+def has_column(metric: str) -> bool:
+    """Return whether a metric has a column: all means, and the spread of losses and values."""
     name = metric.rpartition("_")[0] if metric.endswith(SPREAD) else ""
     return not name or name in AVERAGED or name.startswith("loss_")
 
 
 def describe_sizes(carry: Carry) -> str:
-    """Return what a run is made of: spaces, parameters, memory."""
+    """Return the sizes of a run: spaces, parameters, memory."""
     env = carry.learner.params.spec.env
     leaves = jax.tree.leaves(carry.learner.params)
     text = f"observations {env.obs_shape} {env.obs_dtype}, actions {_describe_action(env.action)}, "
@@ -87,25 +78,24 @@ def describe_sizes(carry: Carry) -> str:
 def _describe_action(action: Box | Discrete) -> str:
     if isinstance(action, Discrete):
         return f"one of {action.n}"
-    low, high = min(action.low), max(action.high)
-    return f"{action.shape} in [{low:g}, {high:g}]"
+    return f"{action.shape} in [{min(action.low):g}, {max(action.high):g}]"
 
 
 class Logs:
-    """The logs of a run in its folder: begun, or cut back to where a checkpoint was made.
+    """The logs in a run's folder: new, or cut back to the rows that a checkpoint counts.
 
     Args:
-        run: the folder.
-        notes: of the checkpoint that is gone on from; empty for a new run.
+        run: folder of the run.
+        notes: `notes()` in the checkpoint to continue from; empty for a new run.
     """
 
     def __init__(self, run: Path, notes: dict[str, Any]) -> None:
         self.run = run
         self.began = time.monotonic() - notes.get("seconds", 0.0)
         self.shown: tuple[str, ...] = ()  # cells of the header above
-        self.lines = 0  # since
+        self.lines = 0  # number of lines since that header
         rows, episodes = notes.get("rows", 0), notes.get("episodes", 0)
-        # What is counted is what is there: somebody may have taken rows away.
+        # Count the lines that exist, because somebody may have deleted some.
         self.rows = max(0, _cut(run / "progress.txt", 1 + rows) - 1)
         self.objects = _cut(run / "metrics.jsonl", notes.get("objects", rows))
         self.episodes = max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)
@@ -116,33 +106,32 @@ class Logs:
         self.waiting: list[tuple[Record, dict[str, Any]]] = []  # for space on the disk
 
     def add(self, record: Record, total: int) -> tuple[dict[str, Any], list[str]]:
-        """Take the record of an epoch, to be written by `write`.
-
-        Returns:
-            Its row, and lines for the screen.
-        """
+        """Add the record of an epoch, which `write` writes; return its row and screen lines."""
         now = time.monotonic()
-        found = make_row(record, now - self.began)
-        self.waiting.append((record, found))
-        lines = self._lines(record, total, now)
+        row = make_row(record, now - self.began)
+        self.waiting.append((record, row))
+        lines = self._format_lines(record, total, now)
         self.last = (now, record["steps"])
-        return found, lines
+        return row, lines
 
     def write(self) -> None:
-        """Write what waits, each epoch all or not at all."""
+        """Write the epochs that wait, each completely or not at all."""
         while self.waiting:
-            record, found = self.waiting[0]
-            text, number = _episodes(record)
+            record, row = self.waiting[0]
+            episodes = _list_episodes(record)
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(episodes)
             with undo_on_error(self.run / "episodes.csv"):
-                append_text(self.run / "episodes.csv", text)
-                self.logger.row = dict(found)
+                append_text(self.run / "episodes.csv", text.getvalue())
+                self.logger.row = dict(row)
                 self.logger.dump_tabular()
             self.rows += 1
             self.objects += 1
-            self.episodes += number
+            self.episodes += len(episodes)
             del self.waiting[0]
 
-    def _lines(self, record: Record, total: int, now: float) -> list[str]:
+    def _format_lines(self, record: Record, total: int, now: float) -> list[str]:
+        """Return the line of an epoch, below a header if its cells are new."""
         rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
         left = (total - record["steps"]) / max(rate, 1e-9)
         cells = {"step": f"{record['steps']:,}"}
@@ -150,7 +139,9 @@ class Logs:
             if key in record:
                 cells[name] = f"{_mean(record[key]):.1f}"
         cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
-        cells |= {name: _short(record[name]) for name in SHOWN if name in record}
+        for name in SHOWN:
+            if name in record:
+                cells[name] = f"{record[name]:{'.3f' if abs(record[name]) < 1e5 else '.2e'}}"
         cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}
         line = " ".join(f"{value:>10}" for value in cells.values())
         if tuple(cells) == self.shown and self.lines < HEADER_EVERY:
@@ -160,37 +151,24 @@ class Logs:
         return [" ".join(f"{name:>10}" for name in cells), line]
 
     def notes(self) -> dict[str, Any]:
-        """Return what a checkpoint must remember of the logs."""
-        return {
-            "rows": self.rows,
-            "objects": self.objects,
-            "episodes": self.episodes,
-            "seconds": time.monotonic() - self.began,
-            "step": self.last[1],
-        }
+        """Return the state of the logs, which a checkpoint contains."""
+        counts = {"rows": self.rows, "objects": self.objects, "episodes": self.episodes}
+        return counts | {"seconds": time.monotonic() - self.began, "step": self.last[1]}
 
 
-def _short(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 1e5 else f"{value:.2e}"
-
-
-def _episodes(record: Record) -> tuple[str, int]:
-    """Return the episodes of a record as lines of CSV, and how many there are."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    rows = [
+def _list_episodes(record: Record) -> list[list[Any]]:
+    """Return the episodes of a record as rows of `episodes.csv`."""
+    return [
         [record["epoch"], record["steps"], kind, value, length]
         for kind, what in (("train", "ep"), ("test", "test"))
         for value, length in zip(
             record.get(f"{what}_returns", ()), record.get(f"{what}_lengths", ()), strict=True
         )
     ]
-    writer.writerows(rows)
-    return text.getvalue(), len(rows)
 
 
 def _cut(path: Path, lines: int) -> int:
-    """Leave the first lines of a file, what came after is done again; return how many are left."""
+    """Keep at most the first lines of a file; return their number."""
     if not path.exists():
         return 0
     with safe_files.open_file(path) as file:
@@ -199,13 +177,14 @@ def _cut(path: Path, lines: int) -> int:
             kept.append(line)
         more = file.seek(0, os.SEEK_END) > sum(map(len, kept))
     if not kept:
-        path.unlink()  # it is begun with its header again
+        path.unlink()  # the next run of `Logs` begins it with its header
     elif more:
         files.replace_file(path, b"".join(kept))
     return len(kept)
 
 
-def _statistics(name: str, values: list[float]) -> dict[str, float]:
+def _summarise(name: str, values: list[float]) -> dict[str, float]:
+    """Return the columns of a list of values; NaN if it is empty."""
     none = math.nan
     return {
         f"Average{name}": _mean(values),

@@ -1,6 +1,6 @@
-"""Plain files in a folder of one's own: what is not one is neither read nor written.
+"""Safe file access: refuse symlinks, pipes and devices; lock folders; explain errors.
 
-A folder from somebody else may hold links to files of the user, and pipes that never end.
+A folder from another person may contain links to files of the user, and pipes that never end.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from typing import IO
 
 from purerl.errors import Damaged, StorageError
 
-TRIES = 100  # for the lock of a folder, which whoever looks at it may hold for a moment
-PAUSE = 0.01  # seconds between two
+TRIES = 100  # to lock a folder, whose lock `is_running` holds for a moment
+PAUSE = 0.01  # seconds between two tries
 
 
 @contextlib.contextmanager
 def open_file(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a plain file to read: no link is followed, no pipe or device waited for."""
+    """Open a plain file to read, without following a link or waiting for a pipe or device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
@@ -41,19 +41,15 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def refuse_special_files(run: Path) -> None:
-    """Refuse a run's folder that holds links, pipes or devices: what is written must stay in it."""
+    """Refuse a run's folder with links, pipes or devices, so that writes stay in the folder."""
     for folder in (run, get_subfolder(run, "checkpoints"), get_subfolder(run, "replay")):
-        if not folder.is_dir():
-            continue
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                kinds = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
-                if not any(kinds):
-                    raise Damaged(f"{entry.path} is a link, a pipe or a device; a run has none.")
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                raise Damaged(f"{path} is a link, a pipe or a device; a run has none.")
 
 
 def get_subfolder(run: Path, name: str) -> Path:
-    """Return a folder of a run, or refuse one that is a link to elsewhere."""
+    """Return a folder of a run; refuse a link to another place."""
     path = run / name
     if path.is_symlink():
         raise Damaged(f"{path} is a link, and a run must be in one folder: move it in there.")
@@ -62,18 +58,16 @@ def get_subfolder(run: Path, name: str) -> Path:
 
 @contextlib.contextmanager
 def lock_folder(path: Path) -> Iterator[None]:
-    """Own a folder while the block runs; a second process that asks is refused.
+    """Lock a folder while the block runs; a second process is refused.
 
-    The lock is the kernel's, so it goes with its process however that ends.
+    The kernel releases the lock when the process ends, however it ends.
     """
     refuse_special_files(path)
     lock = path / ".lock"
-    with contextlib.ExitStack() as stack:
-        try:  # the kernel's flags: a link would be followed and its file written over
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            file = stack.enter_context(os.fdopen(os.open(lock, flags, 0o666), "r+"))
-        except OSError as error:
-            raise explain_os_error(error, lock) from error
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with explain_errors(lock):  # `open` would follow a link and overwrite its file
+        descriptor = os.open(lock, flags, 0o666)
+    with os.fdopen(descriptor, "r+") as file:
         if not _take_lock(file, lock):
             words = file.read().strip() or "another process"
             raise StorageError(errno.EBUSY, f"{path} is in use by {words}.")
@@ -84,21 +78,32 @@ def lock_folder(path: Path) -> Iterator[None]:
 
 
 def _take_lock(file: IO[str], lock: Path) -> bool:
-    """Take the lock of a file; where an owner keeps it, give up after a second."""
+    """Take the lock of a file; give up after a second if another process keeps it."""
     for _ in range(TRIES):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(PAUSE)
-        except OSError as error:
-            raise explain_os_error(error, lock) from error
-        else:
+            with explain_errors(lock):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
+        except StorageError as error:
+            if error.errno != errno.EWOULDBLOCK:
+                raise
+            time.sleep(PAUSE)
     return False
 
 
+@contextlib.contextmanager
+def explain_errors(path: Path) -> Iterator[None]:
+    """Explain errors of the system in a block that writes a file."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise explain_os_error(error, path) from error
+
+
 def explain_os_error(error: OSError, path: Path) -> StorageError:
-    """Return the error with the path and the way out."""
+    """Return an error of the system with the path and a way out."""
     ways = {
         errno.ENOSPC: "the disk is full; make room, or write elsewhere",
         errno.EDQUOT: "the quota is used up; make room, or write elsewhere",

@@ -1,4 +1,8 @@
-"""Where runs are, and how they stand: read without importing JAX."""
+"""The status of runs and the user's defaults; read without importing JAX.
+
+A run's `status.json` contains versions, machine, command, status and step. Older runs have a
+`manifest.json` instead, which the first write replaces.
+"""
 
 import fcntl
 import hashlib
@@ -12,8 +16,9 @@ from typing import Any, NamedTuple
 
 from purerl import errors
 from purerl.errors import ConfigError
-from purerl.runs.record import files, safe_files
+from purerl.runs.record import files, json_values, safe_files
 
+STATUS, OLD_STATUS = "status.json", "manifest.json"
 USER_FILE = Path("~/.config/purerl.json")
 MAX_CONFIG = 2**20  # bytes
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
@@ -70,16 +75,16 @@ def read_user_defaults() -> dict[str, Any]:
 
 
 def read_status(run: Path) -> dict[str, Any]:
-    """Return what `manifest.json` says; empty where it says nothing that can be believed."""
+    """Return the entries of a run's status file; empty if it is missing or was changed."""
     try:
-        content = read_json(run / "manifest.json")
+        content = read_json(run / (STATUS if os.path.lexists(run / STATUS) else OLD_STATUS))
     except (ConfigError, errors.Damaged):
         return {}
     return content if content.pop("sha256", None) == hash_status(content) else {}
 
 
 def read_settings(run: Path) -> dict[str, Any]:
-    """Return what a run is of: `config.json`, or what a grid keeps of the function that it called.
+    """Return the settings of a run: its `config.json`, or the task of a sweep over a function.
 
     Such a function may write a `config.json` of its own, as Spinning Up's loggers do.
     """
@@ -88,24 +93,26 @@ def read_settings(run: Path) -> dict[str, Any]:
 
 
 def write_status(run: Path, content: dict[str, Any]) -> None:
-    """Write `manifest.json`, with a checksum of what it says."""
-    text = json.dumps(content | {"sha256": hash_status(content)}, indent=2) + "\n"
-    files.replace_file(run / "manifest.json", text.encode())
+    """Write the status file of a run, with a checksum of its entries."""
+    sealed = content | {"sha256": hash_status(content)}
+    json_values.write_json(run / STATUS, sealed, indent=2)
+    if (run / OLD_STATUS).is_file():
+        files.remove(run / OLD_STATUS)
 
 
 def hash_status(content: dict[str, Any]) -> str:
-    """Return the checksum that `manifest.json` carries of its other entries."""
+    """Return the checksum of the other entries of a status file."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
-    """Return what to type for a run, with what it needs beside its folder.
+    """Return the command line to type for a run.
 
     Args:
-        verb: of the command line.
-        run: its folder.
-        *more: words to add.
-        ranks: that it needs; None for those its manifest names.
+        verb: name of the command.
+        run: folder of the run.
+        *more: further arguments.
+        ranks: number of processes; None for that of the run's status file.
     """
     try:
         env = str(read_json(run / "config.json").get("env", ""))
@@ -121,7 +128,7 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
 
 
 def list_runs(data_dir: Path) -> Iterator[RunStatus]:
-    """Find runs below a folder, and say how each stands."""
+    """Find the runs below a folder, with the status of each."""
     for path in sorted(data_dir.rglob("config.json")):
         try:
             run = path.parent
@@ -142,11 +149,11 @@ def list_runs(data_dir: Path) -> Iterator[RunStatus]:
                 str(state.get("reason", "")),
             )
         except (ConfigError, errors.Damaged, KeyError, TypeError, ValueError, OverflowError):
-            continue  # a config.json of somebody else
+            continue  # a config.json of another program
 
 
 def is_running(run: Path) -> bool:
-    """Say whether a process holds the lock of a run."""
+    """Return whether a process holds the lock of a run."""
     try:
         with safe_files.open_file(run / ".lock") as file:
             try:
@@ -154,5 +161,5 @@ def is_running(run: Path) -> bool:
             except BlockingIOError:
                 return True
     except errors.Damaged:
-        pass  # no lock, or nothing that could be one
+        pass  # no lock, or a file that cannot be one
     return False

@@ -1,4 +1,4 @@
-"""What a person sees of a run: plain lines, and on a terminal how far it has come."""
+"""The screen of a run: plain lines, and on a terminal a bar."""
 
 import shutil
 import sys
@@ -7,21 +7,21 @@ from collections.abc import Callable
 from typing import TextIO
 
 from purerl.errors import OutputClosed
-from purerl.runs.console import replace_unencodable, silence, write_lines, write_text
+from purerl.runs.console import format_clock, silence, write_lines, write_text
 
 BAR = 24  # characters
 PAUSE = 0.2  # seconds between two pictures of the bar
 
 
 class Screen:
-    """Lines at once; on a terminal also a bar, on a last line that is drawn over.
+    """Lines at once; on a terminal also a bar, which each new line replaces.
 
-    A run does not end because nobody reads it any more: where a line cannot be written, the screen
-    is silent from then on, and `lost` says why, for who writes it down elsewhere.
+    A run does not end because nobody reads it: if a line cannot be written, the screen is silent
+    from then on, and `lost` is the reason.
 
     Args:
-        stream: where to write; None for the standard output.
-        quiet: write nothing.
+        stream: stream to write to; None for the standard output.
+        quiet: whether to write nothing.
     """
 
     def __init__(self, stream: TextIO | None = None, quiet: bool = False) -> None:
@@ -29,16 +29,16 @@ class Screen:
         self.quiet = quiet or self.stream is None or self.stream.closed
         self.live = not self.quiet and self.stream.isatty()
         self.lost = ""
-        self._drawn = -PAUSE  # when
+        self._drawn = -PAUSE  # time of the last picture
         self._first: tuple[float, int] | None = None  # time and step of the first picture
 
     def say(self, line: str) -> None:
-        """Write a line; control characters, which may come out of files, are shown as `?`."""
+        """Write a line; control characters, which files may contain, become `?`."""
         if not self.quiet:
             self._try(lambda: write_lines(self.stream, line))
 
     def progress(self, step: int, total: int) -> None:
-        """Draw how far the run has come, where there is a terminal."""
+        """Draw the bar, if there is a terminal."""
         now = time.monotonic()
         if not self.live or now - self._drawn < PAUSE:
             return
@@ -52,15 +52,15 @@ class Screen:
         if step > first:
             text += f"   {rate:,.0f} steps/s   {format_clock((total - step) / rate)} left"
         text = text[: shutil.get_terminal_size().columns - 1]  # a second line would stay
-        self._try(lambda: write_text(self.stream, replace_unencodable(self.stream, text)))
+        self._try(lambda: write_text(self.stream, text))
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self.live:
             self._try(lambda: None)
 
     def _try(self, show: Callable[[], None]) -> None:
-        """Show something where the bar was, or be silent from now on."""
+        """Replace the bar, or be silent from now on."""
         try:
             if self.live:
                 write_text(self.stream, "\r\x1b[K")
@@ -69,10 +69,3 @@ class Screen:
             self.lost, self.quiet, self.live = error.strerror or str(error), True, False
             if self.stream is sys.stdout:
                 silence(self.stream)
-
-
-def format_clock(seconds: float) -> str:
-    """Return a duration as `0:07` or `1:02:03`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

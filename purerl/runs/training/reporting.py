@@ -1,7 +1,6 @@
-"""What rank 0 tells of a run while it goes on: files, the screen, sinks."""
+"""The report of rank 0 during a run: log files, the screen, sinks."""
 
 import contextlib
-import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +14,7 @@ from purerl.errors import EpisodesCut
 from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import format_in_a_line
 from purerl.runs.record import progress
-from purerl.runs.record.logger import append_text
-from purerl.runs.settings import config as configs
+from purerl.runs.record.files import append_text
 from purerl.runs.settings.config import Config
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.sinks import Sink, make_sinks
@@ -25,15 +23,15 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 class Report:
-    """What rank 0 tells of a run: files, sinks and the screen.
+    """The report of a run: files, sinks and the screen.
 
     Args:
-        run: its folder.
-        config: of the run.
-        notes: of the checkpoint that it goes on from; empty for a new one.
-        carry: as it begins.
-        screen: for lines.
-        sinks: of one's own, besides those of the options.
+        run: folder of the run.
+        config: configuration of the run.
+        notes: notes of the checkpoint that the run continues from; empty for a new run.
+        carry: first carry.
+        screen: screen for lines.
+        sinks: custom sinks, besides those of the options.
     """
 
     def __init__(
@@ -45,16 +43,15 @@ class Report:
         screen: Screen,
         sinks: Sequence[Sink],
     ) -> None:
-        self.run = run
-        self.logs, self.screen, self.total = progress.Logs(run, notes), screen, carry.schedule.steps
-        content = configs.to_json(config)
-        self.sinks = [*make_sinks(config, run, content, carry.steps), *sinks]
+        self.run, self.screen, self.total = run, screen, carry.schedule.steps
+        self.logs = progress.Logs(run, notes)
+        self.sinks = [*make_sinks(config, run, carry.steps), *sinks]
         self.is_compiled = False
         self.say(progress.describe_sizes(carry))
         self.say("compiling: seconds the first time, kept for the next")
 
     def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
-        """Tell of an advance, and of the epoch that ended with it."""
+        """Report an advance, and the epoch that ended with it."""
         if carry.updates and not self.is_compiled:
             self.is_compiled = True
             self.say(f"compiled in {sum(compiled):.1f} s")
@@ -69,32 +66,31 @@ class Report:
         except errors.StorageError as error:
             self.say(f"the logs wait for the disk: {error}")
         numbers = {k: float(v) for k, v in row.items() if math.isfinite(v)}
-        for sink in [*self.sinks]:
-            self._into(sink, functools.partial(sink.write, record["steps"], numbers))
+        self._for_each_sink(lambda sink: sink.write(record["steps"], numbers))
 
-    def _into(self, sink: Sink, call: Callable[[], None]) -> None:
-        """Hand something to a sink; one that fails is named, and left out from then on."""
-        try:
-            call()
-        except Exception as error:  # whatever a sink of somebody else's raises
-            self.sinks = [one for one in self.sinks if one is not sink]
-            what = f"{type(error).__name__}: {format_in_a_line(error)}"
-            self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")
+    def _for_each_sink(self, call: Callable[[Sink], None]) -> None:
+        """Call a function with each sink; name one that fails, and drop it."""
+        for sink in [*self.sinks]:
+            try:
+                call(sink)
+            except Exception as error:  # custom sinks may raise anything
+                self.sinks = [one for one in self.sinks if one is not sink]
+                what = f"{type(error).__name__}: {format_in_a_line(error)}"
+                self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")
 
     def say(self, line: str) -> None:
         """Write a line to the screen and to `stdout.log`."""
         report_line(self.run, self.screen, line)
 
     def notes(self) -> dict[str, Any]:
-        """Write what waits; return what a checkpoint must remember of the logs."""
+        """Write the epochs that wait; return the state of the logs for a checkpoint."""
         self.logs.write()
         return self.logs.notes()
 
     def close(self) -> None:
         """End the bar and the sinks."""
         self.screen.end()
-        for sink in [*self.sinks]:
-            self._into(sink, sink.close)
+        self._for_each_sink(lambda sink: sink.close())
 
 
 def report_line(run: Path, screen: Screen, line: str) -> None:
@@ -106,13 +102,13 @@ def report_line(run: Path, screen: Screen, line: str) -> None:
     if screen.lost:
         lines.append(f"the screen is gone ({screen.lost}): what follows is said here alone")
         screen.lost = ""
-    with contextlib.suppress(errors.StorageError):  # the logs that matter say so themselves
+    with contextlib.suppress(errors.StorageError):  # the tables report a failing disk
         append_text(run / "stdout.log", "".join(f"{one}\n" for one in lines))
 
 
 @contextlib.contextmanager
 def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
-    """Tell in a plain line what the loop warns of in the block; show other warnings as ever."""
+    """Give `tell` a line for each warning of the loop; show other warnings as usual."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EpisodesCut)
         yield
@@ -125,7 +121,7 @@ def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_compilations() -> Iterator[list[float]]:
-    """Gather the seconds of each compilation."""
+    """Collect the seconds of each compilation."""
     spent: list[float] = []
 
     def add(event: str, duration_secs: float, **_: str | int) -> None:

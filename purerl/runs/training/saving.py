@@ -1,17 +1,17 @@
-"""Checkpoints of a run when they are due, and what to do when one fails."""
+"""Checkpoints of a run: when they are due, and how failures of the disk are tolerated."""
 
 import contextlib
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from purerl import errors, mpi
-from purerl.errors import ConfigError, EnvFault
+from purerl.errors import EnvFault
 from purerl.loops.carry import Carry
 from purerl.runs.record import checkpoint, folder, manifest
-from purerl.runs.record.logger import replace_non_finite
+from purerl.runs.record.json_values import to_json
+from purerl.runs.record.ranks import run_on_root
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training.reporting import Report
@@ -23,29 +23,33 @@ class Saver:
     """Saves a run.
 
     Args:
-        run: its folder.
-        config: of the run.
-        loaded: the checkpoint it goes on from; None for a new one.
+        run: folder of the run.
+        config: configuration of the run.
+        loaded: checkpoint that the run continues from; None for a new run.
+        report: report for warnings; None on all ranks but rank 0.
     """
 
-    def __init__(self, run: Path, config: Config, loaded: checkpoint.Loaded | None) -> None:
+    def __init__(
+        self, run: Path, config: Config, loaded: checkpoint.Loaded | None, report: Report | None
+    ) -> None:
         self.run, self.options, self.about = run, config.options, describe_run(config)
         self.segments = loaded.segments if loaded else ()
+        self.report = report
         self.failures = 0
         self.said: set[str] = set()
 
-    def due(self, before: int, steps: int, score: float | None) -> bool:
-        """Say whether a multiple of `save_freq` was passed, or an epoch was the best so far.
+    def is_due(self, before: int, steps: int, score: float | None) -> bool:
+        """Return whether a multiple of `save_freq` was passed, or an epoch was the best so far.
 
         Args:
-            before: step at which this was asked last.
-            steps: done now.
-            score: of the epoch that ended with them; None where none did.
+            before: environment steps at the last call.
+            steps: environment steps now.
+            score: score of the epoch that just ended; None if none did.
         """
         freq = self.options.save_freq
         if freq is None or steps // freq > before // freq:
             return freq is not None
-        if score is None or self.failures:  # a disk that fails is not asked more often for it
+        if score is None or self.failures:  # do not ask a failing disk more often
             return False
         return bool(run_on_root(lambda: self._is_best(score)))
 
@@ -53,14 +57,14 @@ class Saver:
         marked = manifest.read_best(self.run)
         return math.isfinite(score) and (marked is None or score > marked[1])
 
-    def save(self, carry: Carry, report: Report | None, score: float, last: bool) -> None:
-        """Save; a disk that fails is put up with `PATIENCE` times in a row, not at the end."""
+    def save(self, carry: Carry, score: float, last: bool) -> None:
+        """Save; tolerate fewer than `PATIENCE` failures in a row, but none at the end."""
         try:
-            notes = run_on_root(lambda: report.notes() if report else {})
-            notes |= {"score": replace_non_finite(score)}
+            notes = run_on_root(lambda: self.report.notes() if self.report else {})
+            notes |= {"score": to_json(score)}
             self.segments = checkpoint.save(
                 *(self.run, carry, self.about, self.segments, self.options.keep, notes),
-                functools.partial(self._say_once, report),
+                self._say_once,
             )
             run_on_root(lambda: folder.update_status(self.run, step=carry.steps))
             self.failures = 0
@@ -70,58 +74,39 @@ class Saver:
                 which = f"the checkpoint of step {carry.steps:,} was not made"
                 error.add_note(f"{which}, number {self.failures} in a row.")
                 raise
-            if report:
-                report.say(f"checkpoint at {carry.steps:,} failed: {error}")
+            if self.report:
+                self.report.say(f"checkpoint at {carry.steps:,} failed: {error}")
 
     @contextlib.contextmanager
-    def at_fault(self, carry: Carry, report: Report | None, score: float) -> Iterator[None]:
-        """Save a carry as it is now if an environment fails in the advance that the block makes.
+    def save_on_fault(self, carry: Carry, score: float) -> Iterator[None]:
+        """Save a carry as it is now if an environment fails in the block, which advances it.
 
-        Ranks save together, and the others wait for the one that failed: several save nothing.
+        Several ranks save nothing, because the others wait for the one that failed.
         """
         marks = carry.envs.marks()
         try:
             yield
         except EnvFault:
-            if (
-                carry.ranks == 1
-                and carry.steps
-                and carry.steps not in manifest.list_steps(self.run)
-            ):
+            known = manifest.list_steps(self.run)
+            if carry.ranks == 1 and carry.steps and carry.steps not in known:
                 carry.envs.rewind(marks)
-                with contextlib.suppress(errors.StorageError):  # it is said; the fault is raised
-                    self.save(carry, report, score, last=False)
+                with contextlib.suppress(errors.StorageError):  # already reported
+                    self.save(carry, score, last=False)
             raise
 
-    def prune(self, report: Report | None) -> None:
-        """Mark the best and delete what is not kept: a kill may have come before that was done."""
-        say = functools.partial(self._say_once, report)
-        run_on_root(lambda: manifest.prune(self.run, self.options.keep, say))
+    def prune(self) -> None:
+        """Mark the best checkpoint and delete old ones, which a kill may have prevented."""
+        run_on_root(lambda: manifest.prune(self.run, self.options.keep, self._say_once))
 
-    def _say_once(self, report: Report | None, line: str) -> None:
-        if report and line not in self.said:
+    def _say_once(self, line: str) -> None:
+        if self.report and line not in self.said:
             self.said.add(line)
-            report.say(line)
+            self.report.say(line)
 
 
 def describe_run(config: Config) -> dict[str, Any]:
-    """Return what checkpoints of a run must say: all that its bits depend on, but its length."""
+    """Return the settings that checkpoints must agree with: those that decide bits."""
     plain = configs.to_json(config)
     plain["schedule"].pop("steps")
     found = {name: plain[name] for name in ("algo", "env", "seed", "spec", "schedule", "spaces")}
     return found | {"ranks": mpi.num_procs()}
-
-
-def run_on_root(make: Callable[[], Any], shared: bool = True) -> Any:
-    """Do something on rank 0; its error is raised on all ranks, its result shared or kept."""
-    made: Any = None
-    failed: Exception | None = None
-    if mpi.is_root():
-        try:
-            made = make()
-        except (ConfigError, errors.StorageError) as error:
-            failed = error
-    result, failed = mpi.allgather((made if shared else None, failed))[0]
-    if failed is not None:
-        raise failed
-    return result if shared else made

@@ -1,4 +1,4 @@
-"""Where the rows of a run may go besides its folder: TensorBoard, Weights & Biases, or your own.
+"""Sinks receive the rows of a run: TensorBoard, Weights & Biases, or custom ones.
 
 A sink has `write(step, row)`, called once per epoch on rank 0 with the columns of `progress.txt`
 that are finite numbers, and `close()`. Give yours to `train(config, sinks=(mine,))`.
@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from purerl.errors import ConfigError
+from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 
-PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # option -> what it needs
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # option -> package
 
 
 class Sink(Protocol):
-    """Takes the rows of a run."""
+    """Receiver of the rows of a run."""
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Take the row of an epoch that ended at an environment step."""
+        """Receive the row of an epoch that ended at an environment step."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
 
 
 def check_packages(config: Config) -> None:
@@ -36,20 +37,13 @@ def check_packages(config: Config) -> None:
             )
 
 
-def make_sinks(config: Config, run: Path, content: dict[str, Any], step: int) -> list[Sink]:
-    """Make the sinks that the options of a run name.
-
-    Args:
-        config: of the run.
-        run: its folder.
-        content: what the run is told about itself, as in `config.json`.
-        step: at which it begins or goes on.
-    """
+def make_sinks(config: Config, run: Path, step: int) -> list[Sink]:
+    """Make the sinks of a run's options; `step` is the one at which it begins or continues."""
     made: list[Sink] = []
     if config.options.tensorboard:
         made.append(TensorBoard(run / "tensorboard", step))
     if config.options.wandb:
-        made.append(WandB(config.options.wandb, run, content))
+        made.append(WandB(config.options.wandb, run, configs.to_json(config)))
     return made
 
 
@@ -57,27 +51,27 @@ class TensorBoard:
     """Event files for TensorBoard: `tensorboard --logdir runs`."""
 
     def __init__(self, folder: Path, step: int) -> None:
-        from tensorboardX import SummaryWriter
+        from tensorboardX import SummaryWriter  # an optional package
 
-        purge = step + 1 if step else None  # what a run that was cut wrote beyond its checkpoint
+        purge = step + 1 if step else None  # rows that a cut run wrote after its checkpoint
         self.writer = SummaryWriter(str(folder), purge_step=purge)
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Take a row."""
+        """Write a row."""
         for name, value in row.items():
             self.writer.add_scalar(name, value, step)
         self.writer.flush()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         self.writer.close()
 
 
 class WandB:
-    """A run of Weights & Biases, which a resumed run goes on with."""
+    """A run of Weights & Biases, which a resumed run continues."""
 
     def __init__(self, project: str, run: Path, content: dict[str, Any]) -> None:
-        import wandb
+        import wandb  # an optional package
 
         mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]
         self.run = wandb.init(
@@ -91,9 +85,9 @@ class WandB:
         self.run.define_metric("*", step_metric="TotalEnvInteracts")
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Take a row."""
+        """Send a row."""
         self.run.log({**row, "TotalEnvInteracts": step})
 
     def close(self) -> None:
-        """Write what is left."""
+        """Send the rest."""
         self.run.finish()

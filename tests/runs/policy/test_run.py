@@ -18,6 +18,7 @@ from flax import linen as nn
 import purerl
 from purerl import errors, rng
 from purerl.errors import ConfigError, EnvFault, NoCheckpoint
+from purerl.runs.record import arrays as arrays_
 from purerl.runs.record import files
 from purerl.runs.record import manifest as manifest_
 from purerl.runs.settings import config as configs
@@ -174,14 +175,14 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
         purerl.load(folder)
     path.write_text(json.dumps(content))
     made = folder / "checkpoints" / "000000000120"
-    arrays = files.unpack_arrays((made / "rank0.npz").read_bytes(), made)
+    arrays = arrays_.unpack_arrays((made / "rank0.npz").read_bytes(), made)
     name = "learner .params.actor['params']['MLP_0']['Dense_0']['kernel']"
     for change in (
         {name: arrays[name].T.copy()},
         {name: arrays[name].astype(np.float64)},
         {"learner .more": arrays[name]},
     ):
-        file = files.write_file(made / "rank0.npz", files.pack_arrays(arrays | change))
+        file = files.write_file(made / "rank0.npz", arrays_.pack_arrays(arrays | change))
         manifest = files.read_sealed_json(made / "manifest.json")
         sealed = files.seal_json(manifest | {"files": {"rank0.npz": list(file)}})
         (made / "manifest.json").write_bytes(sealed)
