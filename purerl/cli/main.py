@@ -40,15 +40,15 @@ COMMANDS = {
     "train": "purerl.cli.commands.train_and_resume:train",
     "resume": "purerl.cli.commands.train_and_resume:resume",
     "sweep": "purerl.cli.commands.sweep:main",
-    "list": "purerl.cli.commands.list:listing",
-    "show": "purerl.cli.commands.show:show",
-    "inspect": "purerl.cli.commands.list:inspect",
+    "list": "purerl.cli.commands.list:main",
+    "show": "purerl.cli.commands.show:main",
+    "inspect": "purerl.cli.commands.inspect:main",
     "plot": "purerl.cli.commands.plot:main",
     "compare": "purerl.cli.commands.compare:main",
-    "doctor": "purerl.cli.commands.doctor:doctor",
-    "eval": "purerl.runs.policy.evaluation:command",
-    "watch": "purerl.runs.policy.video:command",
-    "export": "purerl.runs.policy.export:command",
+    "doctor": "purerl.cli.commands.doctor:main",
+    "eval": "purerl.cli.commands.eval:main",
+    "watch": "purerl.cli.commands.watch:main",
+    "export": "purerl.cli.commands.export:main",
 }
 
 
@@ -129,7 +129,13 @@ def _command(words: list[str]) -> int:
     module, _, function = COMMANDS[name].partition(":")
     with interrupts.allow_immediate_exit():
         loaded = importlib.import_module(module)
-    return int(getattr(loaded, function)(rest))
+    try:
+        return int(getattr(loaded, function)(rest))
+    except errors.OutputClosed:
+        raise
+    except (errors.PurerlError, ValueError) as error:
+        console.print_warning(f"purerl {name}: {error}")
+        return errors.exit_code_of(error)
 
 
 def announce(words: list[str]) -> None:

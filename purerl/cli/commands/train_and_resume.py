@@ -19,9 +19,9 @@ import purerl
 from purerl import algos, mpi
 from purerl.cli import options, run_arguments
 from purerl.cli.parser import Parser
-from purerl.errors import ConfigError, StorageError
+from purerl.errors import ConfigError, PurerlError, StorageError, exit_code_of
 from purerl.runs.console import print_lines, print_warning
-from purerl.runs.record import folder, status
+from purerl.runs.record import folder, lookup, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names as keys
 from purerl.runs.settings.config import Config, Options
@@ -292,7 +292,7 @@ def resume(words: list[str]) -> int:
     # fmt: on
     args = parser.parse_args(words)
     if not (args.run / "config.json").is_file():
-        parser.error(run_arguments.explain_no_run(args.run))
+        parser.error(lookup.explain_no_run(args.run))
     try:
         devices = int(status.read_json(args.run / "config.json")["schedule"].get("devices", 1))
     except (KeyError, TypeError, AttributeError, ValueError, StorageError) as error:
@@ -321,10 +321,8 @@ def _run_command(run: Callable[[], int]) -> int:
     """Run, and return the exit code that says how it ended."""
     try:
         return run()
-    except tuple(
-        codes := run_arguments.codes() | {mpi.MPIUnavailable: 2, mpi.RanksDisagree: 7}
-    ) as error:
-        code = next(code for kind, code in codes.items() if isinstance(error, kind))
+    except PurerlError as error:
+        code = exit_code_of(error)
         if not mpi.all_raise(error):
             mpi.fail(error, code)  # of this rank alone: it ends the job, with its traceback
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
