@@ -73,14 +73,14 @@ def describe_machine() -> dict[str, str]:
     screen = display.get_display()
     silent = "" if display.has_display() else ", where nobody answers"
     found["display"] = f"{screen}{silent}" if screen else "none"
-    found["headless"] = _list_headless_libraries()
+    found["headless"] = list_headless_libraries()
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
     sizes = [x.stat().st_size for x in root.glob("*")] if root.is_dir() else []
     found["cache"] = f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB"
     return found
 
 
-def _list_headless_libraries() -> str:
+def list_headless_libraries() -> str:
     """Return the libraries with which MuJoCo may draw without a display: those that load."""
     there = []
     for library in ("EGL", "OSMesa"):

@@ -10,6 +10,7 @@ import inspect
 import math
 import re
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -226,7 +227,7 @@ class Film:
         elif due:
             start, end = (round(self._period * i) for i in (number, number + 1))
             self._delays.append(10 * (end - start))
-            with _explain_storage():
+            with _guard_encoder():
                 self._writer.append_data(self._shrink(frame))
 
     def _shrink(self, frame: np.ndarray) -> np.ndarray:
@@ -242,12 +243,12 @@ class Film:
 
     def close(self) -> None:
         """Finish the file."""
-        with _explain_storage():
+        with _guard_encoder():
             self._writer.close()
 
     def read(self) -> bytes:
         """Return the content of the finished file."""
-        with _explain_storage():
+        with _guard_encoder():
             written = len(self._delays) if self._is_gif else self._count(self._path)[0]
             if written != len(self._delays):
                 raise OSError(f"{written} of {len(self._delays)} frames were written")
@@ -255,9 +256,11 @@ class Film:
 
 
 @contextlib.contextmanager
-def _explain_storage() -> Iterator[None]:
-    """Raise errors of the encoder and of the disk as `StorageError`."""
+def _guard_encoder() -> Iterator[None]:
+    """Raise errors of the encoder and of the disk as `StorageError`, without JAX's fork warning."""
     try:
-        yield
+        with warnings.catch_warnings():  # JAX warns of forks, but here ffmpeg starts at once
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            yield
     except (OSError, RuntimeError) as error:  # RuntimeError: ffmpeg cannot read the file
         raise StorageError(f"the video could not be written: {error}") from error
