@@ -1,4 +1,4 @@
-"""What `purerl eval`, `watch` and `export` have in common, without importing JAX."""
+"""Arguments of commands that use the policy of a run: `eval`, `watch` and `export`; free of JAX."""
 
 import argparse
 import re
@@ -14,26 +14,19 @@ from purerl.runs.console import print_warning
 from purerl.runs.record import status
 
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
-EXAMPLES = {
-    "eval": f"""examples:
-  purerl eval {RUN}
-  purerl eval runs/cartpole-v1-ppo/* --checkpoint best --episodes 100
-""",
-    "watch": f"""examples:
-  purerl watch {RUN}
-  purerl watch {RUN} -n 3 --save film.mp4
-""",
-    "export": f"""examples:
-  purerl export {RUN}
-  purerl export {RUN} --format stablehlo --out policy
-""",
-}
-INTERRUPTED = 130  # as a shell says it of Ctrl-C
 
 
-def make_parser(name: str, description: str, several: bool = False) -> Parser:
-    """Return a parser with the run, or several, and what chooses its policy."""
-    made = Parser(name, description, EXAMPLES[name])
+def make_parser(name: str, description: str, *examples: str, several: bool = False) -> Parser:
+    """Return a parser for a run, or several, and the choice of its policy.
+
+    Args:
+        name: Name of the command.
+        description: What it does, in a sentence.
+        *examples: Arguments of example commands.
+        several: Whether the command takes several runs.
+    """
+    lines = "".join(f"  purerl {name} {words}\n" for words in examples)
+    made = Parser(name, description, f"examples:\n{lines}")
     made.add_argument("run", type=Path, nargs="+" if several else None, help="its folder")
     made.add_argument(
         *("--checkpoint", "--itr", "-i"),
@@ -42,18 +35,29 @@ def make_parser(name: str, description: str, several: bool = False) -> Parser:
         metavar="WHICH",
         help="last, best or a step (default: last)",
     )
-    made.add_argument(
-        "--env", metavar="ID", help="where the run's environment is module:Id, to allow it"
-    )
+    made.add_argument("--env", metavar="ID", help="module:Id of the run's environment, to allow it")
     return made
 
 
-def add_episode_flags(made: argparse.ArgumentParser, *episodes: str, default: int) -> None:
-    """Add what says how episodes are played."""
-    text = f"how many (default: {default})"
-    made.add_argument("--episodes", *episodes, type=int, default=default, metavar="N", help=text)
-    text = "of the episodes (default: 10000)"
+def add_episode_flags(made: argparse.ArgumentParser, default: int, *more: str) -> None:
+    """Add the flags for episodes: number, seed, exploration and length limit.
+
+    Args:
+        made: Parser.
+        default: Default number of episodes.
+        *more: Further flags for the length limit.
+    """
+    text = f"number of episodes (default: {default})"
+    made.add_argument("--episodes", "-n", type=int, default=default, metavar="N", help=text)
+    text = "seed of the episodes (default: 10000)"
     made.add_argument("--seed", type=int, default=10_000, metavar="S", help=text)
+    made.add_argument(
+        *("--max-ep-len", "--max_ep_len", *more),
+        dest="max_ep_len",
+        type=int,
+        metavar="STEPS",
+        help="cut episodes at this length (default: as in training; 0: the environment's limit)",
+    )
     acting = made.add_mutually_exclusive_group()
     acting.add_argument("--stochastic", action="store_true", help="act as in training")
     acting.add_argument(
@@ -61,30 +65,21 @@ def add_episode_flags(made: argparse.ArgumentParser, *episodes: str, default: in
     )
 
 
-def explain_no_run(folder: Path) -> str:
-    """Return what is wrong with a path that is no run, and which runs may have been meant."""
-    below = [str(one.path) for one in status.list_runs(folder)] if folder.is_dir() else []
-    hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
-    if meant := [] if below else _guess_runs(folder.name):
-        hint = f" Did you mean {' or '.join(meant[:5])}?"
-    return f"{folder} is no run: it has no config.json.{hint}"
-
-
-def _guess_runs(name: str) -> list[str]:
-    """Return the runs of a name in the data folder."""
-    try:
-        data_dir = Path(status.read_user_defaults()["data_dir"]).expanduser()
-    except (errors.ConfigError, errors.Damaged):
-        return []
-    runs = [one.path for one in status.list_runs(data_dir)] if data_dir.is_dir() else []
-    return [str(run) for run in runs if name in (run.name, run.parent.name)]
+def choose_episodes(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `Run.evaluate` that were typed."""
+    return {
+        "episodes": args.episodes,
+        "seed": args.seed,
+        "deterministic": not args.stochastic,
+        "max_ep_len": args.max_ep_len,
+    }
 
 
 def parse_checkpoint(word: str) -> str | int:
-    """Read which checkpoint is meant: the `type` of an option."""
+    """Parse the choice of a checkpoint; the `type` of a flag."""
     if word in ("last", "best"):
         return word
-    if word == "-1":  # Spinning Up's word for the last
+    if word == "-1":  # Spinning Up's last checkpoint
         return "last"
     if not re.fullmatch(r"[0-9_]{1,15}", word):
         raise argparse.ArgumentTypeError(f"expected last, best or a step, got {word!r}")
@@ -92,15 +87,15 @@ def parse_checkpoint(word: str) -> str | int:
 
 
 def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | None:
-    """Return what makes the environment that was typed; its module may be in the current folder.
+    """Return the function that makes a typed environment; its module may be in this folder.
 
     Args:
-        env: of Gymnasium, or module:Id; None if nothing was typed.
-        run: that goes on in it, so that it must be its own.
+        env: Gymnasium id or module:Id; None if nothing was typed.
+        run: Run that continues in the environment, which must be its own.
     """
     if env is None:
         return None
-    from purerl.runs.settings import config as configs
+    from purerl.runs.settings import config as configs  # start-up time
 
     if run is not None:
         _check_own(env, run)
@@ -110,8 +105,8 @@ def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | N
 
 
 def _check_own(env: str, run: Path) -> None:
-    """Refuse another id than that of a run, unless that is a word that no environment has."""
-    import gymnasium
+    """Refuse an id other than the run's, unless the run's environment has no id."""
+    import gymnasium  # start-up time
 
     own = str(status.read_json(run / "config.json").get("env"))
     is_id = ":" in own or own in gymnasium.registry
@@ -123,45 +118,12 @@ def _check_own(env: str, run: Path) -> None:
 
 
 def load_run(args: argparse.Namespace, run: Path) -> Any:
-    """Load the run that was asked for; what was passed over is said."""
+    """Load the run that was typed, with a warning for each checkpoint that is passed over."""
     with interrupts.allow_immediate_exit():
-        from purerl import mpi, setup
+        from purerl import mpi, setup  # start-up time
         from purerl.runs.policy import run as runs
 
     if mpi.num_procs() > 1:
         raise errors.ConfigError("one process does it alone: start it without mpiexec.")
     setup()
     return runs.load(run, args.checkpoint, env_fn=parse_env(args.env), say=print_warning)
-
-
-def run_command(name: str, command: Callable[[], None]) -> int:
-    """Run a command and return its exit code; an error it knows is one line."""
-    try:
-        command()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except tuple(codes()) as error:
-        print_warning(f"purerl {name}: {error}")
-        return next(code for kind, code in codes().items() if isinstance(error, kind))
-    return 0
-
-
-def codes() -> dict[type[Exception], int]:
-    """Return the exit codes of errors, the same for all commands; imports JAX."""
-    from purerl.errors import (
-        ConfigError,
-        EnvFault,
-        NoCheckpoint,
-        NonFiniteError,
-        SnapshotMismatch,
-        StorageError,
-    )
-
-    found: dict[type[Exception], int] = {
-        ConfigError: 2,
-        NonFiniteError: 3,
-        EnvFault: 4,
-        StorageError: 5,
-        NoCheckpoint: 6,
-    }
-    return found | {SnapshotMismatch: 6}

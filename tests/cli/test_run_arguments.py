@@ -1,4 +1,4 @@
-"""Environments that are typed: modules of the current folder, and the run's own alone."""
+"""Arguments of commands that use a run: its checkpoint, its environment, its episodes."""
 
 import sys
 
@@ -11,6 +11,10 @@ from purerl.errors import ConfigError
 from purerl.runs.record import folder
 from purerl.runs.settings.config import from_json
 from tests.cli.test_main import FAULTY
+from tests.mpi.launch import python
+
+LIGHT = "import sys; from purerl.__main__ import main\ntry: main(sys.argv[1:])\n"
+LIGHT += "except SystemExit: pass\nassert not {'jax', 'gymnasium', 'flax'} & set(sys.modules)"
 
 
 @pytest.fixture
@@ -64,3 +68,33 @@ def test_an_environment_that_had_to_be_typed_is_its_own_by_its_id(tmp_path, own,
         return
     with pytest.raises(ConfigError, match=f"in {own}, and cannot go on in {env}"):
         run_arguments.parse_env(env, run)
+
+
+def test_words_for_a_checkpoint():
+    words = ("last", "best", "-1", "0", "10_000")
+    assert [run_arguments.parse_checkpoint(word) for word in words] == [
+        "last", "best", "last", 0, 10_000,
+    ]  # fmt: skip
+
+
+def test_help_needs_no_jax_and_names_what_spinning_up_called_it():
+    for name, words in (
+        ("eval", ("--max_ep_len", "--json", "--stochastic", "number of episodes (default: 20)")),
+        (
+            "watch",
+            (
+                "--len",
+                "-nr",
+                "--itr",
+                "--deterministic",
+                "-n N",
+                "--save",
+                "default: 1)",
+                "default: 320 of a GIF",
+            ),
+        ),
+        ("export", ("--format {numpy,stablehlo}", "--out")),
+    ):
+        done = python("-c", LIGHT, name, "--help")
+        assert done.code == 0, done.err
+        assert all(word in done.out for word in words), done.out

@@ -16,7 +16,8 @@ from typing import Any
 
 import purerl
 from purerl import errors
-from purerl.cli.commands import list as looking
+from purerl.cli.commands import inspect
+from purerl.cli.commands import list as listing
 from purerl.errors import ConfigError, SnapshotMismatch
 from purerl.runs.record import checkpoint, files, manifest, status
 from purerl.runs.settings import config
@@ -88,8 +89,8 @@ def read(run: Path) -> tuple[list[str], float]:
         lambda: manifest.read_best(run),
         lambda: said.extend(checkpoint.load(run, {}, 0).changed),
         lambda: config.from_json(status.read_json(run / "config.json")),
-        lambda: looking.list_all(["runs", "--data-dir", str(run.parent)]),
-        lambda: looking.inspect([str(run)]),
+        lambda: listing.main(["runs", "--data-dir", str(run.parent)]),
+        lambda: inspect.main([str(run)]),
     )
     for number, way in enumerate(ways):
         began = time.process_time()

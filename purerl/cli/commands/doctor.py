@@ -8,28 +8,31 @@ import importlib.util
 import os
 import platform
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from purerl import errors
 from purerl.cli import run_arguments
 from purerl.cli.options import Parser
-from purerl.runs.console import align_columns, print_lines, print_warning
-from purerl.runs.record import machine as machine_
-from purerl.runs.record import manifest, status
+from purerl.errors import NO_CHECKPOINT, NOT_FINITE, Damaged, NoCheckpoint, StorageError
+from purerl.runs.console import align_columns, print_lines
+from purerl.runs.record import lookup, machine, manifest, status
 from purerl.runs.settings import environments
 
-EXTRAS = {  # by a module of each
+if TYPE_CHECKING:
+    from purerl.runs.training.diagnosis import Finding
+
+EXTRAS = {  # extra -> a module that it installs
     "mpi": "mpi4py",
     "classic": "pygame",
     "plot": "matplotlib",
-    "video": "PIL",
+    "video": "imageio",
     "export": "flatbuffers",
     "tensorboard": "tensorboardX",
     "wandb": "wandb",
 }
-SHOWN = 8  # names of what is not finite
+SHOWN = 8  # names of values that are not finite
 
 
-def doctor(words: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Print a report on the machine or on a run."""
     parser = Parser(
         "doctor",
@@ -39,28 +42,25 @@ def doctor(words: list[str]) -> int:
     parser.add_argument("run", nargs="?", type=Path, help="folder of a run")
     parser.add_argument("--replay", action="store_true", help="replay it even if it did not fail")
     parser.add_argument("--checkpoint", type=int, help="replay from this step (default: newest)")
-    parser.add_argument("--env", help="where the run's environment is module:Id, to allow it")
+    parser.add_argument("--env", help="module:Id of the run's environment, to allow it")
     args = parser.parse_args(words)
     if args.run is None:
         print_lines(align_columns([*describe_machine().items()]))
         return 0
-    try:
-        status.read_json(args.run / "config.json")
-    except (errors.ConfigError, errors.Damaged) as error:
-        parser.error(f"{args.run} is no run: {error}")
+    lookup.read_config(args.run)
     return _check_run(args)
 
 
 def describe_machine() -> dict[str, str]:
     """Return what decides whether and how fast purerl works here."""
-    import jax
+    import jax  # start-up time
 
     from purerl import mpi
     from purerl.mpi.launch import find_launcher
-    from purerl.runs.policy import video
+    from purerl.runs.policy import display
 
-    found = machine_.list_versions()
-    found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {_memory()}"
+    found = machine.list_versions()
+    found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {_measure_memory()}"
     found["devices"] = ", ".join(str(device) for device in jax.devices())
     found["threads"] = (
         f"1 of XLA in the commands and after purerl.setup(); elsewhere "
@@ -70,18 +70,18 @@ def describe_machine() -> dict[str, str]:
     modules = EXTRAS | environments.MODULES
     missing = [x for x, module in modules.items() if importlib.util.find_spec(module) is None]
     found["extras"] = f"missing: {', '.join(missing)}" if missing else "all there"
-    screen = video.get_display()
-    silent = "" if video.has_display() else ", where nobody answers"
+    screen = display.get_display()
+    silent = "" if display.has_display() else ", where nobody answers"
     found["display"] = f"{screen}{silent}" if screen else "none"
-    found["headless"] = _headless()
+    found["headless"] = list_headless_libraries()
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
     sizes = [x.stat().st_size for x in root.glob("*")] if root.is_dir() else []
     found["cache"] = f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB"
     return found
 
 
-def _headless() -> str:
-    """Say with what MuJoCo could draw without a display; that they load is all that is tried."""
+def list_headless_libraries() -> str:
+    """Return the libraries with which MuJoCo may draw without a display: those that load."""
     there = []
     for library in ("EGL", "OSMesa"):
         with contextlib.suppress(OSError):
@@ -92,14 +92,14 @@ def _headless() -> str:
     return f"{', '.join(there) or 'neither libEGL nor libOSMesa'}; MUJOCO_GL={chosen}"
 
 
-def _memory() -> str:
+def _measure_memory() -> str:
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return f"{pages / 2**30:.0f} GiB"
 
 
 def _check_run(args: argparse.Namespace) -> int:
     """Check the checkpoints of a run, and replay it if it diverged."""
-    from purerl.runs.record import checkpoint
+    from purerl.runs.record import checkpoint  # start-up time
 
     run, code = args.run, 0
     state = status.read_status(run)
@@ -112,9 +112,9 @@ def _check_run(args: argparse.Namespace) -> int:
             checkpoint.verify(run, step)
             print_lines(f"checkpoint {step:,}: whole")
             whole.append(step)
-        except errors.Damaged as error:
+        except Damaged as error:
             print_lines(f"checkpoint {step:,}: {error}")
-            code = 6
+            code = NO_CHECKPOINT
     reason = str(state.get("reason", ""))
     if args.replay or reason.startswith(("Diverged", "NonFiniteError")):
         if state.get("ranks", 1) == 1:
@@ -130,30 +130,25 @@ def _check_run(args: argparse.Namespace) -> int:
 
 
 def _diagnose(args: argparse.Namespace) -> int:
-    import purerl
-    from purerl.errors import NoCheckpoint, SnapshotMismatch
+    """Replay a run and print what diverged first."""
+    from purerl import setup  # start-up time
     from purerl.runs.training import diagnosis
 
-    purerl.setup()
+    setup()
+    env_fn = run_arguments.parse_env(args.env, args.run)
     try:
-        env_fn = run_arguments.parse_env(args.env, args.run)
         finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=print_lines)
-    except (errors.ConfigError, NoCheckpoint, SnapshotMismatch, errors.StorageError) as error:
-        print_warning(f"purerl doctor: {error}")
-        return 2 if isinstance(error, errors.ConfigError) else 6
+    except StorageError as error:
+        raise NoCheckpoint(str(error)) from error
     if finding is None:
         print_lines("it does not diverge again: versions or threads may not be those of the run")
         return 0
-    for line in describe_finding(finding):
-        print_lines(line)
-    return 3
+    print_lines("\n".join(describe_finding(finding)))
+    return NOT_FINITE
 
 
-def describe_finding(finding: object) -> list[str]:
+def describe_finding(finding: "Finding") -> list[str]:
     """Return a finding as lines."""
-    from purerl.runs.training.diagnosis import Finding
-
-    assert isinstance(finding, Finding)
     if not finding.update:
         return [f"the environment gave it: {finding.message}"]
     lines = [f"update {finding.update:,}, environment step {finding.step:,}, is the first"]

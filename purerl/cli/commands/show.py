@@ -1,111 +1,57 @@
-"""`purerl show ALGO`: equations, settings, and where its functions are; read from the source."""
+"""`purerl show ALGO`: equations, settings, and where its functions are."""
 
 import ast
-import inspect
-import sys
+import dataclasses
 from pathlib import Path
-from typing import NamedTuple
+from types import ModuleType
 
 from purerl import algos
-from purerl.cli import formulas
 from purerl.cli.options import Parser
+from purerl.runs import interrupts
 from purerl.runs.console import print_lines
 
 FUNCTIONS = ("init", "act", "policy", "prepare", "loss", "update")
 
 
-class Setting(NamedTuple):
-    """A field of a dataclass as its source has it."""
-
-    name: str
-    default: str
-    comment: str
-
-
-def show(words: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Print what an algorithm is."""
     parser = Parser("show", "Equations, settings, and where its functions are.")
     parser.add_argument("algo", help=", ".join(algos.NAMES))
     parser.add_argument("--source", action="store_true", help="print the whole file")
     args = parser.parse_args(words)
-    try:
-        algos.check(args.algo)
-    except ValueError as error:
-        parser.error(str(error))
-    path = Path(algos.__file__).with_name(f"{args.algo}.py")
+    algos.check(args.algo)
     if args.source:
-        print_lines(path.read_text().rstrip())
+        path = Path(algos.__file__).with_name(f"{args.algo}.py")
+        print_lines(path.read_text(encoding="utf-8").rstrip())
     else:
-        print_lines(
-            formulas.readable(describe_algorithm(path), sys.stdout.encoding or "utf-8").rstrip()
-        )
+        with interrupts.allow_immediate_exit():
+            algo = algos.load(args.algo)  # imports JAX
+        print_lines(describe_algorithm(algo))
     return 0
 
 
-def describe_algorithm(path: Path) -> str:
-    """Return the docstring of an algorithm's file, its settings, and file:line of its functions."""
-    source = path.read_text()
-    tree = ast.parse(source)
-    text = [inspect.cleandoc(ast.get_docstring(tree) or ""), "", "Functions"]
-    where = _short(path)
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and _is_shown(node):
-            first = (ast.get_docstring(node) or "").partition("\n")[0]
-            place = f"{where}:{node.lineno}"
-            text.append(f"  {node.name + _arguments(node):<34} {place:<36} {first}")
-    kind, given = _schedule(tree)
-    types = path.parents[1] / "types.py"
-    schedule = settings(types.read_text(), kind)
-    for title, rows in (("Spec", settings(source, "Spec")), (kind, schedule)):
-        text += ["", f"{title}: settings, defaults"]
-        text += [
-            f"  {s.name:<20} {given.get(s.name, s.default):<16} {s.comment}".rstrip()
-            for s in rows
-            if s.name != "env"
-        ]
-    text += ["", f"purerl train {path.stem} --help   lists them as options."]
-    return "\n".join(text) + "\n"
-
-
-def settings(source: str, cls: str) -> list[Setting]:
-    """Return the fields of a dataclass, with the comments behind them."""
-    lines = source.splitlines()
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef) and node.name == cls:
-            return [
-                Setting(
-                    entry.target.id,
-                    "" if entry.value is None else ast.unparse(entry.value),
-                    lines[(entry.end_lineno or 1) - 1].partition("  # ")[2],
-                )
-                for entry in node.body
-                if isinstance(entry, ast.AnnAssign)
-                and isinstance(entry.target, ast.Name)
-                and not entry.target.id.startswith("_")
-            ]
-    raise ValueError(f"there is no class {cls}.")
-
-
-def _is_shown(node: ast.FunctionDef) -> bool:
-    return node.name in FUNCTIONS or node.name.endswith("loss")
-
-
-def _arguments(node: ast.FunctionDef) -> str:
-    return f"({', '.join(argument.arg for argument in node.args.args)})"
-
-
-def _schedule(tree: ast.Module) -> tuple[str, dict[str, str]]:
-    """Return the class of `SCHEDULE = Class(field=value)`, and what differs from its defaults."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-            if "SCHEDULE" in names and isinstance(node.value.func, ast.Name):
-                given = {k.arg: ast.unparse(k.value) for k in node.value.keywords if k.arg}
-                return node.value.func.id, given
-    raise ValueError("there is no SCHEDULE.")
-
-
-def _short(path: Path) -> str:
-    """Return a path as one would type it here."""
+def describe_algorithm(algo: ModuleType) -> str:
+    """Return an algorithm's docstring, file:line of its functions, and its settings."""
+    path = Path(str(algo.__file__))
     here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    where = path.relative_to(here) if path.is_relative_to(here) else path
+    text = [str(algo.__doc__).strip(), "", "Functions"]
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and _is_shown(node.name):
+            call = f"{node.name}({', '.join(argument.arg for argument in node.args.args)})"
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            text.append(f"  {call:<34} {f'{where}:{node.lineno}':<36} {first}")
+    for source in (algo.Spec, algo.SCHEDULE):
+        cls = source if isinstance(source, type) else type(source)
+        text += ["", f"{cls.__name__}: settings, defaults"]
+        for field in dataclasses.fields(source):
+            if field.name != "env":
+                default = field.default if source is cls else getattr(source, field.name)
+                comment = field.metadata.get("help", "")
+                text.append(f"  {field.name:<20} {default!r:<16} {comment}".rstrip())
+    name = path.stem
+    return "\n".join([*text, "", f"purerl train {name} --help   lists them as options."])
+
+
+def _is_shown(name: str) -> bool:
+    return name in FUNCTIONS or (name.endswith("loss") and not name.startswith("_"))

@@ -16,7 +16,7 @@ from purerl.cli import options, run_arguments, values
 from purerl.cli.options import Parser
 from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import print_lines, print_warning
-from purerl.runs.record import folder, status
+from purerl.runs.record import folder, lookup, status
 from purerl.runs.record.ranks import run_on_root
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names
@@ -109,7 +109,7 @@ def resume(words: list[str]) -> int:
     # fmt: on
     args = parser.parse_args(words)
     if not (args.run / "config.json").is_file():
-        raise ConfigError(run_arguments.explain_no_run(args.run))
+        raise ConfigError(lookup.explain_no_run(args.run))
     devices = _read_devices(args.run)
     env_fn = run_arguments.parse_env(args.env, args.run)
     mpi.fork(args.num_cpu)

@@ -1,74 +1,67 @@
-"""`purerl export`: a policy as a folder that needs no purerl.
+"""A policy as a folder that needs no purerl.
 
-    numpy       policy.npz, policy.json and policy.py, which runs on numpy alone
-    stablehlo   policy.stablehlo and policy.json, for whatever runs StableHLO; `jax.export` reads it
+    numpy       policy.npz, policy.json and policy.py, which needs NumPy only
+    stablehlo   policy.stablehlo and policy.json, for `jax.export` and other StableHLO runtimes
 
-What was written is read back and compared with the policy before the folder gets its name.
+The files are read back and compared with the policy before the folder gets its name.
 """
 
 import io
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
+from jax import export as jax_export
 
-from purerl import errors
-from purerl.cli import run_arguments
-from purerl.runs.console import print_lines
+from purerl import algos
+from purerl.errors import ConfigError
 from purerl.runs.policy import numpy_policy
 from purerl.runs.record import files as storage
+from purerl.runs.settings import config as configs
+from purerl.spaces import Discrete
 
 if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
 
 PLATFORMS = ("cpu", "cuda", "tpu")
-ROWS = 64  # observations on which the two are compared
-TOLERANCE = 1e-4  # between their actions, in units of [-1, 1]
-# Algorithm -> the network that acts, and whether its output is squashed by tanh.
-ACTING = {
-    "ddpg": ("actor", True),
-    "dqn": ("critic", False),
-    "ppo": ("actor", False),
-    "reinforce": ("actor", False),
-    "sac": ("actor", True),
-    "td3": ("actor", True),
-    "trpo": ("actor", False),
-    "vpg": ("actor", False),
-}
+ROWS = 64  # observations on which the export and the policy are compared
+TOLERANCE = 1e-4  # maximum difference of their actions, in units of [-1, 1]
 
 
 def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = None) -> Path:
-    """Write the deterministic policy of a run into a new folder.
+    """Write the deterministic policy of a run into a new folder and return its path.
 
     Args:
-        run: whose policy.
+        run: Run whose policy is exported.
         form: `numpy` (default networks only) or `stablehlo`.
-        folder: not there yet; None for one in the run's folder.
-
-    Returns:
-        The folder.
+        folder: New folder; None for one in the run's folder.
 
     Raises:
-        ConfigError: if the policy cannot be exported so, or the folder is there.
+        ConfigError: if the format does not fit the policy, or the folder exists.
     """
     if form not in FORMS:
-        raise errors.ConfigError(f"format must be one of {', '.join(FORMS)}, got {form!r}.")
+        raise ConfigError(f"format must be one of {', '.join(FORMS)}, got {form!r}.")
     write, read = FORMS[form]
-    path = _free(run, form) if folder is None else Path(folder)
+    if folder is None:
+        names = (f"{run.step:012d}-{form}-{number}" for number in itertools.count(1))
+        folder = next(x for name in names if not (x := run.folder / "export" / name).exists())
+    path = Path(folder)
     if path.exists():
-        raise errors.ConfigError(f"{path} exists, and nothing is ever written over.")
-    files = write(run)
+        raise ConfigError(f"{path} already exists; purerl never overwrites files.")
+    contents = write(run)
     storage.make_folder(path.parent)
     made = path.with_name(f".{path.name}.tmp")
     storage.remove(made)
     storage.make_folder(made)
     try:
-        for name, content in files.items():
+        for name, content in contents.items():
             storage.write_file(made / name, content)
         storage.sync_folder(made)
-        _check(run, read(made))
+        _check_actions(run, read(made))
     except BaseException:
         storage.remove(made)
         raise
@@ -76,21 +69,21 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
     return path
 
 
-def _about(run: "Run") -> dict[str, Any]:
-    from purerl.runs.settings import config as configs
+def _write_about(run: "Run", **more: Any) -> bytes:
+    """Return the content of `policy.json`."""
+    config = configs.to_json(run.config)
+    about = {"format": numpy_policy.FORMAT, "step": run.step}
+    about |= {name: config[name] for name in ("algo", "env", "seed", "spaces")}
+    return (json.dumps(about | more, indent=1) + "\n").encode()
 
-    plain = configs.to_json(run.config)
-    found = {name: plain[name] for name in ("algo", "env", "seed", "spaces")}
-    return {"format": numpy_policy.FORMAT, "step": run.step} | found
 
-
-def _numpy(run: "Run") -> dict[str, bytes]:
-    """Return the files of a policy on numpy."""
-    spec, params = run.params.spec, run.params
-    name, tanh = ACTING[run.config.algo]
+def _write_numpy(run: "Run") -> dict[str, bytes]:
+    """Return the files of a policy for NumPy."""
+    spec, params, algorithm = run.params.spec, run.params, algos.ALGORITHMS[run.config.algo]
+    name = algorithm.acting
     if getattr(spec, name) is not None:
-        raise errors.ConfigError(
-            f"format numpy knows the default networks; this {name} is one's own, "
+        raise ConfigError(
+            f"format numpy needs the default networks, but this {name} is custom: "
             f"{getattr(spec, name)!r}. Format stablehlo takes any: in Python, "
             f"purerl.load(run, spec=...).export('stablehlo')."
         )
@@ -102,56 +95,55 @@ def _numpy(run: "Run") -> dict[str, bytes]:
     if getattr(spec, "normalise_obs", False) and params.obs_stats.rows > 0:
         arrays["obs_mean"] = np.asarray(params.obs_stats.mean)
         arrays["obs_var"] = np.asarray(params.obs_stats.var)
-    about = {"layers": len(layers), "activation": spec.activation, "tanh": tanh}
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    about = {"layers": len(layers), "activation": spec.activation, "tanh": algorithm.squashed}
     return {
-        "policy.json": _json(_about(run) | about),
-        "policy.npz": _npz(arrays),
+        "policy.json": _write_about(run, **about),
+        "policy.npz": file.getvalue(),
         "policy.py": Path(numpy_policy.__file__).read_bytes(),
     }
 
 
-def _stablehlo(run: "Run") -> dict[str, bytes]:
+def _write_stablehlo(run: "Run") -> dict[str, bytes]:
     """Return the files of a policy in StableHLO, for any number of observations."""
-    import jax
-    from jax import export
-
     algo, params, env = run.algo, run.params, run.params.spec.env
-    (rows,) = export.symbolic_shape("rows")
+    (rows,) = jax_export.symbolic_shape("rows")
     example = jax.ShapeDtypeStruct((rows, *env.obs_shape), env.obs_dtype)
     policy = jax.jit(lambda obs: algo.policy(params, obs))
-    exported = export.export(policy, platforms=PLATFORMS)(example)
+    exported = jax_export.export(policy, platforms=PLATFORMS)(example)
     try:
         content = bytes(exported.serialize())
     except ImportError as error:
-        raise errors.ConfigError(
+        raise ConfigError(
             "format stablehlo needs flatbuffers: pip install 'purerl[export]'"
         ) from error
-    about = {
-        "platforms": list(exported.platforms),
-        "calling_convention_version": exported.calling_convention_version,
-        "input": [["rows", *env.obs_shape], env.obs_dtype],
-        "output": [["rows", *exported.out_avals[0].shape[1:]], str(exported.out_avals[0].dtype)],
-        "jax": jax.__version__,
-    }
-    return {"policy.json": _json(_about(run) | about), "policy.stablehlo": content}
-
-
-def _read_numpy(folder: Path) -> Callable[[Any], Any]:
-    return numpy_policy.load(folder)
+    about = _write_about(
+        run,
+        platforms=list(exported.platforms),
+        calling_convention_version=exported.calling_convention_version,
+        input=[["rows", *env.obs_shape], env.obs_dtype],
+        output=[["rows", *exported.out_avals[0].shape[1:]], str(exported.out_avals[0].dtype)],
+        jax=jax.__version__,
+    )
+    return {"policy.json": about, "policy.stablehlo": content}
 
 
 def _read_stablehlo(folder: Path) -> Callable[[Any], Any]:
-    from jax import export
-
     content = (folder / "policy.stablehlo").read_bytes()
-    return export.deserialize(bytearray(content)).call
+    return jax_export.deserialize(bytearray(content)).call
 
 
-def _check(run: "Run", policy: Callable[[Any], Any]) -> None:
-    """Refuse a policy that does not act as the run's does."""
-    from purerl.spaces import Discrete
+# Format -> function that returns its files, function that reads a policy back from its folder.
+FORMS: dict[str, tuple[Callable[["Run"], dict[str, bytes]], Callable[[Path], Any]]] = {
+    "numpy": (_write_numpy, numpy_policy.load),
+    "stablehlo": (_write_stablehlo, _read_stablehlo),
+}
 
-    obs, env = _observations(run), run.params.spec.env
+
+def _check_actions(run: "Run", policy: Callable[[Any], Any]) -> None:
+    """Raise `ConfigError` if an exported policy does not act like the run's policy."""
+    obs, env = _draw_observations(run), run.params.spec.env
     wanted, found = np.asarray(run.policy(obs)), np.asarray(policy(obs))
     same = found.shape == wanted.shape and found.dtype.kind == wanted.dtype.kind
     if same and isinstance(env.action, Discrete):  # rounding may decide between equal values
@@ -159,16 +151,14 @@ def _check(run: "Run", policy: Callable[[Any], Any]) -> None:
     elif same:
         same = bool(np.abs(env.normalise(found) - env.normalise(wanted)).max() < TOLERANCE)
     if not same:
-        raise errors.ConfigError(
-            "what was exported does not act as the policy does, and was removed. Please report "
-            "this, with the output of purerl inspect."
+        raise ConfigError(
+            "the exported policy does not act as the original does, and was removed. Please "
+            "report this, with the output of purerl inspect."
         )
 
 
-def _observations(run: "Run") -> np.ndarray:
-    """Return observations to compare on, near those the policy was trained on where it knows."""
-    import jax
-
+def _draw_observations(run: "Run") -> np.ndarray:
+    """Return observations for a comparison, from the range of training if the policy knows it."""
     spec = run.params.spec
     shape, dtype = (ROWS, *spec.env.obs_shape), np.dtype(spec.env.obs_dtype)
     if dtype.kind != "f":
@@ -178,41 +168,3 @@ def _observations(run: "Run") -> np.ndarray:
         stats = run.params.obs_stats
         obs = np.asarray(stats.mean) + np.sqrt(np.asarray(stats.var)) * obs
     return obs.astype(dtype)
-
-
-def _free(run: "Run", form: str) -> Path:
-    """Return a path in the run's folder where nothing is."""
-    for number in range(1, 1_000_000):
-        path = run.folder / "export" / f"{run.step:012d}-{form}-{number}"
-        if not path.exists():
-            return path
-    raise errors.StorageError(f"{run.folder / 'export'} is full.")
-
-
-def _json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1) + "\n").encode()
-
-
-def _npz(arrays: dict[str, np.ndarray]) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
-
-
-def command(words: list[str]) -> int:
-    """Write the policy of a run as a folder."""
-    parser = run_arguments.make_parser("export", "Write a policy as a folder that needs no purerl.")
-    parser.add_argument("--format", choices=tuple(FORMS), default="numpy", help="default: numpy")
-    parser.add_argument("--out", type=Path, help="folder, not there yet (default: in the run's)")
-    args = parser.parse_args(words)
-
-    def export() -> None:
-        path = export_policy(run_arguments.load_run(args, args.run), args.format, args.out)
-        names = ", ".join(sorted(p.name for p in path.iterdir()))
-        print_lines(f"written and checked: {path} ({names})")
-
-    return run_arguments.run_command("export", export)
-
-
-# Format -> what writes the files, and what reads a folder of them.
-FORMS = {"numpy": (_numpy, _read_numpy), "stablehlo": (_stablehlo, _read_stablehlo)}

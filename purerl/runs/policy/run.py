@@ -6,16 +6,15 @@
     run.evaluate(episodes=20).mean
     run.video("swing.gif")
 
-A policy is read from the learner's part of a checkpoint and the spaces in `config.json`: no replay
-memory and no environment is made, and nothing in the folder can execute code.
+Loading reads the learner of a checkpoint and the spaces in `config.json`. It creates no replay
+buffer and no environment, and nothing in the folder can execute code.
 """
 
 import csv
 import dataclasses
-import difflib
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,21 +25,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import algos, errors
-from purerl.cli import run_arguments
 from purerl.errors import ConfigError
 from purerl.loops import devices
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
-from purerl.runs.record import files, manifest
+from purerl.runs.record import files, lookup, manifest
 from purerl.runs.record import status as places
 from purerl.runs.settings import config as configs
-from purerl.runs.settings.config import Config, Options
+from purerl.runs.settings import names
+from purerl.runs.settings.config import Config
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
 from purerl.spaces import Discrete
 
-NOT_ABOUT_POLICIES = ("schedule", "ranks")  # of what checkpoints say
+NOT_ABOUT_POLICIES = ("schedule", "ranks")  # parts of a checkpoint's description
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,8 +50,8 @@ class Run:
     config: Config = dataclasses.field(repr=False)
     step: int  # environment steps that the parameters have learned from
     params: Any = dataclasses.field(repr=False)
-    env_fn: Callable[[], Any] | None = None  # makes the environment, where its id does not
-    skipped: tuple[str, ...] = ()  # why newer checkpoints were not taken
+    env_fn: Callable[[], Any] | None = None  # makes the environment if its id cannot
+    skipped: tuple[str, ...] = ()  # why newer checkpoints were not used
 
     @property
     def algo(self) -> ModuleType:
@@ -61,32 +60,32 @@ class Run:
 
     @property
     def status(self) -> str:
-        """How the run stands now: running, done, stopped, failed or killed."""
+        """State of the run: running, done, stopped, failed or killed."""
         found = [one.status for one in places.list_runs(self.folder) if one.path == self.folder]
         return found[0] if found else "unknown"
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
-        """The columns of `progress.txt`, a number per epoch, NaN where there is none."""
-        return _columns(self.folder / "progress.txt", "\t")
+        """Columns of `progress.txt`: a number per epoch, NaN for an empty cell."""
+        return _read_columns(self.folder / "progress.txt", "\t")
 
     @property
     def episodes(self) -> dict[str, np.ndarray]:
-        """The columns of `episodes.csv`, an entry per episode; `kind` is `train` or `test`.
+        """Columns of `episodes.csv`: an entry per episode; `kind` is `train` or `test`.
 
-        `step` is where the epoch ended in which the episode did.
+        `step` is the environment step at the end of the episode's epoch.
         """
-        return _columns(self.folder / "episodes.csv", ",")
+        return _read_columns(self.folder / "episodes.csv", ",")
 
     def policy(self, obs: Any, key: jax.Array | None = None) -> Any:
-        """Return what `env.step` takes: deterministic, or exploring where a key is given.
+        """Return actions for `env.step`: deterministic, or exploratory if a key is given.
 
         Args:
-            obs: one observation `[*obs_shape]`, or several `[..., *obs_shape]`.
-            key: typed key such as `jax.random.key(0)`; another one at each call.
+            obs: One observation `[*obs_shape]`, or several `[..., *obs_shape]`.
+            key: Typed key such as `jax.random.key(0)`; use a new one for each call.
 
         Returns:
-            One action, an `int` where actions are Discrete; or an array of as many as `obs` has.
+            One action, an `int` if actions are Discrete; or an array of one action per observation.
         """
         env = self.params.spec.env
         obs = _convert_obs(obs, env)
@@ -105,28 +104,29 @@ class Run:
         deterministic: bool = True,
         max_ep_len: int | None = None,
     ) -> evaluation.Evaluation:
-        """Play episodes in environments of their own; the same seed gives the same episodes.
+        """Play episodes in new environments; the same seed gives the same episodes.
 
         Args:
-            episodes: how many.
-            seed: of episodes and of exploring.
-            deterministic: or exploring, as in training.
-            max_ep_len: cut episodes here; None as in training, 0 for the environment's own limit.
+            episodes: Number of episodes.
+            seed: Seed of the episodes and of exploration.
+            deterministic: Whether to act without exploration.
+            max_ep_len: Length limit of an episode. None is the limit of training, 0 is the
+                environment's own.
         """
         return evaluation.play_episodes(
-            self, self.made(), episodes, seed, deterministic, max_ep_len
+            self, self.make_env_fn(), episodes, seed, deterministic, max_ep_len
         )
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:
-        """Play episodes into a GIF or MP4 file and return its path; see `video.save`."""
-        return video.save_video(self, path, **how)
+        """Play episodes into a GIF or MP4 file and return its path; see `video.record_video`."""
+        return video.record_video(self, path, **how).path
 
     def export(self, form: str = "numpy", folder: str | Path | None = None) -> Path:
-        """Write the policy as a folder that needs no purerl; see `export.save`."""
+        """Write the policy as a folder that needs no purerl; see `export.export_policy`."""
         return export.export_policy(self, form, folder)
 
-    def made(self) -> Callable[..., Any]:
-        """Return the function that makes the environment; what it lacks is said in one line."""
+    def make_env_fn(self) -> Callable[..., Any]:
+        """Return the function that makes the environment; its errors name what is missing."""
         env, env_fn = self.config.env, self.env_fn or configs.make_env_fn_of_file(self.config.env)
 
         def make(**options: Any) -> Any:
@@ -150,27 +150,27 @@ def load(
     """Load a run with the policy of one of its checkpoints.
 
     Args:
-        path: folder of the run.
-        checkpoint: `last` for the newest that is whole, `best`, or a step.
-        env_fn: makes the environment, where the id in the configuration does not.
-        spec: the Spec, for networks of one's own, which no file can bring back.
-        say: is told why newer checkpoints were passed over.
+        path: Folder of the run.
+        checkpoint: `last` for the newest complete one, `best`, or a step.
+        env_fn: Function that makes the environment, if its id cannot.
+        spec: The run's Spec if it has custom networks, which no file can restore.
+        say: Function that is called with the reason for each checkpoint that is passed over.
 
     Raises:
-        ConfigError: if the folder is no run, or its configuration cannot be used.
-        Refused: if no checkpoint can be used.
+        ConfigError: if the folder is not a run, or its configuration cannot be used.
+        NoCheckpoint: if no checkpoint can be used.
     """
     folder = Path(path)
-    config = _read_config(folder, env_fn, spec)
-    wanted_about = describe_run(config)
-    of_policy = {name: x for name, x in wanted_about.items() if name not in NOT_ABOUT_POLICIES}
+    content = lookup.read_config(folder)
+    spaces = configs.parse_spaces(content["spaces"]) if "spaces" in content else None
+    config = configs.from_json(content, env_fn, spec, spaces)
+    about = {k: v for k, v in describe_run(config).items() if k not in NOT_ABOUT_POLICIES}
     algo = algos.load(config.algo)
     shapes = jax.eval_shape(lambda: algo.init(jax.random.key(0), config.spec))
     pairs, tree = jax.tree_util.tree_flatten_with_path(shapes)
     wanted = {jax.tree_util.keystr(leaf): x for leaf, x in pairs}
-    found = checkpoints.load_learner(
-        folder, of_policy, wanted, manifest.resolve_step(folder, checkpoint)
-    )
+    step = manifest.resolve_step(folder, checkpoint)
+    found = checkpoints.load_learner(folder, about, wanted, step)
     for why in found.skipped:
         say(f"passed over: {why}")
     state = jax.tree.unflatten(tree, [jnp.asarray(found.arrays[name]) for name in wanted])
@@ -192,15 +192,15 @@ def train(
     """Train in a new folder and return the run, as `purerl train` does.
 
     Args:
-        algo: name of the algorithm.
+        algo: Name of the algorithm.
         env: Gymnasium id, or a function that makes the environment.
-        seed: 0 .. 2**32 - 1.
-        name: of the run; None for environment and algorithm.
-        env_name: of an environment that is given as a function; None for the function's own.
-        data_dir: where runs are kept; None for the user's choice, else `runs`.
-        datestamp: begin the names of folders with the date; None for the user's choice.
-        quiet: print nothing.
-        **settings: fields of the algorithm's `Spec` (networks as well), of its schedule, and of
+        seed: Integer in 0 .. 2**32 - 1.
+        name: Name of the run; None for environment and algorithm.
+        env_name: Name of an environment given as a function; None for the function's name.
+        data_dir: Folder of all runs; None for the user's default, else `runs`.
+        datestamp: Whether folder names begin with the date; None for the user's default.
+        quiet: Whether to print nothing.
+        **settings: Fields of the algorithm's `Spec` (also networks), of its schedule, and of
             `purerl.runs.settings.config.Options`.
     """
     if callable(env):
@@ -220,26 +220,13 @@ def train(
     return Run(outcome.run, config, outcome.step, params, env_fn if callable(env) else None)
 
 
-def _read_config(folder: Path, env_fn: Callable[[], Any] | None, spec: Any) -> Config:
-    """Read the configuration of a run; where it says the spaces, no environment is made."""
-    if not (folder / "config.json").is_file():
-        raise ConfigError(run_arguments.explain_no_run(folder))
-    try:
-        content = places.read_json(folder / "config.json")
-    except errors.Damaged as error:
-        raise ConfigError(str(error)) from error
-    env = configs.parse_spaces(content["spaces"]) if "spaces" in content else None
-    return configs.from_json(content, env_fn, spec, env)
-
-
 def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return settings by the dataclass they are fields of."""
+    """Return settings by the part of the configuration that they belong to."""
     try:
-        module = algos.load(algo)
+        sources = configs.get_sources(algo)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    sources = {"spec": module.Spec, "schedule": type(module.SCHEDULE), "options": Options}
-    names = {
+    parts = {
         field.name: part
         for part, source in sources.items()
         for field in dataclasses.fields(source)
@@ -247,16 +234,15 @@ def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, A
     }
     found: dict[str, dict[str, Any]] = {part: {} for part in sources}
     for name, value in settings.items():
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Known are {', '.join(names)}."
+        if name not in parts:
+            hint = names.suggest(name, parts) or f" Known are {', '.join(parts)}."
             raise ConfigError(f"{algo} has no setting {name!r}.{hint}")
-        found[names[name]][name] = value
+        found[parts[name]][name] = value
     return found
 
 
 def _convert_obs(obs: Any, env: Any) -> np.ndarray:
-    """Return observations as the loop stores them, or say what they must be."""
+    """Return observations in the dtype that the loop stores, or raise `ValueError`."""
     obs = np.asarray(obs)
     env.check_obs(obs)
     if not np.can_cast(obs.dtype, env.obs_dtype, "same_kind"):
@@ -264,26 +250,22 @@ def _convert_obs(obs: Any, env: Any) -> np.ndarray:
     return obs.astype(env.obs_dtype, copy=False)
 
 
-def _columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
-    """Read a table; a last line that is being written is left out."""
+def _read_columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
+    """Read a table without a last line that is still being written."""
     if not path.exists():
         return {}
-    rows = csv.reader(files.read_lines(path), delimiter=delimiter)
     try:
-        header = next(rows, [])
-        columns: list[list[str]] = [[] for _ in header]
-        for row in rows:
-            if len(row) != len(header):
-                raise errors.Damaged(f"{path} has rows that are longer or shorter than its header.")
-            for column, cell in zip(columns, row, strict=True):
-                column.append(cell)
+        header, *rows = list(csv.reader(files.read_lines(path), delimiter=delimiter)) or [[]]
     except csv.Error as error:
         raise errors.Damaged(f"{path} is no table: {error}.") from error
-    return {name: _numbers(cells) for name, cells in zip(header, columns, strict=True)}
+    if any(len(row) != len(header) for row in rows):
+        raise errors.Damaged(f"{path} has rows that are longer or shorter than its header.")
+    columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    return {name: _parse_numbers(cells) for name, cells in zip(header, columns, strict=True)}
 
 
-def _numbers(cells: Any) -> np.ndarray:
-    """Return cells as numbers; as words where they are none."""
+def _parse_numbers(cells: Sequence[str]) -> np.ndarray:
+    """Return cells as numbers, NaN if empty; as strings if any is not a number."""
     try:
         return np.array([float(cell) if cell else math.nan for cell in cells])
     except ValueError:

@@ -319,7 +319,7 @@ def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_pat
     )
     where = {"data_dir": str(tmp_path)}
     for settings, message in (
-        ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps'?"),
+        ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps' or"),
         ({"zzz": 5}, "ppo has no setting 'zzz'. Known are actor, critic"),
         ({"gamma": 2.0}, "gamma must be a number in"),
         ({"steps": 5}, "steps must be a whole number of rollouts"),

@@ -1,11 +1,9 @@
-"""`purerl watch` and `run.video`: films of the episodes that are evaluated."""
+"""Videos of the episodes that are evaluated."""
 
+import ctypes.util
 import dataclasses
 import io
 import json
-import re
-import shutil
-import socket
 import subprocess
 import sys
 import types
@@ -16,7 +14,7 @@ import pytest
 from PIL import Image
 
 from purerl.errors import ConfigError
-from purerl.runs.policy import video, video_files
+from purerl.runs.policy import video
 from tests.mpi.launch import python
 from tests.runs.trained import begun
 
@@ -43,6 +41,11 @@ def frames(content):
     return found
 
 
+def finish(film):
+    film.close()
+    return film.read()
+
+
 def painted(number, height=40, width=60):
     """A red block that moves over green, from frame to frame; blue comes late."""
     for i in range(number):
@@ -56,12 +59,12 @@ def painted(number, height=40, width=60):
 @pytest.mark.parametrize(
     ("rate", "number", "shown"), [(20, 70, 70), (30, 61, 61), (50, 100, 50), (100, 10, 3)]
 )
-def test_a_gif_lasts_as_long_as_its_steps_and_shows_them(rate, number, shown):
-    gif = video_files.Gif(rate, None)
+def test_a_gif_lasts_as_long_as_its_steps_and_shows_them(rate, number, shown, tmp_path):
+    gif = video.Film(tmp_path / "a.gif", rate, None)
     given = list(painted(number))
     for frame in given:
         gif.add(frame)
-    found = frames(gif.content())
+    found = frames(finish(gif))
     every = number // shown if shown != 3 else 4
     assert sum(seconds for _, seconds in found) == pytest.approx(shown * every / rate, abs=0.011)
     assert len(found) == shown
@@ -70,13 +73,13 @@ def test_a_gif_lasts_as_long_as_its_steps_and_shows_them(rate, number, shown):
     assert all(seconds >= 0.02 for _, seconds in found)  # viewers slow down what is shorter
 
 
-def test_a_wide_gif_is_made_smaller_and_a_long_one_is_cut(monkeypatch):
-    monkeypatch.setattr(video_files, "LONGEST", 5)
+def test_a_wide_gif_is_made_smaller_and_a_long_one_is_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(video, "GIF_FRAMES", 5)
     for width, size in ((None, (213, 320)), (90, (60, 90)), (900, (400, 600))):
-        gif = video_files.Gif(10, width)
+        gif = video.Film(tmp_path / "a.gif", 10, width)
         for frame in painted(9, 400, 600):
             gif.add(frame)
-        found = frames(gif.content())
+        found = frames(finish(gif))
         assert found[0][0].shape[:2] == size
         assert len(found) == 5
 
@@ -118,7 +121,7 @@ def test_frames_are_handed_over_in_order_and_a_reset_alone_shows_nothing():
             return self.state
 
     seen = []
-    env = video_files.Filmed(Numbered(), seen.append)
+    env = video.Filmed(Numbered(), seen.append)
     env.reset(seed=0)
     env.step(0)
     env.step(0)
@@ -132,7 +135,7 @@ def test_files_that_are_there_and_other_mistakes_are_refused(tmp_path):
     run = dataclasses.replace(begun("ppo"), folder=tmp_path)
     (tmp_path / "there.gif").write_text("mine")
     for path, options, message in (
-        (tmp_path / "there.gif", {}, "there.gif exists, and nothing is ever written over"),
+        (tmp_path / "there.gif", {}, "there.gif already exists; purerl never overwrites files"),
         (tmp_path / "film.avi", {}, "must end in .gif or .mp4"),
         (None, {"fps": 0}, "fps must be in 1 .. 1000, got 0"),
         (None, {"width": 3}, "width must be at least 16 pixels, got 3"),
@@ -199,91 +202,14 @@ def test_what_cannot_be_drawn_says_what_to_install(tmp_path, reason, message):
 @pytest.mark.parametrize(
     ("package", "name", "message"),
     [
-        ("PIL", "a.gif", r"a GIF needs Pillow: pip install 'purerl\[video\]'"),
-        ("imageio_ffmpeg", "a.mp4", r"an MP4 needs imageio-ffmpeg: pip install 'purerl\[video\]'"),
+        ("imageio.v2", "a.gif", r"a video needs imageio.v2: pip install 'purerl\[video\]'"),
+        ("imageio_ffmpeg", "a.mp4", r"a video needs imageio_ffmpeg: pip install 'purerl\[video\]'"),
     ],
 )
 def test_what_is_not_installed_is_named(tmp_path, monkeypatch, package, name, message):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError, match=message):
         begun("ppo").video(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("libraries", "before", "after"),
-    [
-        (("EGL", "OSMesa"), None, "egl"),
-        (("OSMesa",), "", "osmesa"),
-        ((), None, None),
-        ((), "", None),  # empty, it is an error
-        (("EGL",), "glfw", "glfw"),
-    ],
-)
-def test_without_a_display_it_is_drawn_off_the_screen(monkeypatch, libraries, before, after):
-    monkeypatch.setattr(video.ctypes.util, "find_library", lambda x: x if x in libraries else None)
-    monkeypatch.delenv("SDL_VIDEODRIVER")
-    monkeypatch.delenv("MUJOCO_GL")
-    if before is not None:
-        monkeypatch.setenv("MUJOCO_GL", before)
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr(video, "_answers", lambda address: True)
-    video.configure_headless_drawing()
-    assert (video.os.environ.get("MUJOCO_GL"), "SDL_VIDEODRIVER" in video.os.environ) == (
-        before, False,
-    )  # fmt: skip
-    monkeypatch.delenv("DISPLAY")
-    monkeypatch.setattr(video.sys, "platform", "linux")
-    video.configure_headless_drawing()
-    assert video.os.environ.get("MUJOCO_GL") == after
-    assert video.os.environ["SDL_VIDEODRIVER"] == "dummy"
-
-
-def test_a_display_is_there_if_somebody_answers(tmp_path, monkeypatch):
-    monkeypatch.setattr(video.sys, "platform", "linux")
-    path = tmp_path / "wayland-9"
-    for name in (path.name, str(path)):
-        monkeypatch.setenv("WAYLAND_DISPLAY", name)
-        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-        assert not video.has_display()
-    with socket.socket(socket.AF_UNIX) as there:
-        there.bind(str(path))
-        there.listen()
-        for name in (path.name, str(path)):
-            monkeypatch.setenv("WAYLAND_DISPLAY", name)
-            assert video.has_display()
-    assert not video.has_display()  # the file is left behind
-    monkeypatch.delenv("WAYLAND_DISPLAY")
-    with socket.create_server(("127.0.0.1", 0)) as there:
-        number = there.getsockname()[1] - 6000
-        if number >= 0:
-            monkeypatch.setenv("DISPLAY", f"127.0.0.1:{number}.0")
-            assert video.has_display()
-    for name in (":77", ":77.0", "unix:77", "127.0.0.1:77", ":99999", "word", ""):
-        monkeypatch.setenv("DISPLAY", name)
-        assert not video.has_display()
-    asked = []
-    monkeypatch.setattr(video, "_answers", lambda address: asked.append(address))
-    monkeypatch.setenv("DISPLAY", ":3.1")
-    assert not video.has_display()
-    assert asked == ["\0/tmp/.X11-unix/X3", "/tmp/.X11-unix/X3"]
-
-
-def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, monkeypatch, capsys):
-    run = dataclasses.replace(begun("ppo"), folder=tmp_path)
-    monkeypatch.setattr(video.run_arguments, "opened", lambda args, path: run)
-    monkeypatch.setattr(video_files, "LONGEST", 4)
-    monkeypatch.setenv("DISPLAY", ":77")
-    assert video.command([str(tmp_path), "-l", "6", "--fps", "20"]) == 0
-    said = capsys.readouterr()
-    path = tmp_path / "video" / "000000000000-1.gif"
-    assert f"written: {path}" in said.out
-    assert said.err.splitlines()[0] == (
-        "nobody answers at the display :77: a GIF instead of a window"
-    )
-    assert f"{path} ends after 4 frames, as a GIF must: 3 more are not in it." in said.err
-    monkeypatch.delenv("DISPLAY")
-    assert video.command([str(tmp_path), "-l", "3"]) == 0
-    assert not capsys.readouterr().err
 
 
 def test_an_mp4_has_every_frame_and_its_rate(tmp_path):
@@ -302,38 +228,6 @@ def test_an_mp4_has_every_frame_and_its_rate(tmp_path):
         assert ((images[..., 0] > 150) & (images[..., 1] < 130)).any(axis=(1, 2)).all()  # the rod
 
 
-def test_watch_writes_a_film_where_there_is_no_window_and_says_what_happened(tmp_path):
-    run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
-    gone = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "SDL_VIDEODRIVER": ""}
-    done = python("-m", "purerl", "watch", str(run), "-n", "2", "-l", "9", "-d", "-i", "-1", **gone)
-    assert done.code == 0, done.err
-    lengths = begun("ppo").evaluate(2, max_ep_len=9).lengths
-    assert f"episode 2: return {lengths[1]:.1f}, length {lengths[1]}\n" in done.out
-    path = run / "video" / "000000000000-1.gif"
-    assert re.search(rf"^written: {path} \([\d.]+ kB\)$", done.out, re.MULTILINE)
-    done = python("-m", "purerl", "watch", str(run), "-nr", "-n", "2", "--save", "x.gif", **gone)
-    assert done.code == 0, done.err
-    assert "written" not in done.out
-    done = python("-m", "purerl", "watch", str(run), "--save", "x.avi", **gone)
-    assert (done.code, "must end in .gif or .mp4" in done.err) == (2, True)
-
-
-def test_where_there_is_a_display_a_window_is_opened(monkeypatch, capsys):
-    opened = []
-    real = gymnasium.make
-
-    def make(name, **options):
-        opened.append(options)
-        return real(name, **options)
-
-    monkeypatch.setattr(gymnasium, "make", make)
-    monkeypatch.setattr(video, "has_display", lambda: True)
-    monkeypatch.setattr(video.run_arguments, "opened", lambda args, run: begun("ppo"))
-    assert video.command([str(begun("ppo").folder), "-l", "3"]) == 0
-    assert opened == [{"render_mode": "human"}] * 2  # tried out first
-    assert "episode 1: return 3.0, length 3\n" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("before", "settings", "names", "after"),
     [
@@ -349,20 +243,20 @@ def test_the_camera_follows_what_runs_unless_another_was_chosen(before, settings
     model = types.SimpleNamespace(ncam=len(names), camera=cameras.__getitem__)
     renderer = types.SimpleNamespace(camera_id=before, default_cam_config=settings)
     inner = types.SimpleNamespace(mujoco_renderer=renderer, model=model)
-    video_files.follow(types.SimpleNamespace(unwrapped=inner))
+    video.follow_agent(types.SimpleNamespace(unwrapped=inner))
     assert renderer.camera_id == after
 
 
 def test_headless_mujoco_is_drawn_through_egl(tmp_path):
     pytest.importorskip("mujoco")
-    if not video.ctypes.util.find_library("EGL"):
+    if not ctypes.util.find_library("EGL"):
         pytest.skip("no libEGL on this machine")
     code = (
         "import sys, gymnasium, json\n"
-        "from purerl.runs import film, video\n"
-        "video.headless()\n"
+        "from purerl.runs.policy import display, video\n"
+        "display.configure_headless_drawing()\n"
         "env = gymnasium.make('HalfCheetah-v5', render_mode='rgb_array')\n"
-        "film.follow(env)\n"
+        "video.follow_agent(env)\n"
         "env.reset(seed=0)\n"
         "frame = env.render()\n"
         "found = [frame.shape, float(frame.std()), env.unwrapped.mujoco_renderer.camera_id]\n"

@@ -1,9 +1,7 @@
 """`purerl doctor`: the update that was the first to go wrong, found by replaying."""
 
-import ctypes.util
 import dataclasses
 import functools
-import sys
 
 import gymnasium
 import jax
@@ -18,7 +16,6 @@ from purerl.runs.record import manifest, status
 from purerl.runs.settings import config
 from purerl.runs.training import diagnosis, train
 from purerl.runs.training.progress_bar import Screen
-from tests.mpi.launch import python
 
 SPIKE = 1e30
 
@@ -133,59 +130,6 @@ def test_a_number_from_the_environment_is_not_laid_on_an_update(tmp_path):
     assert doctor.describe_finding(finding) == [f"the environment gave it: {finding.message}"]
 
 
-def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
-    words = ("train", "ddpg", "--env", "Pendulum-v1", "--hidden", "4", "--steps", "400")
-    words += ("--start-steps", "100", "--update-after", "200", "--batch-size", "10")
-    words += ("--save-freq", "100", "--data-dir", str(tmp_path))
-    done = python("-m", "purerl", *words, "--q-lr", "1e30")
-    assert done.code == 3, done.err
-    (path,) = tmp_path.rglob("config.json")
-    assert f"purerl doctor {path.parent} looks for the cause" in done.err
-    done = python("-m", "purerl", "doctor", str(path.parent))
-    assert done.code == 3, done.err
-    assert "checkpoint 100: whole" in done.out
-    assert "is the first" in done.out
-    assert "not finite: " in done.out
-    (path.parent / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
-    done = python("-m", "purerl", "doctor", str(path.parent), "--checkpoint", "100")
-    assert done.code == 6
-    assert "must have" in done.out
-    assert python("-m", "purerl", "doctor", str(tmp_path)).code == 2
-
-
-def test_the_machine_is_described():
-    found = doctor.describe_machine()
-    assert {"python", "jax", "devices", "threads", "mpi", "extras", "cache"} <= set(found)
-    assert found["devices"].count("cpu") == len(jax.devices())
-    assert found["threads"].startswith("1 of XLA in the commands and after purerl.setup()")
-
-
-def test_the_launcher_beside_this_python_is_found_without_the_path(tmp_path, monkeypatch):
-    launcher = tmp_path / "bin" / "mpiexec"
-    launcher.parent.mkdir()
-    launcher.touch(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
-    assert doctor.describe_machine()["mpi"] == f"1 rank, launcher {launcher}"
-    launcher.unlink()
-    assert doctor.describe_machine()["mpi"] == "1 rank, launcher missing"
-
-
-def test_what_draws_without_a_display_is_loaded(monkeypatch):
-    monkeypatch.setattr(ctypes.util, "find_library", {"EGL": "libEGL.so.1"}.get)
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: name)
-    monkeypatch.setenv("MUJOCO_GL", "glfw")
-    assert doctor._headless() == "libEGL.so.1 loads; MUJOCO_GL=glfw"
-    monkeypatch.undo()
-    monkeypatch.delenv("MUJOCO_GL", raising=False)
-    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}-is-not-there.so")
-    assert doctor._headless() == "neither libEGL nor libOSMesa; MUJOCO_GL=unset"
-    for name, said in (("", "none"), (":77", ":77, where nobody answers")):
-        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        monkeypatch.setenv("DISPLAY", name)
-        assert doctor.describe_machine()["display"] == said
-
-
 def test_other_errors_do_not_send_to_the_doctor(tmp_path):
     made = settings("vpg", functools.partial(Spiky, 150), steps=400, steps_per_epoch=100)
     made = dataclasses.replace(made, seed=3)
@@ -199,20 +143,3 @@ def test_other_errors_do_not_send_to_the_doctor(tmp_path):
     assert caught.value.__notes__ == [
         f"no checkpoint yet. Begin again: purerl resume {path.parent}"
     ]
-
-
-def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
-    env_fn = functools.partial(Spiky, 5_000)
-    made = settings("vpg", env_fn, steps=200, steps_per_epoch=100)
-    run = train.train(made, env_fn, data_dir=str(tmp_path), screen=Screen(quiet=True)).run
-    assert doctor.doctor([str(run)]) == 0
-    assert "nothing to replay" in capsys.readouterr().out
-    (run / "checkpoints" / "000000000200" / "rank0.npz").write_bytes(b"x")
-    assert doctor.doctor([str(run)]) == 6
-    said = capsys.readouterr().out
-    assert "checkpoint 100: whole" in said
-    assert "rank0.npz must have" in said
-    assert "resume takes the one of step 100" in said
-    (run / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
-    assert doctor.doctor([str(run)]) == 6
-    assert "none can be used" in capsys.readouterr().out

@@ -1,0 +1,80 @@
+"""`purerl doctor`: what the machine has, whether a run is sound, what diverged."""
+
+import ctypes.util
+import shutil
+import sys
+
+import jax
+
+from purerl.cli.commands import doctor
+from tests.cli.commands.call import call
+from tests.mpi.launch import python
+from tests.runs.trained import trained
+
+
+def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
+    words = ("train", "ddpg", "--env", "Pendulum-v1", "--hidden", "4", "--steps", "400")
+    words += ("--start-steps", "100", "--update-after", "200", "--batch-size", "10")
+    words += ("--save-freq", "100", "--data-dir", str(tmp_path))
+    done = python("-m", "purerl", *words, "--q-lr", "1e30")
+    assert done.code == 3, done.err
+    (path,) = tmp_path.rglob("config.json")
+    assert f"purerl doctor {path.parent} looks for the cause" in done.err
+    done = python("-m", "purerl", "doctor", str(path.parent))
+    assert done.code == 3, done.err
+    assert "checkpoint 100: whole" in done.out
+    assert "is the first" in done.out
+    assert "not finite: " in done.out
+    (path.parent / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
+    done = python("-m", "purerl", "doctor", str(path.parent), "--checkpoint", "100")
+    assert done.code == 6
+    assert "must have" in done.out
+    assert python("-m", "purerl", "doctor", str(tmp_path)).code == 2
+
+
+def test_the_machine_is_described():
+    found = doctor.describe_machine()
+    assert {"python", "jax", "devices", "threads", "mpi", "extras", "cache"} <= set(found)
+    assert found["devices"].count("cpu") == len(jax.devices())
+    assert found["threads"].startswith("1 of XLA in the commands and after purerl.setup()")
+
+
+def test_the_launcher_beside_this_python_is_found_without_the_path(tmp_path, monkeypatch):
+    launcher = tmp_path / "bin" / "mpiexec"
+    launcher.parent.mkdir()
+    launcher.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    assert doctor.describe_machine()["mpi"] == f"1 rank, launcher {launcher}"
+    launcher.unlink()
+    assert doctor.describe_machine()["mpi"] == "1 rank, launcher missing"
+
+
+def test_what_draws_without_a_display_is_loaded(monkeypatch):
+    monkeypatch.setattr(ctypes.util, "find_library", {"EGL": "libEGL.so.1"}.get)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: name)
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    assert doctor.list_headless_libraries() == "libEGL.so.1 loads; MUJOCO_GL=glfw"
+    monkeypatch.undo()
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}-is-not-there.so")
+    assert doctor.list_headless_libraries() == "neither libEGL nor libOSMesa; MUJOCO_GL=unset"
+    for name, said in (("", "none"), (":77", ":77, where nobody answers")):
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        monkeypatch.setenv("DISPLAY", name)
+        assert doctor.describe_machine()["display"] == said
+
+
+def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
+    run = shutil.copytree(trained("ppo").folder, tmp_path / "run")
+    assert call("doctor", run) == 0
+    assert "nothing to replay" in capsys.readouterr().out
+    (run / "checkpoints" / "000000000120" / "rank0.npz").write_bytes(b"x")
+    assert call("doctor", run) == 6
+    said = capsys.readouterr().out
+    assert "checkpoint 60: whole" in said
+    assert "rank0.npz must have" in said
+    assert "resume takes the one of step 60" in said
+    (run / "checkpoints" / "000000000060" / "rank0.npz").write_bytes(b"x")
+    assert call("doctor", run) == 6
+    assert "none can be used" in capsys.readouterr().out

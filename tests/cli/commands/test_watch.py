@@ -1,0 +1,72 @@
+"""`purerl watch`: a window, or a film where there is none."""
+
+import dataclasses
+import re
+import shutil
+
+import gymnasium
+import pytest
+
+from purerl.cli import run_arguments
+from purerl.runs.policy import display, video
+from tests.cli.commands.call import call
+from tests.mpi.launch import python
+from tests.runs.trained import begun
+
+
+@pytest.fixture(autouse=True)
+def no_display(monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+
+
+def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, monkeypatch, capsys):
+    run = dataclasses.replace(begun("ppo"), folder=tmp_path)
+    monkeypatch.setattr(run_arguments, "load_run", lambda args, path: run)
+    monkeypatch.setattr(video, "GIF_FRAMES", 4)
+    monkeypatch.setenv("DISPLAY", ":77")
+    assert call("watch", tmp_path, "-l", 6, "--fps", 20) == 0
+    said = capsys.readouterr()
+    path = tmp_path / "video" / "000000000000-1.gif"
+    assert f"written: {path}" in said.out
+    assert said.err.splitlines()[0] == (
+        "nobody answers at the display :77: a GIF instead of a window"
+    )
+    assert f"{path} ends after 4 frames, the limit of a GIF: 3 more are not in it." in said.err
+    monkeypatch.delenv("DISPLAY")
+    assert call("watch", tmp_path, "-l", 3) == 0
+    assert not capsys.readouterr().err
+
+
+def test_watch_writes_a_film_where_there_is_no_window_and_says_what_happened(tmp_path):
+    run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
+    gone = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "SDL_VIDEODRIVER": ""}
+    done = python("-m", "purerl", "watch", str(run), "-n", "2", "-l", "9", "-d", "-i", "-1", **gone)
+    assert done.code == 0, done.err
+    lengths = begun("ppo").evaluate(2, max_ep_len=9).lengths
+    assert f"episode 2: return {lengths[1]:.1f}, length {lengths[1]}\n" in done.out
+    path = run / "video" / "000000000000-1.gif"
+    assert re.search(rf"^written: {path} \([\d.]+ kB\)$", done.out, re.MULTILINE)
+    done = python("-m", "purerl", "watch", str(run), "-nr", "-n", "2", "--save", "x.gif", **gone)
+    assert done.code == 0, done.err
+    assert "written" not in done.out
+    done = python("-m", "purerl", "watch", str(run), "--save", "x.avi", **gone)
+    assert (done.code, "must end in .gif or .mp4" in done.err) == (2, True)
+
+
+def test_where_there_is_a_display_a_window_is_opened(monkeypatch, capsys):
+    opened = []
+    real = gymnasium.make
+
+    def make(name, **options):
+        opened.append(options)
+        return real(name, **options)
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    monkeypatch.setattr(display, "has_display", lambda: True)
+    monkeypatch.setattr(run_arguments, "load_run", lambda args, run: begun("ppo"))
+    assert call("watch", begun("ppo").folder, "-l", 3) == 0
+    assert opened == [{"render_mode": "human"}] * 2  # tried out first
+    assert "episode 1: return 3.0, length 3\n" in capsys.readouterr().out

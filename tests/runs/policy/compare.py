@@ -1,0 +1,32 @@
+"""Compare an exported policy with the run that it was made from."""
+
+import numpy as np
+
+from purerl.spaces import Box
+
+
+def observations(run, number=64):
+    """Rows that the networks tell apart, around where the statistics are."""
+    rng, env = np.random.default_rng(5), run.params.spec.env
+    if np.dtype(env.obs_dtype).kind != "f":
+        return rng.integers(0, 6, (number, *env.obs_shape)).astype(env.obs_dtype)
+    stats = getattr(run.params, "obs_stats", None)
+    middle = 0 if stats is None else np.asarray(stats.mean)
+    return (middle + 4 * rng.normal(size=(number, *env.obs_shape))).astype(np.float32)
+
+
+def assert_same(run, policy):
+    """Equal to rounding: in units of the box; actions of Discrete spaces exactly."""
+    env = run.params.spec.env
+    obs = observations(run)
+    found, wanted = policy(obs), np.asarray(run.algo.policy(run.params, obs))
+    assert found.shape == wanted.shape
+    if isinstance(env.action, Box):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(env.normalise(found), env.normalise(wanted), atol=5e-6)
+        assert (found >= np.float32(env.action.low)).all()
+        assert (found <= np.float32(env.action.high)).all()
+        assert np.abs(env.normalise(wanted)).std() > 0.01
+    else:
+        np.testing.assert_array_equal(found, wanted)
+        assert len(set(wanted.tolist())) > 1

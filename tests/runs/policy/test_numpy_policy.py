@@ -1,0 +1,59 @@
+"""The policy that runs on NumPy alone acts as the one of JAX."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from purerl import nets
+from purerl.runs.policy import numpy_policy
+from tests.cases import CASES
+from tests.runs.policy.compare import assert_same, observations
+from tests.runs.trained import untrained
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_on_numpy_it_acts_the_same_for_every_algorithm(case, tmp_path):
+    run = untrained(case, tmp_path)
+    path = run.export(folder=tmp_path / "made")
+    policy = numpy_policy.load(path)
+    assert_same(run, policy)
+    obs = observations(run, 6)
+    assert isinstance(policy(obs[0]), int) or policy(obs[0]).shape == (2,)
+    np.testing.assert_allclose(
+        policy(obs.reshape(2, 3, 3)).reshape(6, -1), policy(obs).reshape(6, -1), rtol=1e-6
+    )
+    with pytest.raises(ValueError, match=r"obs must have shape \[..., \*\(3,\)\], got \(4,\)"):
+        policy(np.zeros(4))
+
+
+@pytest.mark.parametrize("activation", sorted(nets.ACTIVATIONS))
+def test_on_numpy_every_activation_is_the_one_of_training(activation, tmp_path):
+    run = untrained("td3", tmp_path, activation=activation)
+    path = run.export()
+    assert path.parent == tmp_path / "export"
+    assert_same(run, numpy_policy.load(path))
+    x = np.concatenate([np.linspace(-30, 30, 601), [-1e4, 1e4, -200, 200, 0]]).astype(np.float32)
+    wanted = nets.ACTIVATIONS[activation](x)
+    np.testing.assert_allclose(
+        numpy_policy.ACTIVATIONS[activation](x), wanted, rtol=2e-6, atol=2e-6
+    )
+
+
+def test_rounding_never_leads_out_of_the_box():
+    rng = np.random.default_rng(2)
+    low = rng.normal(size=500)
+    high = low + 3 * rng.random(500) + 0.01
+    about = {"spaces": {"box": {"low": low.tolist(), "high": high.tolist()}}, "tanh": True}
+    for sign in (-1, 1):
+        act = numpy_policy.choose_action(about, np.full((1, 500), sign * 50, np.float32))
+        assert (act >= low.astype(np.float32)).all()
+        assert (act <= high.astype(np.float32)).all()
+
+
+def test_before_the_first_update_nothing_is_normalised(tmp_path):
+    run = untrained("ppo-options", tmp_path)
+    fresh = run.algo.init(jax.random.key(0), run.params.spec).params
+    run = dataclasses.replace(run, params=fresh)
+    assert_same(run, numpy_policy.load(run.export()))
