@@ -17,7 +17,14 @@ TEST, CASES = Path("tests/algos/test_toy.py"), Path("tests/cases.py")
 PAGE = Path("docs/algorithms/toy.md")
 FIVE_PLACES = {MODULE, TABLE, TEST, CASES, PAGE}
 
-ENTRY = 'ALGORITHMS = {\n    "toy": Algorithm("Toy", ("discrete",), {"kl": "ToyKL"}, ("kl",)),\n'
+ENTRY = """ALGORITHMS = {
+    "toy": Algorithm("Toy", ("discrete",), {"toy_kl": "AverageToyKL"}, ("toy_kl",)),
+"""
+CHANGES = {  # of REINFORCE's source: its title, a setting, the name of a metric
+    r'^r?"""[^\n]*': 'r"""TOY: an algorithm that a test adds.',
+    r"\n    gamma: float =": r'\n    toy_rate: float = setting(0.25, "rate of the toy")\g<0>',
+    r'info\["kl"\]': 'info["toy_kl"]',
+}
 CASE = """
 from purerl.algos import toy
 
@@ -34,7 +41,7 @@ assert CASES["toy"].algo.__name__ == "purerl.algos.toy"
 line = "train toy --env CartPole-v1 --steps 200 --steps-per-epoch 100 --toy-rate 0.5 --hidden 4"
 for words in (
     "list algos", "list envs toy", "list envs td3", "show toy", "train toy --help",
-    f"{line} --data-dir data --quiet-please", f"{line} --data-dir data",
+    "train toy --quiet-please", f"{line} --data-dir data",
     "sweep toy --env CartPole-v1 --grid toy_rate=0.5,7 --dry-run",
     "export data/cartpole-v1-toy/cartpole-v1-toy_s0 --out policy",
 ):
@@ -64,9 +71,10 @@ def copy(tmp_path_factory):
         ignored = shutil.ignore_patterns("__pycache__", "results")
         shutil.copytree(ROOT / part, root / part, ignore=ignored)
     source = (ROOT / "purerl/algos/reinforce.py").read_text()
-    source = re.sub(r'^r?"""[^\n]*', 'r"""TOY: an algorithm that a test adds.', source, count=1)
-    setting = '    toy_rate: float = setting(0.25, "rate of the toy")\n    gamma: float ='
-    (root / MODULE).write_text(source.replace("    gamma: float =", setting, 1))
+    for pattern, new in CHANGES.items():
+        source, number = re.subn(pattern, new, source, count=1)
+        assert number == 1, pattern
+    (root / MODULE).write_text(source)
     for path, text in ((TABLE, "ALGORITHMS = {\n"), (CASES, "")):
         old = (root / path).read_text()
         (root / path).write_text(old.replace(text, ENTRY, 1) if text else old + CASE)
@@ -114,9 +122,10 @@ def test_train_knows_its_settings_and_logs_its_columns(copy, said):
     assert re.search(r"--toy-rate FLOAT +rate of the toy \(0.25\)", find(said, "train toy --help"))
     assert "purerl train toy --env CartPole-v1\n" in find(said, "train toy --help")
     assert "unknown flag --quiet-please" in said["errors"]
-    assert "everything is in data/cartpole-v1-toy" in "".join(said.values())
+    assert "everything is in data/cartpole-v1-toy" in find(said, "train toy --env")
     run = copy / "data" / "cartpole-v1-toy" / "cartpole-v1-toy_s0"
-    assert "ToyKL" in (run / "progress.txt").read_text().splitlines()[0].split("\t")
+    assert "AverageToyKL" in (run / "progress.txt").read_text().splitlines()[0].split("\t")
+    assert re.search(r"^ *step.* toy_kl", find(said, "train toy --env"), re.MULTILINE)
     assert '"toy_rate": 0.5' in (run / "config.json").read_text()
     assert "2 variants, 2 runs with their seeds" in find(said, "sweep toy")
 
