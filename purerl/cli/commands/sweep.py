@@ -14,6 +14,7 @@ from purerl.cli import values
 from purerl.cli.options import Axes, Parser, read_axes, split_values
 from purerl.errors import ConfigError
 from purerl.runs.console import print_lines, write_text
+from purerl.runs.record.json_values import to_json
 from purerl.runs.settings import names
 from purerl.runs.sweeps import tasks
 from purerl.runs.sweeps.grid import ExperimentGrid, check_limits, run_variants
@@ -118,7 +119,7 @@ def run_grid(
     print_lines("\n".join(grid.lines()))
     if args.dry_run:
         for name, seed, settings in named:
-            text = "  ".join(f"{k}={names.to_plain(v)}" for k, v in settings.items())
+            text = "  ".join(f"{k}={to_json(v)}" for k, v in settings.items())
             print_lines(f"{name}  seed {seed}  {refused.get(name, text)}")
         return errors.DONE
     where = (args.num_cpu or 1, args.data_dir, bool(args.datestamp), args.jobs, args.timeout)

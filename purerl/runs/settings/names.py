@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from purerl import algos
 from purerl.errors import ConfigError
+from purerl.runs.record.json_values import to_json
 from purerl.runs.settings.config import PARTS, get_sources
 
 SYNONYMS = {  # of Spinning Up, and of others
@@ -137,20 +138,9 @@ def drop_duplicates(key: str, values: Iterable[Any]) -> tuple[list[Any], str]:
     values = list(values)
     different = list({repr(v): v for v in values}.values())
     text = (
-        f"{key}: values that are equal count once, {', '.join(str(to_plain(v)) for v in different)}"
+        f"{key}: values that are equal count once, {', '.join(str(to_json(v)) for v in different)}"
     )
     return different, text if len(different) < len(values) else ""
-
-
-def to_plain(value: Any) -> Any:
-    """Return a value as JSON has it: functions by their names, tuples as lists."""
-    if isinstance(value, dict):
-        return {str(k): to_plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_plain(v) for v in value]
-    if isinstance(value, str | bool | int | float | None):
-        return value
-    return getattr(value, "__qualname__", str(value))
 
 
 def normalise_activation(value: Any) -> Any:

@@ -21,7 +21,7 @@ from purerl import algos, checks
 from purerl.errors import ExperimentFailed
 from purerl.runs.console import print_lines, try_print_lines
 from purerl.runs.record import files, status
-from purerl.runs.settings.names import to_plain
+from purerl.runs.record.json_values import to_json
 from purerl.runs.sweeps import jobs, tasks
 from purerl.runs.sweeps.jobs import Say, Task
 from purerl.runs.sweeps.results import Sweep, TaskResult
@@ -101,7 +101,7 @@ class ExperimentGrid:
         """Return what `print` prints."""
         found = [f"grid {self.name}".rstrip()]
         for key, values, shorthand in zip(self.keys, self.vals, self.shs, strict=True):
-            found.append(f"  {key} [{shorthand}]: {', '.join(str(to_plain(v)) for v in values)}")
+            found.append(f"  {key} [{shorthand}]: {', '.join(str(to_json(v)) for v in values)}")
         seeds = [len(v) for k, v in zip(self.keys, self.vals, strict=True) if k == "seed"]
         total = len(self.flat())
         number = total // (seeds or [1])[0]
@@ -197,7 +197,7 @@ def run_variants(
         return tasks.make_function_task(what, word, seed, nest(rest), parent, datestamp, threads)
 
     made = [make_task(*one) for one in named]
-    about = {"name": name, "what": to_plain(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
+    about = {"name": name, "what": to_json(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
     return jobs.run_tasks(made, folder, about, at_once, timeout, say, alone)
 
 

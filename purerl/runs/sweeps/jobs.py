@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import errors
-from purerl.errors import OutputClosed, TaskRefused
+from purerl.errors import OutputClosed
 from purerl.mpi import world
 from purerl.mpi.launch import THREADS
 from purerl.runs.console import try_print_lines, write_text
@@ -153,7 +153,7 @@ class _Board:
         began = time.monotonic()
         try:
             process = task.start(log)
-        except (TaskRefused, errors.StorageError) as error:
+        except errors.PurerlError as error:
             code = errors.exit_code_of(error)
             self._settle(task, _row(task, "failed", code, str(error), found))
             return

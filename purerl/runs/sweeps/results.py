@@ -1,14 +1,13 @@
 """What became of the runs of a sweep: a table for the screen, and `sweep.json`."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import errors
 from purerl.runs.console import align_columns
-from purerl.runs.record import files, status
-from purerl.runs.settings.names import to_plain
+from purerl.runs.record import status
+from purerl.runs.record.json_values import to_json, write_json
 
 
 class TaskResult(NamedTuple):
@@ -51,7 +50,7 @@ def save_results(
             raise errors.StorageError(f"{path} is not what a sweep wrote: {error}") from error
     new = []
     for given, row in zip(settings, rows, strict=True):
-        one = row._asdict() | {"settings": to_plain(given)}
+        one = row._asdict() | {"settings": to_json(given)}
         then = before.pop((row.name, row.seed), {})
         same = then.get("settings") == one["settings"]
         again = then.get("status") == "done" and then.get("run") == row.run
@@ -59,8 +58,8 @@ def save_results(
             then if row.exit is None and same and (again or row.status == "waiting") else one
         )
     kept = list(before.values())
-    content = {k: to_plain(v) for k, v in about.items()} | {"variants": kept + new}
-    files.replace_file(path, (json.dumps(content, indent=2) + "\n").encode())
+    content = {k: to_json(v) for k, v in about.items()} | {"variants": kept + new}
+    write_json(path, content, indent=2)
 
 
 def format_results(sweep: Sweep) -> str:

@@ -19,6 +19,8 @@ from purerl import errors
 from purerl.errors import ConfigError, TaskRefused
 from purerl.mpi.launch import die_with_parent
 from purerl.runs.record import files, safe_files, status
+from purerl.runs.record import folder as folders
+from purerl.runs.record.json_values import to_json, write_json
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments, names
 from purerl.runs.sweeps.jobs import Process, Task, limit_threads, share_cores
@@ -73,7 +75,7 @@ def make_algorithm_task(
         else:
             path = folder / "configs" / f"{name}_s{seed}.json"
             files.make_folder(path.parent)
-            files.replace_file(path, (json.dumps(content, indent=4) + "\n").encode())
+            write_json(path, content)
             words = ["train", algo, f"--config={path}", f"--env={env}", f"--seed={seed}"]
             words += [f"--data-dir={data_dir}", *ranks]
             words += ["--datestamp" if datestamp else "--no-datestamp"]
@@ -159,25 +161,23 @@ def make_function_task(
         datestamp: put date and time into the names of folders.
         threads: threads of numerical libraries.
     """
-    about = {
+    about: dict[str, Any] = {
         "algo": f"{thunk.__module__}.{thunk.__qualname__}".replace("__main__.", ""),
         "env": str(settings.get("env_name", settings.get("env", "-"))),
         "seed": seed,
         "name": name,
         "exp_name": name,
-        "settings": names.to_plain(settings),
+        "settings": to_json(settings),
         "schedule": {"steps": int(settings.get("steps", 0) or 0)},
     }
-    about = json.loads(json.dumps(about))
     look = functools.partial(find_run, about, data_dir, name)
 
     def start(log: Path) -> Process:
         found = look()
         if found is not None and found.status in UNFINISHED:
             _give_up(found.path)
-        run = _make_folder(data_dir, name, seed, datestamp)
+        run = folders.create_folder(about, str(data_dir), datestamp)
         given = _arguments(thunk, settings, seed, {"output_dir": str(run), "exp_name": name})
-        files.replace_file(run / "config.json", (json.dumps(about, indent=4) + "\n").encode())
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=_call, args=(thunk, given, run, log, about))
         with limit_threads(threads):
@@ -217,24 +217,6 @@ def _arguments(
     except TypeError as error:
         raise TaskRefused(f"{thunk.__name__}{signature}: {error}") from error
     return given
-
-
-def _make_folder(data_dir: Path, name: str, seed: int, datestamp: bool) -> Path:
-    """Make the folder of a run, under the first free name."""
-    form = ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-") if datestamp else ("", "")
-    day, moment = map(time.strftime, form)
-    parent = data_dir / f"{day}{name}"
-    files.make_folder(parent)
-    for number in range(1, 10_000):
-        path = parent / f"{moment}{name}_s{seed}{'' if number == 1 else f'-{number}'}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise safe_files.explain_os_error(error, path) from error
-        return path
-    raise errors.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
 
 
 def _call(
