@@ -23,10 +23,10 @@ def started(monkeypatch):
         found["where"] = (args.num_cpu or 1, args.data_dir, bool(args.datestamp))
         return 0
 
-    def variants(named, name, algo, *where, base, values):
+    def variants(named, name, algo, plan, base, values):
         for word, seed, settings in named:
             found[word, seed] = config.from_json(names.build_configuration(algo, settings, base))
-        found["where"] = where[:3]
+        found["where"] = (plan.num_cpu, plan.data_dir, plan.datestamp)
         return Sweep((), 0, ROOT)
 
     monkeypatch.setattr(train_and_resume, "train", train)

@@ -17,7 +17,8 @@ from purerl.runs.console import print_lines, write_text
 from purerl.runs.record.json_values import to_json
 from purerl.runs.settings import names
 from purerl.runs.sweeps import tasks
-from purerl.runs.sweeps.grid import ExperimentGrid, check_limits, run_variants
+from purerl.runs.sweeps.grid import ExperimentGrid, run_variants
+from purerl.runs.sweeps.jobs import Plan
 from purerl.runs.sweeps.results import format_results
 
 HELP = f"""usage: purerl sweep ALGO --env ID --grid KEY=VALUE,VALUE [--seed 0 1 2] [settings]
@@ -105,8 +106,9 @@ def run_grid(
     algo: str, grid: ExperimentGrid, args: argparse.Namespace, base: Mapping[str, Any] | None = None
 ) -> int:
     """Show a grid, run it unless this is a dry run, and show what became of each run."""
-    check_limits(args.num_cpu or 1, args.jobs, args.timeout)
-    named = grid.named()
+    stamp = bool(args.datestamp)
+    plan = Plan(args.num_cpu or 1, args.data_dir, stamp, args.jobs, args.timeout)
+    named = grid.name_runs()
     refused: dict[str, str] = {}
     for name, seed, settings in named:
         try:
@@ -122,9 +124,8 @@ def run_grid(
             text = "  ".join(f"{k}={to_json(v)}" for k, v in settings.items())
             print_lines(f"{name}  seed {seed}  {refused.get(name, text)}")
         return errors.DONE
-    where = (args.num_cpu or 1, args.data_dir, bool(args.datestamp), args.jobs, args.timeout)
     try:
-        sweep = run_variants(named, grid.name, algo, *where, base=base, values=grid.values())
+        sweep = run_variants(named, grid.name, algo, plan, base=base, values=grid.values())
     except KeyboardInterrupt as error:
         error.add_note(f"left at once. Continue: {shlex.join(get_own_command())}")
         raise

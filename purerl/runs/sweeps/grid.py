@@ -23,7 +23,7 @@ from purerl.runs.console import print_lines, try_print_lines
 from purerl.runs.record import files, status
 from purerl.runs.record.json_values import to_json
 from purerl.runs.sweeps import jobs, tasks
-from purerl.runs.sweeps.jobs import Say, Task
+from purerl.runs.sweeps.jobs import Plan, Say, Task, Variant
 from purerl.runs.sweeps.results import Sweep, TaskResult
 
 __all__ = ["ExperimentGrid", "call_experiment"]
@@ -108,39 +108,26 @@ class ExperimentGrid:
         words = f"{number} variant{'s' * (number != 1)}, {total} run{'s' * (total != 1)}"
         return [*found, f"  {words} with their seeds" if seeds else f"  {words}"]
 
-    def run(
-        self,
-        thunk: Thunk,
-        num_cpu: int = 1,
-        data_dir: str | None = None,
-        datestamp: bool = False,
-        jobs: int | None = None,
-        timeout: float | None = None,
-    ) -> Sweep:
+    def run(self, thunk: Thunk, **how: Any) -> Sweep:
         """Run what is missing of the grid, several runs at a time; one that fails stops no other.
 
         Args:
             thunk: name of an algorithm; a function at the top of a module, called with a variant's
                 arguments and its seed; or a key of the grid whose values are such functions.
-            num_cpu: MPI ranks of each run of an algorithm.
-            data_dir: parent of the grid's folder; None for the user's default.
-            datestamp: put date and time into the names of the runs' folders.
-            jobs: runs at a time; None for as many as there are cores for.
-            timeout: seconds that each may take; None for no limit.
+            **how: fields of `Plan`: num_cpu, data_dir, datestamp, jobs, timeout.
 
         Returns:
             A row for each run; `format_results` makes a table of it.
         """
-        where = (num_cpu, data_dir, datestamp, jobs, timeout)
-        return run_variants(self.named(), self.name, thunk, *where, values=self.values())
+        return run_variants(self.name_runs(), self.name, thunk, Plan(**how), values=self.values())
 
     def values(self) -> dict[str, list[Any]]:
         """Return the values of each parameter."""
         return dict(zip(self.keys, self.vals, strict=True))
 
-    def named(self) -> list[tuple[str, int, dict[str, Any]]]:
+    def name_runs(self) -> list[Variant]:
         """Return name, seed and settings of each run; no two runs have both equal."""
-        found: list[tuple[str, int, dict[str, Any]]] = []
+        found: dict[tuple[str, int], Variant] = {}
         taken: dict[str, dict[str, Any]] = {}
         for settings in self.flat():
             seed = settings.pop("seed", 0)
@@ -150,64 +137,49 @@ class ExperimentGrid:
             for name in itertools.chain([base], others):  # 0.1 and "0-1" are written the same
                 if taken.setdefault(name, settings) == settings:
                     break
-            found.append((files.check_name(name), seed, settings))
-        return list({(name, seed): one for one in found for name, seed, _ in [one]}.values())
+            found[name, seed] = (files.check_name(name), seed, settings)
+        return list(found.values())
 
 
 def run_variants(
-    named: Sequence[tuple[str, int, dict[str, Any]]],
+    variants: Sequence[Variant],
     name: str,
     thunk: Thunk,
-    num_cpu: int = 1,
-    data_dir: str | None = None,
-    datestamp: bool = False,
-    jobs_at_once: int | None = None,
-    timeout: float | None = None,
+    plan: Plan,
     say: Say = try_print_lines,
     alone: bool = True,
     base: Mapping[str, Any] | None = None,
     values: Mapping[str, list[Any]] | None = None,
 ) -> Sweep:
-    """Run what is missing of named variants, as `ExperimentGrid.run` does.
+    """Run what is missing of some variants, as `ExperimentGrid.run` does.
 
     Args:
-        named: name, seed and settings of each run.
+        variants: name, seed and settings of each run.
         name: name of the grid.
-        thunk, num_cpu, data_dir, datestamp, jobs_at_once, timeout: as in `ExperimentGrid.run`.
+        thunk: as in `ExperimentGrid.run`.
+        plan: how the runs are started.
         say: function that prints a line.
         alone: as in `jobs.run_tasks`.
         base: configuration below the settings.
         values: values of each parameter, for `sweep.json`.
     """
-    check_limits(num_cpu, jobs_at_once, timeout)
-    at_once = jobs.share_cores(num_cpu) if jobs_at_once is None else jobs_at_once
-    where = Path(data_dir or status.read_user_defaults()["data_dir"]).expanduser()
+    where = Path(plan.data_dir or status.read_user_defaults()["data_dir"]).expanduser()
     folder = where / (name or "grid")
 
-    def make_task(word: str, seed: int, settings: dict[str, Any]) -> Task:
+    def make_task(variant: Variant) -> Task:
+        word, seed, settings = variant
         parent = where if word == folder.name else folder
         what, rest = _resolve_thunk(thunk, settings)
         if isinstance(what, str):
-            return tasks.make_algorithm_task(
-                what, word, seed, rest, folder, parent, num_cpu, datestamp, at_once, base
-            )
-        if num_cpu != 1:
+            return tasks.make_algorithm_task(what, (word, seed, rest), folder, parent, plan, base)
+        if plan.num_cpu != 1:
             raise ValueError("num_cpu is for algorithms; a function calls purerl.mpi.fork itself.")
-        threads = jobs.share_cores(at_once)
-        return tasks.make_function_task(what, word, seed, nest(rest), parent, datestamp, threads)
+        return tasks.make_function_task(what, (word, seed, nest(rest)), parent, plan)
 
-    made = [make_task(*one) for one in named]
-    about = {"name": name, "what": to_json(thunk), "grid": dict(values or {}), "num_cpu": num_cpu}
-    return jobs.run_tasks(made, folder, about, at_once, timeout, say, alone)
-
-
-def check_limits(num_cpu: int, jobs_at_once: int | None, timeout: float | None) -> None:
-    """Refuse numbers of ranks, runs at a time or seconds that are not positive."""
-    checks.integer("num_cpu", num_cpu, 1)
-    if jobs_at_once is not None:
-        checks.integer("jobs", jobs_at_once, 1)
-    if timeout is not None:
-        checks.positive("timeout", timeout)
+    made = [make_task(variant) for variant in variants]
+    about = {"name": name, "what": to_json(thunk), "grid": dict(values or {})}
+    about["num_cpu"] = plan.num_cpu
+    return jobs.run_tasks(made, folder, about, plan, say, alone)
 
 
 def call_experiment(
@@ -225,18 +197,16 @@ def call_experiment(
         exp_name: name of the run, in `data_dir/exp_name/exp_name_s<seed>`.
         thunk: as in `ExperimentGrid.run`.
         seed: seed of the run.
-        num_cpu: MPI ranks, for an algorithm.
-        data_dir: folder of all runs; None for the user's default.
-        datestamp: put date and time into the names of folders.
+        num_cpu: as in `Plan`; also data_dir and datestamp.
         **kwargs: settings.
 
     Raises:
         ExperimentFailed: if it did not finish.
     """
     checks.seed(seed)
-    one = (files.check_name(exp_name), seed, kwargs)
-    sweep = run_variants([one], exp_name, thunk, num_cpu, data_dir, datestamp, alone=False)
-    (row,) = sweep.rows
+    plan = Plan(num_cpu, data_dir, datestamp)
+    variant = (files.check_name(exp_name), seed, kwargs)
+    (row,) = run_variants([variant], exp_name, thunk, plan, alone=False).rows
     if row.status != "done":
         raise ExperimentFailed(f"{exp_name}, seed {seed}: {row.status}, {row.reason} ({row.log})")
     return row

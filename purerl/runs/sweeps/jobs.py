@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from purerl import errors
+from purerl import checks, errors
 from purerl.errors import OutputClosed
 from purerl.mpi import world
 from purerl.mpi.launch import THREADS
@@ -36,6 +36,7 @@ POLL = 0.05  # seconds between two looks at the processes
 
 Process = subprocess.Popen[bytes] | multiprocessing.process.BaseProcess
 Say = Callable[[str], None]
+Variant = tuple[str, int, dict[str, Any]]  # name, seed and settings of a run
 
 
 class Task(NamedTuple):
@@ -53,17 +54,48 @@ class Task(NamedTuple):
         return f"{self.name}_s{self.seed}"
 
 
-def share_cores(processes: int) -> int:
-    """Return how many threads each of some processes may use."""
-    return max(1, len(world.cpus()) // processes)
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How the runs of a sweep are started.
+
+    Args:
+        num_cpu: MPI ranks of each run of an algorithm.
+        data_dir: folder of all runs; None for the user's default.
+        datestamp: put date and time into the names of the runs' folders.
+        jobs: runs at a time; None for as many as there are cores for.
+        timeout: seconds that each run may take; None for no limit.
+    """
+
+    num_cpu: int = 1
+    data_dir: str | None = None
+    datestamp: bool = False
+    jobs: int | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        checks.integer("num_cpu", self.num_cpu, 1)
+        if self.jobs is not None:
+            checks.integer("jobs", self.jobs, 1)
+        if self.timeout is not None:
+            checks.positive("timeout", self.timeout)
+
+    @property
+    def at_once(self) -> int:
+        """Runs at a time."""
+        return self.jobs or max(1, len(world.cpus()) // self.num_cpu)
+
+    @property
+    def threads(self) -> int:
+        """Threads of numerical libraries in each process."""
+        return max(1, len(world.cpus()) // (self.at_once * self.num_cpu))
 
 
 def run_tasks(
     tasks: Sequence[Task],
     folder: Path,
     about: dict[str, Any],
-    jobs: int = 1,
-    timeout: float | None = None,
+    plan: Plan,
     say: Say = try_print_lines,
     alone: bool = True,
 ) -> Sweep:
@@ -73,8 +105,7 @@ def run_tasks(
         tasks: tasks in the order in which they start.
         folder: folder of the sweep, with `sweep.json` and `logs/`; one process may own it.
         about: first entries of `sweep.json`.
-        jobs: number of runs at a time.
-        timeout: seconds that each may take; None for no limit.
+        plan: number of runs at a time, and the seconds that each may take.
         say: function that prints a line.
         alone: own the folder and keep `sweep.json` in it.
     """
@@ -89,7 +120,7 @@ def run_tasks(
             "ranks."
         )
     files.make_folder(folder / "logs")
-    board = _Board(tuple(tasks), folder, about if alone else None, timeout, say)
+    board = _Board(tuple(tasks), folder, about if alone else None, plan.timeout, say)
     waiting = collections.deque(tasks)
     with (
         safe_files.lock_folder(folder) if alone else contextlib.nullcontext(),
@@ -97,7 +128,7 @@ def run_tasks(
     ):
         try:
             while board.running or (waiting and not asked):
-                while waiting and len(board.running) < jobs and not asked:
+                while waiting and len(board.running) < plan.at_once and not asked:
                     board.begin(waiting.popleft())
                 board.ask_to_stop(bool(asked))
                 board.collect(bool(asked))

@@ -23,37 +23,30 @@ from purerl.runs.record import folder as folders
 from purerl.runs.record.json_values import to_json, write_json
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments, names
-from purerl.runs.sweeps.jobs import Process, Task, limit_threads, share_cores
+from purerl.runs.sweeps.jobs import Plan, Process, Task, Variant, limit_threads
 
 UNFINISHED = ("stopped", "killed")
 
 
 def make_algorithm_task(
     algo: str,
-    name: str,
-    seed: int,
-    settings: Mapping[str, Any],
+    variant: Variant,
     folder: Path,
     data_dir: Path,
-    num_cpu: int = 1,
-    datestamp: bool = False,
-    jobs_at_once: int = 1,
+    plan: Plan,
     base: Mapping[str, Any] | None = None,
 ) -> Task:
     """Return the task of one run of an algorithm.
 
     Args:
         algo: name of the algorithm.
-        name: name of the run.
-        seed: seed of the run.
-        settings: key -> value, as `names.build_configuration` takes them.
+        variant: name, seed and settings as `names.build_configuration` takes them.
         folder: folder of the sweep, for the configuration that the process reads.
         data_dir: the run is in `data_dir/name/name_s<seed>`.
-        num_cpu: MPI ranks.
-        datestamp: as `purerl train --datestamp`.
-        jobs_at_once: number of runs that share the cores.
+        plan: how the run is started.
         base: configuration below the settings.
     """
+    name, seed, settings = variant
     complete: dict[str, Any] = {}
     refused = ""
     try:
@@ -67,7 +60,7 @@ def make_algorithm_task(
         if refused:
             raise TaskRefused(refused.replace("\n", "; "))
         env = complete["env"]
-        ranks = [] if num_cpu == 1 else [f"--num-cpu={num_cpu}"]
+        ranks = [] if plan.num_cpu == 1 else [f"--num-cpu={plan.num_cpu}"]
         found = look()
         if found is not None and found.status in UNFINISHED:
             typed = [f"--env={env}"] if ":" in env else []
@@ -78,8 +71,8 @@ def make_algorithm_task(
             write_json(path, content)
             words = ["train", algo, f"--config={path}", f"--env={env}", f"--seed={seed}"]
             words += [f"--data-dir={data_dir}", *ranks]
-            words += ["--datestamp" if datestamp else "--no-datestamp"]
-        return _launch(words, log, share_cores(jobs_at_once * num_cpu))
+            words += ["--datestamp" if plan.datestamp else "--no-datestamp"]
+        return _launch(words, log, plan.threads)
 
     return Task(name, seed, dict(settings), look, start)
 
@@ -139,13 +132,7 @@ def _give_up(run: Path) -> None:
 
 
 def make_function_task(
-    thunk: Callable[..., Any],
-    name: str,
-    seed: int,
-    settings: Mapping[str, Any],
-    data_dir: Path,
-    datestamp: bool = False,
-    threads: int = 1,
+    thunk: Callable[..., Any], variant: Variant, data_dir: Path, plan: Plan
 ) -> Task:
     """Return the task of one call of a function, `thunk(seed=seed, **settings)`.
 
@@ -154,13 +141,11 @@ def make_function_task(
 
     Args:
         thunk: function at the top of a module.
-        name: name of the run.
-        seed: seed of the run.
-        settings: arguments, nested as `ExperimentGrid.variants` returns them.
+        variant: name, seed and arguments, nested as `ExperimentGrid.variants` returns them.
         data_dir: the run is in `data_dir/name/name_s<seed>`.
-        datestamp: put date and time into the names of folders.
-        threads: threads of numerical libraries.
+        plan: how the function is started.
     """
+    name, seed, settings = variant
     about: dict[str, Any] = {
         "algo": f"{thunk.__module__}.{thunk.__qualname__}".replace("__main__.", ""),
         "env": str(settings.get("env_name", settings.get("env", "-"))),
@@ -176,11 +161,11 @@ def make_function_task(
         found = look()
         if found is not None and found.status in UNFINISHED:
             _give_up(found.path)
-        run = folders.create_folder(about, str(data_dir), datestamp)
+        run = folders.create_folder(about, str(data_dir), plan.datestamp)
         given = _arguments(thunk, settings, seed, {"output_dir": str(run), "exp_name": name})
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=_call, args=(thunk, given, run, log, about))
-        with limit_threads(threads):
+        with limit_threads(plan.threads):
             try:
                 process.start()
             except (AttributeError, TypeError) as error:

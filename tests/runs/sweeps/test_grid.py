@@ -69,7 +69,7 @@ def test_the_first_key_changes_slowest_and_nested_keys_make_dictionaries():
 
 
 def test_values_that_are_written_the_same_give_runs_of_different_names():
-    named = made([("gamma", [0.1, "0-1"]), ("seed", [0, 1])]).named()
+    named = made([("gamma", [0.1, "0-1"]), ("seed", [0, 1])]).name_runs()
     assert [(name, seed) for name, seed, _ in named] == [
         ("bench_gam0-1", 0), ("bench_gam0-1", 1), ("bench_gam0-1-2", 0), ("bench_gam0-1-2", 1),
     ]  # fmt: skip
@@ -94,8 +94,8 @@ def test_names_that_could_leave_the_folder_are_refused():
     with pytest.raises(ValueError, match="name must be of letters"):
         ExperimentGrid("../x")
     with pytest.raises(ValueError, match="at most 100 bytes"):
-        made([("word", ["y" * 200, "z"])]).named()
-    assert made([("word", ["../y", "; rm -rf /"])]).named()[0][0] == "bench_wor---y"
+        made([("word", ["y" * 200, "z"])]).name_runs()
+    assert made([("word", ["../y", "; rm -rf /"])]).name_runs()[0][0] == "bench_wor---y"
 
 
 def test_print_shows_values_and_counts(capsys):

@@ -20,7 +20,7 @@ from tests.runs.sweeps.test_grid import made
 
 
 def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
-    quiet = {"data_dir": str(tmp_path), "say": lambda line: None}
+    quiet = {"plan": jobs.Plan(data_dir=str(tmp_path)), "say": lambda line: None}
     named = [(kind, 0, {"kind": kind}) for kind in ("leave", "exit")]
     left, exited = (table := grids.run_variants(named, "bench", thunks.fate, **quiet)).rows
     assert table.code == 1
@@ -49,9 +49,11 @@ def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     kinds = ["raise", "nan", "kill", "hang", "good", "word"]
     said = []
     run = functools.partial(
-        grids.run_variants, data_dir=str(tmp_path), jobs_at_once=2, timeout=2.0, say=said.append
+        grids.run_variants,
+        plan=jobs.Plan(data_dir=str(tmp_path), jobs=2, timeout=2.0),
+        say=said.append,
     )
-    named = made([("kind", kinds)]).named()
+    named = made([("kind", kinds)]).name_runs()
     named += [("bench_bad", 0, {"kind": "good", "scael": 2})]
     began = time.monotonic()
     sweep = run(named, "bench", thunks.fate)

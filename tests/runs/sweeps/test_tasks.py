@@ -8,7 +8,7 @@ import pytest
 from purerl.errors import ExperimentFailed
 from purerl.runs.record import status as places
 from purerl.runs.sweeps import grid as grids
-from purerl.runs.sweeps import tasks
+from purerl.runs.sweeps import jobs, tasks
 from purerl.runs.sweeps.grid import call_experiment
 from tests.runs.sweeps import thunks
 
@@ -17,7 +17,8 @@ def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(tasks.subprocess, "Popen", lambda words, **rest: started.append(words))
     env, data = "a:b-v0", tmp_path / "-o; rm -rf $HOME"
-    task = tasks.make_algorithm_task("ppo", "n", 3, {"env": env}, tmp_path / "g", data, num_cpu=2)
+    variant = ("n", 3, {"env": env})
+    task = tasks.make_algorithm_task("ppo", variant, tmp_path / "g", data, jobs.Plan(num_cpu=2))
     (tmp_path / "log").touch()
     task.start(tmp_path / "log")
     file = tmp_path / "g" / "configs" / "n_s3.json"
@@ -61,7 +62,7 @@ def test_a_function_that_saves_its_configuration_is_done_and_found_again(tmp_pat
 
 def test_a_value_that_no_process_can_be_given_fails_alone(tmp_path):
     named = [("bench_x", 0, {"kind": lambda: 0}), ("bench_y", 0, {"kind": "good"})]
-    quiet = {"data_dir": str(tmp_path), "say": lambda line: None}
+    quiet = {"plan": jobs.Plan(data_dir=str(tmp_path)), "say": lambda line: None}
     first, second = grids.run_variants(named, "bench", thunks.fate, **quiet).rows
     assert first.status == "failed"
     assert "cannot be handed to a process" in first.reason
