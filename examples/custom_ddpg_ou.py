@@ -1,12 +1,11 @@
-"""DDPG with Ornstein-Uhlenbeck noise: exploration of one's own around the library's functions.
+"""DDPG with Ornstein-Uhlenbeck noise: custom exploration around the library's functions.
 
     python examples/custom_ddpg_ou.py
     python examples/custom_ddpg_ou.py --num-cpu 2
 
-The paper explores with noise that is correlated in time, as TorchingUp did: the loop adds it to
-`ddpg.policy`, and nothing else has to know. Pendulum-v1, 10 000 steps with one update each, under a
-minute on one core; without the noise the policy returns between -130 and -185 in the end with seeds
-0 to 2.
+The paper explores with noise that is correlated in time, as TorchingUp did. The loop adds it to
+`ddpg.policy`; nothing else changes. Pendulum-v1, 10 000 steps with one update each, under a minute
+on one core. Without the noise the final policy returns between -130 and -185 with seeds 0 to 2.
 """
 
 import functools

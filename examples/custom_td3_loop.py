@@ -1,4 +1,4 @@
-"""The three functions of TD3 in a loop of one's own: no schedule, no carry, nothing hidden.
+"""The three functions of TD3 in a custom loop: no schedule, no carry, nothing hidden.
 
     python examples/custom_td3_loop.py
     python examples/custom_td3_loop.py --num-cpu 2

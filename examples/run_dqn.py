@@ -4,7 +4,7 @@
     python examples/run_dqn.py --env Acrobot-v1 --steps 1e5
 
 Without arguments: CartPole-v1, 50 000 steps, under a minute on one core, a return of 500.
-Every field of `dqn.Spec` and of the schedule is an option; `--help` lists them. The
+Every field of `dqn.Spec` and of the schedule is a flag; `--help` lists them. The
 defaults are those of `dqn.Spec` and `dqn.SCHEDULE`, chosen for small control tasks.
 """
 

@@ -7,7 +7,7 @@
 
 Without arguments: CartPole-v1, 100 000 steps, ten seconds on one core, a return of 500. With
 those of the second command: Pendulum-v1, a return of about -200. Every field of `ppo.Spec` and of
-the schedule is an option; `--help` lists them. The defaults are Spinning Up's.
+the schedule is a flag; `--help` lists them. The defaults are Spinning Up's.
 """
 
 import dataclasses

@@ -5,8 +5,8 @@
     python examples/run_sac.py --env HalfCheetah-v5 --steps 1e5 --start-steps 1e4
 
 Without arguments: Pendulum-v1, 10 000 steps, under a minute on one core, a return of about -150.
-Every field of `sac.Spec` and of the schedule is an option; `--help` lists them. The
-defaults are Spinning Up's, but for the run's length, shorter epochs and fewer random steps.
+Every field of `sac.Spec` and of the schedule is a flag; `--help` lists them. The
+defaults are Spinning Up's, except for fewer steps, shorter epochs and fewer random steps.
 HalfCheetah-v5 needs the extra `mujoco`.
 """
 

@@ -135,7 +135,7 @@ def _run_command(words: list[str]) -> int:
 def announce(words: list[str]) -> None:
     """Print what begins, seconds before imports; one of many ranks prints nothing."""
     if not world.is_rank():
-        with contextlib.suppress(errors.OutputClosed):  # the run notices, and goes on
+        with contextlib.suppress(errors.OutputClosed):  # the run reports it and continues
             console.print_lines(f"purerl {__version__}: {' '.join(words)}")
 
 

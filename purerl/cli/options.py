@@ -27,14 +27,14 @@ Axes = dict[str, tuple[str | None, list[Any]]]  # key -> word for it in names of
 class Parser(argparse.ArgumentParser):
     """Parser of a command: reports all mistakes of a line at once, with exit code 2.
 
-    A flag is never matched by its beginning, `_` is the same as `-` in it, an unknown flag is
-    refused with the nearest one, and a value may be any negative number.
+    A flag is never abbreviated, and `_` is the same as `-` in it. An unknown flag is refused with
+    the nearest one. A value may be any negative number.
 
     Args:
         name: name of the command.
-        description: what the command does, in a sentence.
+        description: one sentence about the command.
         examples: text below the help.
-        check: returns what is wrong with the values, also where other flags cannot be read.
+        check: function that returns mistakes in the values, even if some flags cannot be read.
         **how: more arguments of `argparse.ArgumentParser`.
     """
 
@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def _check_flags(self, words: list[str]) -> tuple[list[str], list[str], set[str]]:
-        """Return the words that can be read, what is wrong with others, and what those set."""
+        """Return the words that can be read, the mistakes in others, and what those set."""
         loose = bool(self._get_positional_actions())  # a word behind a flag need not belong to it
         end = words.index("--") if loose and "--" in words else len(words)
         line, wrong, given, unread = list[str](), list[str](), dict[str, str](), set[str]()
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
             if not flag and loose:
                 line += values
             elif action is None:
-                wrong.append(self._explain_unknown(flag) if flag else explain_stray_words(values))
+                wrong.append(self._explain_flag(flag) if flag else explain_stray_words(values))
             elif action.dest in ("help", "help_all"):
                 action(self, argparse.Namespace(), None, flag)
             elif action.dest in given and not isinstance(action, argparse._AppendAction):
@@ -116,7 +116,7 @@ class Parser(argparse.ArgumentParser):
     def _check_values(
         self, action: argparse.Action, flag: str, values: list[str], loose: bool, explicit: bool
     ) -> str:
-        """Return what is wrong with the words behind a flag."""
+        """Return the mistake in the words behind a flag, or nothing."""
         most = 1 if action.nargs is None else 0 if action.nargs == 0 else len(values)
         if most == 0 and values and (explicit or not loose):
             return f"argument {flag}: it takes no value, got {values[0]!r}"
@@ -134,7 +134,7 @@ class Parser(argparse.ArgumentParser):
             return str(error)
         return ""
 
-    def _explain_unknown(self, flag: str) -> str:
+    def _explain_flag(self, flag: str) -> str:
         known = {word.lstrip("-").replace("-", "_"): word for word in self._option_string_actions}
         near = names.suggest(flag.lstrip("-").replace("-", "_"), sorted(known), known.__getitem__)
         return f"unknown flag {flag}.{near or f' {self.prog} --help lists all.'}"
@@ -160,7 +160,7 @@ def split_flags(words: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def explain_stray_words(values: Sequence[str]) -> str:
-    """Return what is wrong with words before the first flag."""
+    """Return the mistake of words before the first flag."""
     text = f"{', '.join(map(repr, values))}: no flag stands before that"
     return f"{text}; an environment is --env {values[0]}." if "-v" in values[0] else f"{text}."
 
@@ -169,15 +169,15 @@ def explain_stray_words(values: Sequence[str]) -> str:
 
 
 def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
-    """Add a flag for each field of dataclasses that a word on a command line can express.
+    """Add a flag for each field of dataclasses, except fields such as networks.
 
-    Types come from the annotations, defaults from the fields (or from the instance given), help,
-    group and second flag from `fields.setting`. A tuple is one word, `64,64`; None is `none`; a
-    bool is `--x` or `--no-x`. Fields of other types, such as networks, are left out.
+    Types come from the annotations, defaults from the fields or the instance. Help, group and a
+    second flag come from `fields.setting`. A tuple is one word, `64,64`. None is `none`. A bool is
+    `--x` or `--no-x`.
 
     Args:
         parser: parser of the command.
-        *sources: dataclasses, or instances whose values are the defaults.
+        *sources: dataclasses, or instances with the defaults.
         **defaults: defaults that differ from those of the fields.
     """
     for source in sources:
@@ -234,16 +234,13 @@ def read_axes(
     refused: Collection[str] = (),
     taken: Iterable[str] = (),
 ) -> Axes:
-    """Read settings under any of their names, each with its values.
+    """Read settings under any of their names, each with its values; report all mistakes.
 
     Args:
         algo: name of the algorithm.
-        items: how the setting was typed; its key, with `[word]` for names of runs; its values.
-        refused: settings that have a flag of their own.
-        taken: keys that have a value already.
-
-    Raises:
-        ConfigError: with all mistakes, one in each line.
+        items: text for messages, key (with `[word]` for names of runs) and values of each setting.
+        refused: settings with a flag of their own.
+        taken: keys that already have a value.
     """
     axes: Axes = {}
     wrong = []

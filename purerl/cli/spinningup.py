@@ -105,7 +105,7 @@ def run_line(algo: str, words: list[str]) -> int:
 
 
 def split_line(words: list[str]) -> tuple[list[Item], list[str]]:
-    """Return the parameters of a line, and the words of `purerl sweep` for the rest of it."""
+    """Return the parameters of a line, and its other flags as words of `purerl sweep`."""
     items: list[Item] = []
     flags: list[str] = []
     wrong: list[str] = []

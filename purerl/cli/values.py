@@ -13,7 +13,7 @@ from purerl.runs.settings import names
 
 
 class Reader(NamedTuple):
-    """How a word becomes a value."""
+    """Function that reads a value from a word."""
 
     metavar: str
     parse: Callable[[str], Any]

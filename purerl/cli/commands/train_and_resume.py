@@ -186,7 +186,7 @@ def make_train_parser(algo: str, prog: str = "purerl train") -> Parser:
 
 
 def _add_run_flags(parser: Parser, absent: dict[str, Any]) -> None:
-    """Add the flags that are no fields; `absent` lets those that are not typed be absent."""
+    """Add the flags of the run itself; `absent` is the default of those that are settings."""
     add = parser.group("Run").add_argument
     # fmt: off
     add("--env", "--env-id", "--env-name", dest="env", metavar="ID",

@@ -35,7 +35,7 @@ MAX_OBS = 2**28  # numbers in an observation that a file may claim
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a run saves and where it reports."""
+    """Options for checkpoints and reports of a run."""
 
     save_freq: int | None = setting(
         10_000,
@@ -133,16 +133,16 @@ def from_json(
     spec: Any = None,
     spaces: EnvSpec | None = None,
 ) -> Config:
-    """Make a configuration from plain data; what is missing has its default.
+    """Make a configuration from plain data; missing entries have their defaults.
 
     Args:
-        content: as `to_json` gives it; `algo` and `env` are required.
-        env_fn: makes the environment, where the id in the data does not.
-        spec: to use instead of the data's, for networks of one's own.
-        spaces: to use instead of the environment's, of which none is made then.
+        content: plain data as `to_json` returns it; `algo` and `env` are required.
+        env_fn: function that makes the environment; None for the id in the data.
+        spec: settings instead of those in the data, for custom networks.
+        spaces: spaces of the environment, which is not made then.
 
     Raises:
-        ConfigError: naming the entry that is unknown or does not fit, and the nearest known.
+        ConfigError: with all unknown entries and values that do not fit.
     """
     content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
     _check_keys("the configuration", content, KEYS)
@@ -168,8 +168,10 @@ def from_json(
             spec = algos.load(name).Spec(found, **fields["spec"])
         schedule, options = (makers[part](**fields[part]) for part in ("schedule", "options"))
         return Config(name, env, run["seed"], run["name"], spec, schedule, options)
+    except ConfigError:
+        raise
     except (ValueError, TypeError) as error:
-        raise error if isinstance(error, ConfigError) else ConfigError(str(error)) from error
+        raise ConfigError(str(error)) from error
 
 
 def get_sources(algo: str) -> dict[str, type]:
@@ -251,9 +253,9 @@ def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
     for name, value in given.items():
         if isinstance(value, dict):
             raise ConfigError(
-                f"{what}.{name} is a network of one's own, {value.get('repr')!r}, which no file "
+                f"{what}.{name} is a custom network, {value.get('repr')!r}, which no file "
                 f"can bring back. Give it in Python: purerl.runs.training.train.resume(Path(run), "
-                f"spec=Spec(...)) goes on with a run, purerl.load(run, spec=Spec(...)) uses its "
+                f"spec=Spec(...)) continues a run, purerl.load(run, spec=Spec(...)) uses its "
                 f"policy, purerl.train(..., {name}=...) begins one."
             )
         is_tuple = typing.get_origin(hints[name]) is tuple

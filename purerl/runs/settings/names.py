@@ -54,7 +54,7 @@ NEAR = 3  # names in a hint
 
 
 class Setting(NamedTuple):
-    """Where a setting belongs."""
+    """Place of a setting in a configuration."""
 
     part: str  # spec, schedule, options, or run
     name: str
@@ -73,16 +73,13 @@ def list_settings(algo: str) -> dict[str, Setting]:
 
 
 def resolve_name(algo: str, key: str) -> Setting:
-    """Find the setting that a key names.
+    """Find the setting that a key names; refuse other keys with the nearest names.
 
     Example:
         >>> resolve_name("sac", "ac_kwargs:hidden_sizes")[:2]
         ('spec', 'hidden')
         >>> resolve_name("sac", "schedule.steps")[:2]
         ('schedule', 'steps')
-
-    Raises:
-        ConfigError: with the nearest names.
     """
     known = list_settings(algo)
     word = key.replace("-", "_")

@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How the runs of a sweep are started.
+    """Ranks, folder and limits of the runs of a sweep.
 
     Args:
         num_cpu: MPI ranks of each run of an algorithm.
@@ -157,7 +157,7 @@ class _Job:
 
 @dataclasses.dataclass
 class _Board:
-    """What runs, and what has become of the rest."""
+    """Running jobs and the results of the others."""
 
     tasks: tuple[Task, ...]
     folder: Path

@@ -1,4 +1,4 @@
-"""What became of the runs of a sweep: a table for the screen, and `sweep.json`."""
+"""Results of the runs of a sweep: a table for the screen, and `sweep.json`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from purerl.runs.record.json_values import to_json, write_json
 
 
 class TaskResult(NamedTuple):
-    """What became of a task."""
+    """Result of a task."""
 
     name: str
     seed: int
@@ -26,7 +26,7 @@ class TaskResult(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """What became of all tasks."""
+    """Results of all tasks."""
 
     rows: tuple[TaskResult, ...]
     code: int  # errors.DONE, INCOMPLETE or STOPPED

@@ -350,7 +350,7 @@ class Actor(nn.Module):
 def test_networks_of_ones_own_are_trained_and_need_the_spec_to_come_back(tmp_path):
     run = quick(actor=Actor(), data_dir=str(tmp_path))
     assert "Actor" in json.loads((run.folder / "config.json").read_text())["spec"]["actor"]["repr"]
-    with pytest.raises(ConfigError, match=r"actor is a network of one's own.*train\.resume\("):
+    with pytest.raises(ConfigError, match=r"actor is a custom network.*train\.resume\("):
         purerl.load(run.folder)
     with pytest.raises(ConfigError, match="is complete: 120 of 120"):  # the call that it names
         training.resume(Path(run.folder), spec=run.config.spec)
