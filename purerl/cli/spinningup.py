@@ -55,6 +55,7 @@ ONCE = {  # flags with one value for all runs, as `purerl sweep` has them
     "dt": "--datestamp",
     "dry_run": "--dry-run",
 }
+OFF = {"--datestamp": ["--no-datestamp"], "--dry-run": []}  # switches, and their words for false
 OF_A_GRID = {"--jobs", "--timeout"}  # flags that `purerl train` does not have
 SAVE_FREQ = (
     "save_freq counts epochs in Spinning Up and environment steps here: give options:save_freq"
@@ -121,10 +122,10 @@ def split_line(words: list[str]) -> tuple[list[Item], list[str]]:
             items.append((flag, LONG.get(name, name) + bracket + rest, values))
         elif len(values) > 1:
             wrong.append(f"{flag}: it has one value for all runs, got {len(values)}")
-        elif once == "--dry-run" or (once == "--datestamp" and values[:1] != ["false"]):
-            flags += [once]
-        elif once == "--datestamp":
-            flags += ["--no-datestamp"]
+        elif once in OFF and values and values[0].lower() not in ("true", "false"):
+            wrong.append(f"{flag}: expected true or false, got {values[0]!r}")
+        elif once in OFF:
+            flags += OFF[once] if values and values[0].lower() == "false" else [once]
         else:
             flags += [once, *values]
     if wrong:

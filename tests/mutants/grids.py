@@ -30,7 +30,7 @@ T_OPTIONS = "tests/cli/commands/test_train_and_resume.py"
 
 MUTANTS = [
     Mutant(RUN, "and not OF_A_GRID & {*flags}", "", f"{T_RUN} -k foreground"),
-    Mutant(RUN, '        elif once == "--dry-run" or ', "        elif ", f"{T_RUN} -k foreground"),
+    Mutant(RUN, "flags += OFF[once] if values and", "flags += [once] if values and", f"{T_RUN} -k foreground"),
     Mutant(RUN, "    program.announce(words)\n", "", f"{T_RUN} -k before_anything"),
     Mutant(JOBS, "        if self.jobs is not None:\n            checks", "        if False:\n            checks", f"{T_SWEEP} -k mistakes_in_a_sweep"),
     Mutant(TASKS, "environments.check_available(found.env)", "environments.check_id(found.env)", f"{T_RUN} -k lists_its_runs"),
