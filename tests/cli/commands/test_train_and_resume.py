@@ -79,7 +79,7 @@ def test_a_seed_that_is_there_twice_trains_once_and_that_is_said(trained, capsys
 def test_unfinished_runs_of_all_seeds_are_named_before_the_first_one_trains(trained, capsys):
     content = {"algo": "ppo", "env": "CartPole-v1"}
     made = [config.from_json(content | {"seed": seed}) for seed in (0, 1, 2)]
-    paths = [folder.create_folder(one) for one in made]
+    paths = [folder.create_folder(config.to_json(one)) for one in made]
     for path, status in zip(paths, ("stopped", "done", "running"), strict=True):
         folder.update_status(path, status=status)
     assert train_and_resume.train(["ppo", *ENV, "--seed", "5", "0", "1", "2"]) == 2
