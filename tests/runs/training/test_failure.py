@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import types
 
 import pytest
 
@@ -64,10 +63,11 @@ def test_a_list_that_nobody_reads_or_nothing_takes_ends_without_a_traceback():
 
 
 def test_what_is_held_back_and_cannot_be_written_is_an_error(monkeypatch, capsys):
-    def module(name):
-        return types.SimpleNamespace(run=lambda words: sys.stdout.write("rows") - 4)
+    class Module:
+        def __getattr__(self, name):
+            return lambda words: sys.stdout.write("rows") - 4
 
-    monkeypatch.setattr(cli.importlib, "import_module", module)
+    monkeypatch.setattr(cli.importlib, "import_module", lambda name: Module())
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert cli.main(["list"]) == 5
@@ -118,7 +118,7 @@ def test_seeds_that_were_not_begun_are_named(tmp_path):
     words += ["--data-dir", str(tmp_path / "my data")]
     done = python(*PURERL, *words, PYTHONPATH=f"{ROOT}:{tmp_path}")
     assert done.code == 4
-    run = the_run(tmp_path)
+    run = the_run(tmp_path / "my data")
     assert done.err.splitlines() == [
         "purerl: environment 0 raised SystemExit in step: 0 (step 1 of its episode 1)",
         "  it came after environment step 0 of the run.",
