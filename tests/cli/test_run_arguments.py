@@ -9,7 +9,7 @@ from purerl.cli import run_arguments
 from purerl.cli.commands import train_and_resume
 from purerl.errors import ConfigError
 from purerl.runs.record import folder
-from purerl.runs.settings.config import from_json
+from purerl.runs.settings.config import from_json, to_json
 from tests.cli.test_main import FAULTY
 from tests.mpi.launch import python
 
@@ -40,7 +40,8 @@ def test_a_module_that_is_typed_may_be_in_the_current_folder(module):
 
 
 def test_a_run_goes_on_in_its_own_environment_alone(tmp_path, capsys):
-    run = folder.create_folder(from_json({"algo": "vpg", "env": "CartPole-v1"}), str(tmp_path))
+    config = from_json({"algo": "vpg", "env": "CartPole-v1"})
+    run = folder.create_folder(to_json(config), str(tmp_path))
     with pytest.raises(SystemExit) as left:
         train_and_resume.resume([str(run), "--env", "CartPole-v0"])
     assert left.value.code == 2
@@ -62,7 +63,7 @@ def test_a_run_goes_on_in_its_own_environment_alone(tmp_path, capsys):
 )
 def test_an_environment_that_had_to_be_typed_is_its_own_by_its_id(tmp_path, own, env, same):
     config = from_json({"algo": "vpg", "env": own}, lambda: gymnasium.make("CartPole-v1"))
-    run = folder.create_folder(config, str(tmp_path))
+    run = folder.create_folder(to_json(config), str(tmp_path))
     if same:
         run_arguments.parse_env(env, run)
         return

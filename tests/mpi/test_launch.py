@@ -13,6 +13,7 @@ from purerl import mpi
 from purerl.mpi import launch, world
 from purerl.mpi import signals as _asked
 from purerl.runs.record import folder
+from purerl.runs.settings.config import to_json
 from tests.mpi.launch import MPIEXEC, python, ranks, run
 from tests.runs.script import settings
 
@@ -267,8 +268,8 @@ def test_a_signal_is_seen_while_the_main_thread_is_elsewhere():
 
 
 def test_a_mistake_that_all_ranks_share_is_one_line_and_its_code(tmp_path):
-    config = settings("vpg")
-    folder.update_status(folder.create_folder(config, str(tmp_path)), status="stopped", step=40)
+    run = folder.create_folder(to_json(settings("vpg")), str(tmp_path))
+    folder.update_status(run, status="stopped", step=40)
     words = ["vpg", "--env", "Pendulum-v1", "--seed", "5", "--hidden", "16,16"]
     done = ranks(2, "-m", "purerl", "train", *words, "--data-dir", str(tmp_path))
     assert done.code == 2

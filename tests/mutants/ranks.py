@@ -92,7 +92,7 @@ MUTANTS = [
     Mutant(ON, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
     Mutant(ON, "        if devices > 1:  #", "        if False:  #", T_DEVICES),
     Mutant(ON, "rows = length * number // devices", "rows = length * number", T_DEVICES),
-    Mutant(CHECKPOINT, "_read(run, one, content, rank), mpi.allgather", "_read(run, one, content, rank)", T_RANKS),
+    Mutant(CHECKPOINT, "_read_rank(run, one, content, rank), mpi.allgather", "_read_rank(run, one, content, rank)", T_RANKS),
     Mutant(TRAIN, '    mpi.assert_in_sync(_flatten_config(config), "the configuration")\n', "", T_RANKS),
     Mutant(TRAIN, '        mpi.assert_in_sync(snapshot.select_shared(carry), f"the checkpoint of step {loaded.step:,}")\n', "", T_RANKS),
     Mutant("purerl/cli/main.py", "    elif not mpi.all_raise(error):", "    elif mpi.num_procs() > 1:", T_LAUNCH),

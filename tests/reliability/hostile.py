@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from purerl.runs.record import files, status
+from purerl.runs.record import arrays, files, status
 from purerl.runs.record import manifest as manifest_
-from tests.runs.record import test_files
+from tests.runs.record import test_arrays
 
 FILES = (
-    "config.json", "manifest.json", "progress.txt", "metrics.jsonl", "episodes.csv", "stdout.log",
+    "config.json", "status.json", "progress.txt", "metrics.jsonl", "episodes.csv", "stdout.log",
     "checkpoints/best.json", "CHECKPOINT/manifest.json", "CHECKPOINT/rank0.npz", "SEGMENT",
 )  # fmt: skip
 Change = Callable[[Path], None]
@@ -86,12 +86,12 @@ def swapped(content: bytes, name: str) -> Change:
 
 
 def edited(file: str, **entries: Any) -> Change:
-    """Change entries of a plain JSON file; `manifest.json` gets a right checksum."""
+    """Change entries of a plain JSON file; `status.json` gets a right checksum."""
 
     def change(run: Path) -> None:
         path = run / file
         content = json.loads(path.read_text()) | entries
-        if file == "manifest.json":
+        if file == "status.json":
             content.pop("sha256")
             content["sha256"] = status.hash_status(content)
         path.write_text(json.dumps(content))
@@ -123,17 +123,17 @@ def contents(folder: Path, mark: Path) -> Iterator[Case]:
     bomb = pickle.dumps(Bomb(mark))
     for name in FILES:
         yield f"pickle as {name}", put(name, bomb)
-    for content, what in test_files.hostile(folder):
+    for content, what in test_arrays.hostile(folder):
         for name in ("CHECKPOINT/rank0.npz", "SEGMENT"):
             yield f"{what} as {name}, sealed", swapped(content, name)
-    good = {"host obs": test_files.ARRAYS["a"]}
+    good = {"host obs": test_arrays.ARRAYS["a"]}
     for i, member in enumerate(("../../evil.npy", "/tmp/evil.npy", "a/../../evil", "nul\0name")):
         path = folder / "slip.npz"
-        path.write_bytes(files.pack_arrays(good))
+        path.write_bytes(arrays.pack_arrays(good))
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr(member, bomb)
         yield f"member out of the folder {i}", swapped(path.read_bytes(), "CHECKPOINT/rank0.npz")
-    encrypted = bytearray(files.pack_arrays(good))
+    encrypted = bytearray(arrays.pack_arrays(good))
     for at in (encrypted.find(b"PK\x01\x02") + 8, 6):
         encrypted[at] |= 1
     yield "encrypted", swapped(bytes(encrypted), "CHECKPOINT/rank0.npz")
@@ -148,7 +148,7 @@ def jsons() -> Iterator[Case]:
         "nothing": "", "no text": "\udcff", "nan": '{"step": NaN, "seed": Infinity}',
     }  # fmt: skip
     for what, text in texts.items():
-        for name in ("config.json", "manifest.json", "CHECKPOINT/manifest.json"):
+        for name in ("config.json", "status.json", "CHECKPOINT/manifest.json"):
             yield f"{what} as {name}", put(name, text.encode("utf-8", "surrogateescape"))
     for name in (
         "config.json",
@@ -178,7 +178,7 @@ def jsons() -> Iterator[Case]:
     ):  # fmt: skip
         yield f"configuration {entry!r:.60}", edited("config.json", **entry)
     for entry in ({"step": 10**400}, {"status": "\x1b]0;x\x07"}, {"score": "x"}, {"step": None}):
-        yield f"status {entry!r:.60}", edited("manifest.json", **entry)
+        yield f"status {entry!r:.60}", edited("status.json", **entry)
 
 
 def manifests() -> Iterator[Case]:
@@ -214,7 +214,7 @@ def kinds(outside: Path) -> Iterator[Case]:
         yield f"folder as {name}", instead(name, lambda path: path.mkdir())
     for name in ("checkpoints", "replay"):
         yield f"link as {name}", instead(name, lambda path: path.symlink_to(outside))
-    for name in (".manifest.json.tmp", ".progress.txt.tmp"):
+    for name in (".status.json.tmp", ".progress.txt.tmp"):
         yield f"link as {name}", lambda run, n=name: (run / n).symlink_to(secret)
     yield (
         "a step that is a link",

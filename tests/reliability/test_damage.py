@@ -91,7 +91,7 @@ def logs(run):
 def verdict(run, good, config, truths, state, best):
     """Return what reading a damaged run came to: as written, said, or silent and what."""
     if status.read_status(run) not in (state, {}):
-        return "silent: manifest.json"
+        return "silent: status.json"
     try:
         found = configs.from_json(status.read_json(run / "config.json"))
         loaded = load(run)
@@ -120,7 +120,7 @@ def test_no_damage_is_silent_and_none_without_a_message(good, tmp_path, figures,
     names, rng = files(run), random.Random(number)
     kinds = {"".join(c for c in p.name if not c.isdigit()) for p in names}
     assert kinds == {
-        "config.json", "manifest.json", "progress.txt", "metrics.jsonl", "episodes.csv",
+        "config.json", "status.json", "progress.txt", "metrics.jsonl", "episodes.csv",
         "best.json", "rank.npz", "--.npz",
     }  # fmt: skip
     counts, silent, tried = collections.Counter(), [], 0
@@ -139,7 +139,7 @@ def test_no_damage_is_silent_and_none_without_a_message(good, tmp_path, figures,
     assert not silent
 
 
-SMALL = ("config.json", "manifest.json", "checkpoints/best.json", "checkpoints/{}/manifest.json")
+SMALL = ("config.json", "status.json", "checkpoints/best.json", "checkpoints/{}/manifest.json")
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -202,7 +202,7 @@ def test_a_column_that_comes_late_is_no_damage(good, tmp_path):
 def test_a_changed_status_is_not_believed_and_written_anew(good, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(good[0], copy)
-    path = copy / "manifest.json"
+    path = copy / "status.json"
     path.write_text(path.read_text().replace('"step": 1000', '"step": 9000'))
     assert status.read_status(copy) == {}
     folder.update_status(copy, status="running", step=7)

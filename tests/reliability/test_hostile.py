@@ -48,7 +48,7 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
     config = {"algo": "a", "env": "b", "seed": 0, "schedule": {"steps": 1}}
     (run / "config.json").write_text(json.dumps(config))
     state = {"status": "running"}
-    (run / "manifest.json").write_text(json.dumps(state | {"sha256": status.hash_status(state)}))
+    (run / "status.json").write_text(json.dumps(state | {"sha256": status.hash_status(state)}))
     os.mkfifo(run / ".lock")
     assert [one.status for one in status.list_runs(tmp_path)] == ["killed"]
     with (

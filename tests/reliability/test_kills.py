@@ -1,7 +1,7 @@
 """Killed or asked to stop at any moment, a run ends bit for bit like one that was not.
 
-`make test` has nine kills and four requests in tests/runs/training/test_train.py, twelve kills in
-the midst of saving in tests/runs/record/test_checkpoint.py, and some of the kills at calls here.
+`make test` has a kill and a request in tests/runs/training/test_train.py, and some of the kills at
+calls here.
 """
 
 import json
@@ -14,11 +14,11 @@ import time
 
 import pytest
 
+from purerl import errors
 from purerl.runs.record import checkpoint, manifest, status
-from purerl.runs.training import train
 from tests.mpi.launch import ROOT, clean
 from tests.reliability.counts import EARLY_KILLS, INTERRUPTS, KILLS, TERMINATIONS, sizes
-from tests.runs.training.test_train import final, the_run
+from tests.runs.script import final, the_run
 
 ALGOS = ("sac", "dqn", "ppo")
 SCRIPT = (sys.executable, "-m", "tests.reliability.script")
@@ -75,12 +75,12 @@ class Campaign:
         seconds, code = time.monotonic() - began, process.returncode
         out = "".join(said) + out
         assert "Traceback" not in out, out
-        assert code in (0, -number, train.STOPPED), out
+        assert code in (0, -number, errors.STOPPED), out
         if number == signal.SIGTERM:
             self.slowest = max(self.slowest, seconds)
             assert seconds < 10
             complete = "everything is in" in out  # asked while it was leaving
-            assert early or complete or code in (0, train.STOPPED), out
+            assert early or complete or code in (0, errors.STOPPED), out
         self.codes[code] = self.codes.get(code, 0) + 1
         self.after(wanted)
         return code != 0
@@ -177,11 +177,11 @@ def test_ctrl_c_while_it_starts_and_compiles_is_never_lost(tmp_path, figures, ti
         data = tmp_path / str(number)
         lines = 1 + number % 2  # before the first Python itself starts, at the second it has JAX
         code, out = interrupted(data, lines, 3.0 * number / INTERRUPTS, times)
-        assert code in (-signal.SIGINT, 130, train.STOPPED), (code, out)
+        assert code in (-signal.SIGINT, 130, errors.STOPPED), (code, out)
         assert "Traceback" not in out, out
         assert "ignored" not in out, out
         saved = [manifest.list_steps(path.parent) for path in data.glob("*/*/config.json")]
-        assert code != train.STOPPED or any(saved), out
+        assert code != errors.STOPPED or any(saved), out
         codes[code] = codes.get(code, 0) + 1
     figures(interrupts=INTERRUPTS, times=times, codes=codes)
 

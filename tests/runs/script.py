@@ -1,18 +1,28 @@
 """A run that a test can start, kill and go on with.
 
-python -m tests.runs.script train ALGO DATA_DIR | resume RUN
+python -m tests.runs.script train ALGO DATA_DIR [STEPS] | resume RUN
 """
 
+import csv
+import json
+import subprocess
 import sys
 from pathlib import Path
 
 import purerl
+from purerl.runs.record import (
+    checkpoint,
+    manifest,
+)
 from purerl.runs.settings import config
+from purerl.runs.settings.config import from_json
 from purerl.runs.training import train
+from purerl.runs.training.progress_bar import Screen
+from tests.mpi.launch import ROOT, clean
 
 SHORT = {
-    "steps": 12_000,
-    "steps_per_epoch": 2_000,
+    "steps": 6_000,
+    "steps_per_epoch": 1_000,
     "start_steps": 200,
     "update_after": 200,
     "update_every": 50,
@@ -23,25 +33,73 @@ SHORT = {
 }
 
 
-def settings(algo: str) -> config.Config:
+def settings(algo: str, **schedule: int) -> config.Config:
     on_policy = algo in ("ppo", "vpg", "trpo", "reinforce")
-    schedule = {"steps": 12_000, "steps_per_epoch": 500} if on_policy else SHORT
+    defaults = {"steps": 6_000, "steps_per_epoch": 500} if on_policy else SHORT
     return config.from_json(
         {
             "algo": algo,
             "env": "CartPole-v1" if algo in ("dqn", "ppo", "reinforce") else "Pendulum-v1",
             "seed": 5,
             "spec": {"hidden": [16, 16]},
-            "schedule": schedule,
+            "schedule": defaults | schedule,
             "options": {"save_freq": 500, "keep": 2},
         }
     )
 
 
+SCRIPT = (sys.executable, "-m", "tests.runs.script")
+
+
+def start(*words):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([*SCRIPT, *words], env=clean(), cwd=ROOT, **pipes)
+
+
+def the_run(data_dir):
+    (run,) = [path.parent for path in Path(data_dir).glob("*/*/config.json")]
+    return run
+
+
+def table(path, delimiter=","):
+    return list(csv.DictReader(path.read_text().splitlines(), delimiter=delimiter))
+
+
+def final(run):
+    """All that a finished run leaves, but for times."""
+    last = manifest.list_steps(run)[-1]
+    loaded = checkpoint.load(run, {}, 0)
+    assert loaded.step == last
+    frozen = loaded.frozen
+    arrays = frozen.learner | frozen.host | (frozen.rows or {})
+    found = {name: (x.dtype.str, x.shape, x.tobytes()) for name, x in arrays.items()}
+    rows = table(run / "progress.txt", "\t")
+    found["progress"] = [{k: v for k, v in row.items() if k != "Time"} for row in rows]
+    found["episodes"] = (run / "episodes.csv").read_text()
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    found["metrics"] = str([{k: v for k, v in m.items() if k != "Time"} for m in metrics])
+    return found | frozen.facts
+
+
+def kept(run):
+    """Which checkpoints are there, and which is the best: as in a run that nobody killed."""
+    return manifest.list_steps(run), manifest.read_best(run)
+
+
+def quietly(config, tmp_path, **options):
+    return train.train(config, data_dir=str(tmp_path), screen=Screen(quiet=True), **options)
+
+
+def tiny(**options):
+    content = {"algo": "vpg", "env": "CartPole-v1", "spec": {"hidden": [4]}, "options": options}
+    return from_json(content | {"schedule": {"steps": 200, "steps_per_epoch": 100}})
+
+
 if __name__ == "__main__":
     purerl.setup()
     if sys.argv[1] == "train":
-        outcome = train.train(settings(sys.argv[2]), data_dir=sys.argv[3])
+        schedule = {"steps": int(sys.argv[4])} if sys.argv[4:] else {}
+        outcome = train.train(settings(sys.argv[2], **schedule), data_dir=sys.argv[3])
     else:
         outcome = train.resume(Path(sys.argv[2]))
     sys.exit(outcome.code)

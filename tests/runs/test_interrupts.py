@@ -9,12 +9,11 @@ import time
 
 import pytest
 
-import purerl.__main__ as cli
+from purerl.cli import main as cli
 from purerl.runs import interrupts
 from purerl.runs.record import status
 from purerl.runs.training import train
-from tests.runs.training.test_failure import only, quietly
-from tests.runs.training.test_reporting import tiny
+from tests.runs.script import quietly, the_run, tiny
 
 
 def interrupt():
@@ -50,7 +49,7 @@ def made_another_error(words):
 @pytest.mark.parametrize("command", [lost_in_a_callback, made_another_error])
 def test_ctrl_c_that_python_loses_ends_a_command(command, capsys):
     hook = sys.unraisablehook
-    assert cli.guarded(command, []) == 130
+    assert cli.run_guarded(command, []) == 130
     assert capsys.readouterr().err == "purerl: interrupted\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert sys.unraisablehook is hook
@@ -62,12 +61,12 @@ def test_ctrl_c_that_was_lost_stops_a_run_before_its_first_advance(tmp_path, mon
         return quietly(tiny(), tmp_path).code
 
     monkeypatch.setattr(train.loop, "advance", lambda carry: pytest.fail("it trains"))
-    assert cli.guarded(command, []) == 130
-    state = status.read_status(only(tmp_path))
+    assert cli.run_guarded(command, []) == 130
+    state = status.read_status(the_run(tmp_path))
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
     assert "no checkpoint yet. Begin again: purerl resume" in capsys.readouterr().err
     monkeypatch.undo()
-    assert cli.guarded(lost_among_all, []) == 0
+    assert cli.run_guarded(lost_among_all, []) == 0
     assert quietly(tiny(), tmp_path, datestamp=True).code == 0  # asked of another command
 
 
@@ -80,11 +79,11 @@ def test_ctrl_c_that_is_ignored_or_somebody_elses_stays():
     try:
         for handler in (signal.SIG_IGN, lambda number, frame: None):
             signal.signal(signal.SIGINT, handler)
-            assert cli.guarded(kept, []) == 0
+            assert cli.run_guarded(kept, []) == 0
     finally:
         signal.signal(signal.SIGINT, before)
     handler, codes = before, []
-    thread = threading.Thread(target=lambda: codes.append(cli.guarded(kept, [])))
+    thread = threading.Thread(target=lambda: codes.append(cli.run_guarded(kept, [])))
     thread.start()
     thread.join()
     assert codes == [0]
@@ -95,7 +94,7 @@ def test_a_program_that_was_interrupted_leaves_without_tidying_up(monkeypatch):
     before, left = signal.getsignal(signal.SIGINT), []
     monkeypatch.setattr(os, "_exit", left.append)
     try:
-        cli.guarded(lost_in_a_callback, None)
+        cli.run_guarded(lost_in_a_callback, None)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGINT, before)

@@ -65,7 +65,7 @@ def begun(algo: str) -> Run:
     schedule = {name: x for name, x in (COMMON | settings).items() if name in known}
     content = {"algo": algo, "env": env, "spec": {"hidden": [8, 8]}, "schedule": schedule}
     config = configs.from_json(content)
-    run = folder.create_folder(config, _folder.name)
+    run = folder.create_folder(configs.to_json(config), _folder.name)
     carry = loop.start(algos.load(algo), config.spec, configs.make_env_fn(env), config.schedule, 0)
     checkpoint.save(run, carry, saving.describe_run(config), ())
     carry.envs.close()

@@ -35,14 +35,6 @@ from purerl.runs.record.manifest import (
 )
 from purerl.runs.record.ranks import run_on_all, run_on_root
 
-__all__ = [
-    "Loaded",
-    "load",
-    "load_learner",
-    "save",
-    "verify",
-]
-
 MAX_SEGMENTS = 1_000  # more are written as one again
 SHOWN = 5  # settings that differ
 
@@ -227,17 +219,9 @@ def _find_newest(
     read: Callable[[int, dict[str, Any]], Any],
     gather: Callable[[Any], list[Any]] = lambda mine: [mine],
 ) -> tuple[int, dict[str, Any], Any, tuple[str, ...]]:
-    """Read the newest checkpoint that is not damaged in any process.
+    """Read the newest checkpoint that is not damaged in any process; also why newer ones were not.
 
-    Args:
-        run: folder of the run.
-        about: entries that its manifest must have.
-        step: step of the only checkpoint to try, or None.
-        read: function of step and manifest that reads what is needed.
-        gather: function that returns a value of each process to all of them.
-
-    Returns:
-        Its step, its manifest, the result of `read`, and the reasons why newer ones were not taken.
+    `gather` returns a value of each process to all of them.
     """
     there = gather(list_steps(run))[0]
     if step is not None and step not in there:

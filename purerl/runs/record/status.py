@@ -57,15 +57,13 @@ def read_user_defaults() -> dict[str, Any]:
     """
     found: dict[str, Any] = dict(DEFAULTS)
     path = Path(os.environ.get("PURERL_CONFIG", USER_FILE)).expanduser()
-    if path.exists():
-        given = read_json(path)
-        for name, value in given.items():
-            if name not in found or type(value) is not type(found[name]):
-                raise ConfigError(
-                    f"{path}: known are data_dir (a word) and datestamp (true or false), got "
-                    f"{name!r}: {value!r}."
-                )
-        found |= given
+    for name, value in read_json(path).items() if path.exists() else ():
+        if type(value) is not type(DEFAULTS.get(name)):
+            raise ConfigError(
+                f"{path}: known are data_dir (a word) and datestamp (true or false), got "
+                f"{name!r}: {value!r}."
+            )
+        found[name] = value
     found["data_dir"] = os.environ.get("PURERL_DATA_DIR", found["data_dir"])
     stamp = os.environ.get("PURERL_DATESTAMP", "")
     if stamp not in ("", "0", "1"):

@@ -5,7 +5,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -22,30 +22,42 @@ from purerl.runs.training.sinks import Sink, make_sinks
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
+class Session(NamedTuple):
+    """A run that this process trains, and the receivers of its output."""
+
+    run: Path  # its folder
+    config: Config
+    env_fn: Callable[[], Any]
+    screen: Screen
+    sinks: Sequence[Sink]  # custom ones, besides those of the options
+
+    def say(self, line: str) -> None:
+        """Write a line to the screen and to `stdout.log`, on rank 0."""
+        if not mpi.is_root():
+            return
+        self.screen.say(line)
+        lines = [line]
+        if self.screen.lost:
+            lost, self.screen.lost = self.screen.lost, ""
+            lines.append(f"the screen is gone ({lost}): what follows is said here alone")
+        with contextlib.suppress(errors.StorageError):  # the tables report a failing disk
+            append_text(self.run / "stdout.log", "".join(f"{one}\n" for one in lines))
+
+
 class Report:
     """The report of a run: files, sinks and the screen.
 
     Args:
-        run: folder of the run.
-        config: configuration of the run.
+        session: the run.
         notes: notes of the checkpoint that the run continues from; empty for a new run.
         carry: first carry.
-        screen: screen for lines.
-        sinks: custom sinks, besides those of the options.
     """
 
-    def __init__(
-        self,
-        run: Path,
-        config: Config,
-        notes: dict[str, Any],
-        carry: Carry,
-        screen: Screen,
-        sinks: Sequence[Sink],
-    ) -> None:
-        self.run, self.screen, self.total = run, screen, carry.schedule.steps
-        self.logs = progress.Logs(run, notes)
-        self.sinks = [*make_sinks(config, run, carry.steps), *sinks]
+    def __init__(self, session: Session, notes: dict[str, Any], carry: Carry) -> None:
+        self.say, self.screen = session.say, session.screen
+        self.total = carry.schedule.steps
+        self.logs = progress.Logs(session.run, notes)
+        self.sinks = [*make_sinks(session.config, session.run, carry.steps), *session.sinks]
         self.is_compiled = False
         self.say(progress.describe_sizes(carry))
         self.say("compiling: seconds the first time, kept for the next")
@@ -78,10 +90,6 @@ class Report:
                 what = f"{type(error).__name__}: {format_in_a_line(error)}"
                 self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")
 
-    def say(self, line: str) -> None:
-        """Write a line to the screen and to `stdout.log`."""
-        report_line(self.run, self.screen, line)
-
     def notes(self) -> dict[str, Any]:
         """Write the epochs that wait; return the state of the logs for a checkpoint."""
         self.logs.write()
@@ -91,19 +99,6 @@ class Report:
         """End the bar and the sinks."""
         self.screen.end()
         self._for_each_sink(lambda sink: sink.close())
-
-
-def report_line(run: Path, screen: Screen, line: str) -> None:
-    """Write a line to the screen and to `stdout.log` of a run, on rank 0."""
-    if not mpi.is_root():
-        return
-    screen.say(line)
-    lines = [line]
-    if screen.lost:
-        lines.append(f"the screen is gone ({screen.lost}): what follows is said here alone")
-        screen.lost = ""
-    with contextlib.suppress(errors.StorageError):  # the tables report a failing disk
-        append_text(run / "stdout.log", "".join(f"{one}\n" for one in lines))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 import contextlib
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from purerl import errors, mpi
@@ -14,7 +13,7 @@ from purerl.runs.record.json_values import to_json
 from purerl.runs.record.ranks import run_on_root
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
-from purerl.runs.training.reporting import Report
+from purerl.runs.training.reporting import Report, Session
 
 PATIENCE = 3  # checkpoints in a row that may fail before the run ends
 
@@ -23,18 +22,18 @@ class Saver:
     """Saves a run.
 
     Args:
-        run: folder of the run.
-        config: configuration of the run.
+        session: the run.
         loaded: checkpoint that the run continues from; None for a new run.
-        report: report for warnings; None on all ranks but rank 0.
+        report: report of rank 0; None on other ranks.
     """
 
     def __init__(
-        self, run: Path, config: Config, loaded: checkpoint.Loaded | None, report: Report | None
+        self, session: Session, loaded: checkpoint.Loaded | None, report: Report | None
     ) -> None:
-        self.run, self.options, self.about = run, config.options, describe_run(config)
+        self.run, self.options = session.run, session.config.options
+        self.about = describe_run(session.config)
         self.segments = loaded.segments if loaded else ()
-        self.report = report
+        self.say, self.report = session.say, report
         self.failures = 0
         self.said: set[str] = set()
 
@@ -74,8 +73,7 @@ class Saver:
                 which = f"the checkpoint of step {carry.steps:,} was not made"
                 error.add_note(f"{which}, number {self.failures} in a row.")
                 raise
-            if self.report:
-                self.report.say(f"checkpoint at {carry.steps:,} failed: {error}")
+            self.say(f"checkpoint at {carry.steps:,} failed: {error}")
 
     @contextlib.contextmanager
     def save_on_fault(self, carry: Carry, score: float) -> Iterator[None]:
@@ -99,9 +97,9 @@ class Saver:
         run_on_root(lambda: manifest.prune(self.run, self.options.keep, self._say_once))
 
     def _say_once(self, line: str) -> None:
-        if self.report and line not in self.said:
+        if line not in self.said:
             self.said.add(line)
-            self.report.say(line)
+            self.say(line)
 
 
 def describe_run(config: Config) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training.failure import record_failure, summarise_end
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.reporting import Report, report_line, report_warnings, time_compilations
+from purerl.runs.training.reporting import Report, Session, report_warnings, time_compilations
 from purerl.runs.training.saving import Saver, describe_run
 from purerl.runs.training.sinks import Sink, check_packages
 
@@ -36,19 +36,6 @@ class Outcome(NamedTuple):
     step: int
     score: float  # mean test return of the last record, else of its training episodes
     carry: loop.Carry
-
-
-class _Session(NamedTuple):
-    """A run that this process trains."""
-
-    run: Path
-    config: Config
-    env_fn: EnvFn
-    screen: Screen
-    sinks: Sequence[Sink]
-
-    def say(self, line: str) -> None:
-        report_line(self.run, self.screen, line)
 
 
 def train(
@@ -74,7 +61,7 @@ def train(
     lines: list[str] = []
     run = run_on_root(lambda: folder.create_folder(content, say=lines.append, **where))
     env_fn = env_fn or configs.make_env_fn(config.env)
-    session = _Session(run, config, env_fn, screen or Screen(), sinks)
+    session = Session(run, config, env_fn, screen or Screen(), sinks)
     with _lock_folder(run):
         for line in (*lines, f"{_describe(config)}: {run}"):
             session.say(line)
@@ -109,7 +96,7 @@ def resume(
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
         check_packages(config)
         env_fn = env_fn or configs.make_env_fn(config.env)
-        session = _Session(run, config, env_fn, screen or Screen(), sinks)
+        session = Session(run, config, env_fn, screen or Screen(), sinks)
         if not run_on_root(lambda: manifest.list_steps(run)) and at == "last":
             session.say(f"{run} has no checkpoint yet: it begins again.")
             return _begin(session)
@@ -118,7 +105,7 @@ def resume(
         return _continue(session, loaded)
 
 
-def _begin(session: _Session) -> Outcome:
+def _begin(session: Session) -> Outcome:
     """Train from the start."""
     run, config = session.run, session.config
     about = {"steps": config.schedule.steps, "seed": config.seed, "ranks": mpi.num_procs()}
@@ -128,7 +115,7 @@ def _begin(session: _Session) -> Outcome:
         return _train_to_end(session, carry, None)
 
 
-def _continue(session: _Session, loaded: checkpoint.Loaded) -> Outcome:
+def _continue(session: Session, loaded: checkpoint.Loaded) -> Outcome:
     """Train from a checkpoint, after a line about everything that is not as it was."""
     run, config, total = session.run, session.config, session.config.schedule.steps
     for why in loaded.skipped:
@@ -228,14 +215,11 @@ def restore_carry(
         raise
 
 
-def _train_to_end(
-    session: _Session, carry: loop.Carry, loaded: checkpoint.Loaded | None
-) -> Outcome:
+def _train_to_end(session: Session, carry: loop.Carry, loaded: checkpoint.Loaded | None) -> Outcome:
     """Advance to the end, or until a signal asks to stop."""
-    run, config, env_fn, screen, sinks = session
-    notes = loaded.manifest["notes"] if loaded else {}
-    report = run_on_root(lambda: Report(run, config, notes, carry, screen, sinks), shared=False)
-    saver = Saver(run, config, loaded, report)
+    run, notes = session.run, loaded.manifest["notes"] if loaded else {}
+    report = run_on_root(lambda: Report(session, notes, carry), shared=False)
+    saver = Saver(session, loaded, report)
     if loaded:
         saver.prune()
     total, known = carry.schedule.steps, notes.get("score")
@@ -247,7 +231,7 @@ def _train_to_end(
     ):
         while carry.steps < total:
             before = carry.steps
-            carry, record = _advance(carry, env_fn, saver, score)
+            carry, record = _advance(carry, session.env_fn, saver, score)
             if record:
                 score = _compute_score(record, score)
             if report:

@@ -207,7 +207,7 @@ def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
 WRITER = """
 import sys; from pathlib import Path
 import purerl; purerl.setup()
-from purerl.runs import checkpoint
+from purerl.runs.record import checkpoint
 from tests.loops.test_snapshot import begin, go_on
 from tests.runs.record.test_checkpoint import ABOUT
 carry, segments, run = begin("td3"), (), Path(sys.argv[1])
@@ -220,8 +220,9 @@ while True:
 """
 
 
+@pytest.mark.reliability
 def test_a_kill_at_any_moment_leaves_a_checkpoint_that_was_announced(tmp_path):
-    """Twelve kills in the midst of saving without a pause; `make test-reliability` has more."""
+    """Twelve kills in the midst of saving without a pause."""
     rng = random.Random(1)
     for number in range(12):
         run = tmp_path / str(number)

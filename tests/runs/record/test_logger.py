@@ -69,7 +69,7 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(ValueError, match="without tabs"):
         logger.log_tabular("a\tb", 2)
     logger.dump_tabular()
-    with pytest.raises(errors.StorageError, match="nothing is ever written over"):
+    with pytest.raises(errors.StorageError, match="never overwrites files"):
         Logger(tmp_path)
     again = Logger(tmp_path, quiet=True, resume=True)
     again.log_tabular("x", 2)

@@ -1,0 +1,124 @@
+"""Rows and lines of each epoch, and logs that are cut back to a checkpoint."""
+
+import errno
+import io
+import json
+
+import pytest
+
+from purerl import errors
+from purerl.runs.record import files, progress
+from tests.runs.script import table
+
+
+def test_logs_are_cut_back_to_where_the_checkpoint_was_made(tmp_path):
+    record = {"epoch": 1, "steps": 10, "updates": 1, "ep_returns": [1.0, 2.0], "ep_lengths": [5, 5]}
+    logs = progress.Logs(tmp_path, {})
+    logs.add(record, 100)
+    logs.write()
+    notes = logs.notes()
+    for _ in range(2):
+        logs.add(record | {"epoch": 2}, 100)
+    logs.write()
+    again = progress.Logs(tmp_path, notes)
+    again.add(record | {"epoch": 9}, 100)
+    again.write()
+    assert [row["Epoch"] for row in table(tmp_path / "progress.txt", "\t")] == ["1", "9"]
+    assert [row["epoch"] for row in table(tmp_path / "episodes.csv")] == ["1", "1", "9", "9"]
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("name", ["progress.txt", "metrics.jsonl", "episodes.csv"])
+@pytest.mark.parametrize("left", [0, 3])
+def test_rows_that_somebody_took_away_are_not_counted(tmp_path, name, left):
+    record = {"steps": 10, "updates": 1, "ep_returns": [1.0], "ep_lengths": [5]}
+    logs = progress.Logs(tmp_path, {})
+    for epoch in range(1, 6):
+        logs.add(record | {"epoch": epoch}, 100)
+    logs.write()
+    notes, path = logs.notes(), tmp_path / name
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:left]))
+    logs = progress.Logs(tmp_path, notes)
+    logs.add(record | {"epoch": 6}, 100)
+    logs.write()
+    notes = logs.notes()
+    logs.add(record | {"epoch": 7}, 100)
+    logs.write()
+    again = progress.Logs(tmp_path, notes)  # as if epoch 7 was lost
+    again.add(record | {"epoch": 7}, 100)
+    again.write()
+    full = [1, 2, 3, 4, 5, 6, 7]
+    few = [*range(1, left + (name == "metrics.jsonl")), 6, 7]
+    rows = [int(row["Epoch"]) for row in table(tmp_path / "progress.txt", "\t")]
+    ended = [int(row["epoch"]) for row in table(tmp_path / "episodes.csv")]
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert rows == (few if name == "progress.txt" else full)
+    assert ended == (few if name == "episodes.csv" else full)
+    assert [json.loads(x)["Epoch"] for x in lines] == (few if name == "metrics.jsonl" else full)
+
+
+RECORD = {
+    "epoch": 1,
+    "steps": 10,
+    "updates": 1,
+    "ep_returns": [1.0, 2.0],
+    "ep_lengths": [5, 5],
+    "q1": 3.0,
+    "q1_std": 0.5,
+    "q1_min": 2.0,
+    "q1_max": 4.0,
+    "kl": 0.1,
+    "kl_std": 0.2,
+}
+
+
+def test_columns_have_spinning_ups_names():
+    found = progress.make_row(RECORD, 1.5)
+    assert found["AverageEpRet"] == 1.5
+    spread = [found[f"{kind}Q1Vals"] for kind in ("Average", "Std", "Min", "Max")]
+    assert spread == [3.0, 0.5, 2.0, 4.0]
+    assert found["KL"] == 0.1
+    assert "StdKL" not in found  # a mean is enough of what is no loss and no value
+
+
+def test_a_header_returns_when_the_columns_change(tmp_path):
+    logs = progress.Logs(tmp_path, {})
+    first = logs.add(RECORD, 100)[1]
+    assert [line.split()[:2] for line in first] == [["step", "return"], ["10", "1.5"]]
+    assert len(logs.add(RECORD, 100)[1]) == 1
+    wider = logs.add(RECORD | {"loss_q": 1.0}, 100)[1]
+    assert "loss_q" in wider[0]
+    assert len(wider[0].split()) == len(wider[1].split())
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "progress.txt", "episodes.csv"])
+def test_rows_that_a_full_disk_refuses_are_written_later_and_whole(tmp_path, monkeypatch, name):
+    logs = progress.Logs(tmp_path, {})
+    logs.add(RECORD, 100)
+    logs.write()
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+
+    class Full(io.FileIO):
+        def write(self, data):
+            super().write(data[:3])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def opened(path, mode, **_):
+        kind = Full if path.name == name else io.FileIO
+        return io.TextIOWrapper(kind(path, mode), write_through=True)
+
+    monkeypatch.setattr(files, "open", opened, raising=False)
+    logs.add(RECORD | {"epoch": 2, "ep_returns": [7.0], "ep_lengths": [3]}, 100)
+    with pytest.raises(errors.StorageError, match="the disk is full"):
+        logs.write()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+    assert (logs.rows, logs.episodes) == (1, 2)
+    monkeypatch.undo()
+    logs.add(RECORD | {"epoch": 3}, 100)
+    logs.write()
+    found = table(tmp_path / "progress.txt", "\t")
+    assert [row["Epoch"] for row in found] == ["1", "2", "3"]
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["Epoch"] for line in lines] == [1, 2, 3]
+    episodes = [row["epoch"] for row in table(tmp_path / "episodes.csv")]
+    assert episodes == ["1", "1", "2", "3", "3"]

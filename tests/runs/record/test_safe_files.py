@@ -1,0 +1,53 @@
+"""Locks of folders, and errors of the system with a way out."""
+
+import fcntl
+import os
+import subprocess
+import sys
+
+import pytest
+
+from purerl.errors import StorageError
+from purerl.runs.record import safe_files
+
+HOLD = """
+import sys, time; from pathlib import Path; from purerl.runs.record import safe_files
+with safe_files.lock_folder(Path(sys.argv[1])):
+    print("mine", flush=True); time.sleep(60)
+"""
+
+
+def test_a_folder_has_one_owner_and_a_killed_one_gives_it_back(tmp_path):
+    words = [sys.executable, "-c", HOLD, str(tmp_path)]
+    first = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert first.stdout.readline() == "mine\n"
+    with (
+        pytest.raises(StorageError, match=f"is in use by process {first.pid} on "),
+        safe_files.lock_folder(tmp_path),
+    ):
+        pass
+    first.kill()
+    first.wait()
+    first.stdout.close()
+    with safe_files.lock_folder(tmp_path):
+        pass
+
+
+def test_who_only_looks_whether_a_folder_is_owned_does_not_keep_its_owner_out(
+    tmp_path, monkeypatch
+):
+    (tmp_path / ".lock").write_text("process 1 on elsewhere\n")
+    with open(tmp_path / ".lock") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        waits = []
+
+        def sleep(seconds):
+            waits.append(seconds)
+            if len(waits) == 3:
+                fcntl.flock(looking, fcntl.LOCK_UN)
+
+        monkeypatch.setattr("time.sleep", sleep)
+        with safe_files.lock_folder(tmp_path):
+            assert len(waits) == 3
+            assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+    assert sum(waits) < 1

@@ -1,0 +1,71 @@
+"""Runs of older versions, with a `manifest.json` of their own, are listed, loaded and resumed.
+
+The runs in `fixtures` have 120 steps, with checkpoints at 60 and 120.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import purerl
+from purerl.runs.record import checkpoint, manifest, status
+from purerl.runs.record.machine import list_versions, read_cpu
+from purerl.runs.training import train
+from purerl.runs.training.progress_bar import Screen
+
+FIXTURES = Path(__file__).parent / "fixtures"
+DECISIVE = ("python", "jax", "jaxlib", "numpy", "flax", "optax")  # versions that decide about bits
+
+
+@pytest.fixture(params=["sac", "ppo"])
+def old(request):
+    return FIXTURES / request.param / f"{request.param}_s3"
+
+
+def read_arrays(run, step):
+    frozen = checkpoint.load(run, {}, 0, step).frozen
+    return frozen.learner | frozen.host | (frozen.rows or {})
+
+
+def is_same_machine(state):
+    versions = list_versions()
+    same = all(state["versions"][name] == versions[name] for name in DECISIVE)
+    return same and state["cpu"] == read_cpu()
+
+
+def test_an_old_run_is_listed_as_done(old):
+    (found,) = status.list_runs(old)
+    algo = old.parent.name
+    assert (found.algo, found.seed, found.status) == (algo, 3, "done")
+    assert (found.step, found.steps) == (120, 120)
+    assert found.score is not None
+
+
+def test_an_old_run_is_loaded_at_its_last_checkpoint(old):
+    run = purerl.load(old)
+    assert run.step == 120
+    env = run.config.spec.env
+    action = run.policy(np.zeros(env.obs_shape, env.obs_dtype))
+    assert np.isfinite(action).all()
+
+
+def test_an_old_run_that_is_resumed_ends_as_it_ended_then(old, tmp_path):
+    run = tmp_path / old.name
+    shutil.copytree(old, run)
+    outcome = train.resume(run, at=60, screen=Screen(quiet=True))
+    assert (outcome.code, manifest.list_steps(run)) == (0, [60, 120])
+    state, then = status.read_status(run), status.read_status(old)
+    assert (state["status"], state["command"]) == ("done", then["command"])
+    assert (run / "status.json").exists()
+    assert not (run / "manifest.json").exists()
+    found, wanted = read_arrays(run, 120), read_arrays(old, 120)
+    assert found.keys() == wanted.keys()
+    exact = is_same_machine(then)
+    for name, x in wanted.items():
+        assert (found[name].shape, found[name].dtype) == (x.shape, x.dtype), name
+        if exact or x.dtype.kind != "f":
+            np.testing.assert_array_equal(found[name], x, err_msg=name)
+        else:
+            np.testing.assert_allclose(found[name], x, rtol=1e-3, atol=1e-3, err_msg=name)

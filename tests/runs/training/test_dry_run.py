@@ -1,0 +1,41 @@
+"""`--dry-run` describes a run without keeping anything."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from purerl.runs.training import dry_run
+from tests.runs.script import settings, tiny
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(dry_run, "SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("algo", ["vpg", "dqn"])
+def test_the_needs_of_runs_are_printed_and_nothing_is_kept(tmp_path, monkeypatch, capsys, algo):
+    monkeypatch.chdir(tmp_path)
+    config = tiny() if algo == "vpg" else settings(algo, batch_size=8)
+    made = [dataclasses.replace(config, seed=seed) for seed in (0, 1)]
+    assert dry_run.report_needs(made, None, 2) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{algo} on CartPole-v1: nothing is kept of this"
+    assert lines[1] == "observations  (4,) float32"
+    for words in ("in all", "built and compiled in", "memory  ", "speed  ", "for 2 seeds"):
+        assert any(words in line for line in lines), words
+    assert any("if each of 2 ranks has a core" in line for line in lines)
+    assert not list(tmp_path.iterdir())
+
+
+def test_durations_have_units():
+    durations = [dry_run.format_duration(x) for x in (3.21, 754, 9_000)]
+    assert durations == ["3.2 s", "12 min 34 s", "2 h 30 min"]
+
+
+def test_the_replay_memory_is_the_size_of_its_rows():
+    config = settings("dqn", replay_size=1_000)
+    row = sum(np.asarray(x).nbytes for x in config.spec.env.example())
+    assert dry_run.estimate_replay_bytes(config) == 1_000 * row
+    assert dry_run.estimate_replay_bytes(tiny()) == 0

@@ -1,0 +1,88 @@
+"""The screen of a run: lines at once, a bar on a terminal, and silence when it is gone."""
+
+import io
+
+import pytest
+
+from purerl.runs.record import (
+    status,
+)
+from purerl.runs.training import train
+from purerl.runs.training.progress_bar import Screen, format_clock
+from tests.runs.script import tiny
+
+
+class Gone(io.StringIO):
+    """A terminal that is there for some writes."""
+
+    def __init__(self, writes, error):
+        super().__init__()
+        self.left, self.error = writes, error
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+        return super().write(text)
+
+
+@pytest.mark.parametrize("writes", [0, 5, 9])
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (BrokenPipeError(32, "Broken pipe"), "Broken pipe"),
+        (OSError(5, "Input/output error"), "Input/output error"),
+        (ValueError("I/O operation on closed file."), "I/O operation on closed file."),
+    ],
+)
+def test_a_run_goes_on_when_its_screen_is_gone_and_says_so_once(tmp_path, writes, error, why):
+    screen = Screen(Gone(writes, error))
+    outcome = train.train(tiny(), data_dir=str(tmp_path), screen=screen)
+    assert outcome.code == 0
+    assert status.read_status(outcome.run)["status"] == "done"
+    said = (outcome.run / "stdout.log").read_text()
+    assert said.count(f"the screen is gone ({why})") == 1
+    assert "everything is in" in said
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_lines_go_out_at_once_and_a_bar_only_to_a_terminal(monkeypatch):
+    plain, terminal = io.StringIO(), Terminal()
+    now = iter(range(0, 100, 10))
+    monkeypatch.setattr("purerl.runs.training.progress_bar.time.monotonic", lambda: next(now))
+    for stream in (plain, terminal):
+        screen = Screen(stream)
+        screen.say("begins")
+        screen.progress(1_000, 4_000)
+        screen.progress(2_000, 4_000)
+        screen.say("ends")
+    assert plain.getvalue() == "begins\nends\n"
+    drawn = terminal.getvalue().split("\r\x1b[K")
+    assert drawn[2] == f"{'█' * 6}{'░' * 18} 1,000 of 4,000"
+    assert drawn[3] == f"{'█' * 12}{'░' * 12} 2,000 of 4,000   100 steps/s   0:20 left"
+    assert drawn[4] == "ends\n"
+
+
+def test_a_bar_has_one_line_however_narrow_the_terminal_is(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    now = iter((0, 10))
+    monkeypatch.setattr("purerl.runs.training.progress_bar.time.monotonic", lambda: next(now))
+    screen = Screen(terminal := Terminal())
+    for step in (1_000, 2_000):
+        screen.progress(step, 4_000)
+    drawn = terminal.getvalue().split("\r\x1b[K")
+    assert drawn[2] == f"{'█' * 12}{'░' * 12} 2,000 of 4,000"
+    assert [len(line) for line in drawn[1:]] == [39, 39]
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    Screen(shown := io.StringIO()).say("a\x1b]0;title\x07b\nc\x9bd")
+    assert shown.getvalue() == "a?]0;title?b\nc?d\n"
+    assert [format_clock(s) for s in (7, 61.6, 3_723)] == ["0:07", "1:02", "1:02:03"]

@@ -1,0 +1,198 @@
+"""Checkpoints during a run: when they are made, which stay, and what a bad disk changes."""
+
+import dataclasses
+import os
+import signal
+
+import gymnasium
+import pytest
+
+from purerl import errors
+from purerl.errors import EnvFault
+from purerl.runs.record import checkpoint, folder, manifest, safe_files
+from purerl.runs.settings.config import Options, from_json
+from purerl.runs.training import saving, train
+from purerl.runs.training.progress_bar import Screen
+from tests.runs.record.test_manifest import damage
+from tests.runs.script import final, quietly, settings, table, the_run, tiny
+
+
+def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
+    scores = iter([float("nan"), -2.0, -3.0])
+    monkeypatch.setattr(train, "_compute_score", lambda record, before: next(scores, -4.0))
+    config = settings("vpg")
+    schedule = dataclasses.replace(config.schedule, steps=2_000)
+    config = dataclasses.replace(config, schedule=schedule)
+    outcome = train.train(config, data_dir=str(tmp_path), screen=Screen(quiet=True))
+    assert manifest.read_best(outcome.run) == (1_000, -2.0)
+
+
+def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeypatch):
+    real, failed = checkpoint.save, []
+
+    def save(run, carry, *rest):
+        if carry.steps < 200:
+            return real(run, carry, *rest)
+        failed.append(carry.steps)
+        raise safe_files.explain_os_error(OSError(28, "No space left on device"), run / "x.npz")
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    config = tiny(save_freq=100)
+    config = dataclasses.replace(config, schedule=dataclasses.replace(config.schedule, steps=900))
+    with pytest.raises(errors.StorageError) as caught:
+        quietly(config, tmp_path)
+    assert failed == [200, 300, 400]
+    assert saving.PATIENCE == 3
+    run = the_run(tmp_path)
+    assert str(caught.value).startswith(f"{run}/x.npz could not be written: the disk is full")
+    assert caught.value.__notes__ == [
+        "the checkpoint of step 400 was not made, number 3 in a row.",
+        f"the checkpoint of step 100 is kept. Go on: purerl resume {run}",
+    ]
+    said = (run / "stdout.log").read_text()
+    assert [f"checkpoint at {n} failed: " in said for n in failed] == [True, True, False]
+
+
+class Breaks(gymnasium.Wrapper):
+    """Raises at a step of all that are taken, if it is to."""
+
+    at, steps = 0, 0
+
+    def __init__(self):
+        super().__init__(gymnasium.make("CartPole-v1"))
+
+    def step(self, action):
+        Breaks.steps += 1
+        if Breaks.steps == Breaks.at:
+            raise ArithmeticError("boom")
+        return self.env.step(action)
+
+
+@pytest.mark.parametrize("algo", ["dqn", "vpg"])
+def test_an_environment_that_fails_loses_nothing_before_its_burst(tmp_path, monkeypatch, algo):
+    def made(name, steps=400):
+        content = {"algo": algo, "env": name, "spec": {"hidden": [4]}, "seed": 2}
+        schedule = {"steps": steps, "steps_per_epoch": 100, "num_envs": 2}
+        if algo == "dqn":
+            small = {"start_steps": 20, "update_after": 20, "update_every": 20, "batch_size": 8}
+            schedule |= small | {"updates_per_burst": 1, "num_test_episodes": 0}
+        options = {"save_freq": None}
+        content |= {"schedule": schedule, "options": options, "name": name}
+        return from_json(content, Breaks)
+
+    monkeypatch.setattr(Breaks, "steps", 0)
+    whole = quietly(made("x"), tmp_path / "whole", env_fn=Breaks).run
+    monkeypatch.setattr(Breaks, "steps", 0)
+    monkeypatch.setattr(Breaks, "at", 333)
+    with pytest.raises(EnvFault, match="boom") as caught:
+        quietly(made("x"), tmp_path / "cut", env_fn=Breaks)
+    run = the_run(tmp_path / "cut")
+    step = 320 if algo == "dqn" else 300
+    assert manifest.list_steps(run) == [step]
+    assert f"the checkpoint of step {step} is kept" in str(caught.value.__notes__)
+    train.resume(run, env_fn=Breaks, screen=Screen(quiet=True))
+    assert final(run) == final(whole)
+    monkeypatch.setattr(Breaks, "steps", 0)
+    monkeypatch.setattr(Breaks, "at", 13)
+    with pytest.raises(EnvFault):
+        quietly(made("y"), tmp_path / "first", env_fn=Breaks)
+    assert not manifest.list_steps(the_run(tmp_path / "first"))
+
+
+QUIET = Screen(quiet=True)
+
+
+def epochs(run):
+    rows = [int(row["Epoch"]) for row in table(run / "progress.txt", "\t")]
+    ended = {int(row["epoch"]) for row in table(run / "episodes.csv")}
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == len(rows)
+    assert sorted(ended) == rows
+    return rows
+
+
+@pytest.fixture
+def scores(monkeypatch):
+    """Let the epochs of a run have these scores, then -9."""
+
+    def of(*given):
+        left = iter(given)
+        monkeypatch.setattr(train, "_compute_score", lambda record, before: next(left, -9.0))
+
+    return of
+
+
+def configured(steps, save_freq=500, keep=2):
+    """A run whose epochs have 500 steps."""
+    config = settings("vpg")
+    schedule = dataclasses.replace(config.schedule, steps=steps)
+    return dataclasses.replace(config, schedule=schedule, options=Options(save_freq, keep=keep))
+
+
+class Stopping:
+    """A sink that asks its run to stop at a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def write(self, step, row):
+        if step == self.step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def close(self):
+        pass
+
+
+def test_what_is_done_after_going_back_stays_and_no_row_is_lost(tmp_path, scores):
+    scores(-1.0)
+    run = train.train(configured(3_000), data_dir=str(tmp_path), screen=QUIET).run
+    assert manifest.list_steps(run) == [500, 2_500, 3_000]
+    outcome = train.resume(run, steps=3_500, at="best", screen=QUIET, sinks=(Stopping(1_000),))
+    assert (outcome.code, outcome.step) == (errors.STOPPED, 1_000)
+    assert manifest.list_steps(run) == [500, 1_000]
+    assert epochs(run) == [1, 2]
+    lines = (run / "stdout.log").read_text()
+    assert "deleted the checkpoints that came after step 500: 2,500, 3,000\n" in lines
+    outcome = train.resume(run, screen=QUIET)
+    assert (outcome.code, outcome.step) == (0, 3_500)
+    assert "goes on at 1,000\n" in (run / "stdout.log").read_text()
+    assert manifest.list_steps(run) == [500, 3_000, 3_500]
+    assert epochs(run) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_a_kill_left_is_put_right_when_the_run_goes_on(tmp_path, scores, monkeypatch):
+    scores(-3.0, -2.0)
+    run = train.train(configured(1_000), data_dir=str(tmp_path), screen=QUIET).run
+    (run / "checkpoints" / "best.json").unlink()
+    folder.update_status(run, status="running")
+    train.resume(run, screen=QUIET)
+    assert manifest.read_best(run) == (1_000, -2.0)
+
+
+def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
+    scores(-1.0)
+    run = train.train(configured(2_000, keep=3), data_dir=str(tmp_path), screen=QUIET).run
+    damage(run, 1_500)
+    train.resume(run, steps=3_500, screen=QUIET)
+    lines = (run / "stdout.log").read_text()
+    assert lines.count("a damaged checkpoint is never loaded") == 1
+    assert manifest.list_steps(run) == [500, 2_500, 3_000, 3_500]
+
+
+@pytest.mark.parametrize(("save_freq", "kept"), [(2_000, [1_000, 2_000]), (None, [2_000])])
+def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, scores, save_freq, kept):
+    scores(float("nan"), -2.0, -2.0)
+    made = configured(2_000, save_freq, keep=5)
+    run = train.train(made, data_dir=str(tmp_path), screen=QUIET).run
+    assert manifest.list_steps(run) == kept
+    assert manifest.read_best(run) == ((1_000, -2.0) if save_freq else (2_000, -9.0))
+
+
+def test_a_disk_that_fails_is_not_asked_more_often_for_the_best(tmp_path, scores, monkeypatch):
+    def full(*args, **options):
+        raise errors.StorageError(28, "full")
+
+    monkeypatch.setattr(checkpoint, "save", full)
+    scores(*range(-50, 0))
+    with pytest.raises(errors.StorageError) as caught:
+        train.train(configured(6_000, 2_000), data_dir=str(tmp_path), screen=QUIET)
+    assert "the checkpoint of step 4,000 was not made, number 3 in a row." in caught.value.__notes__
