@@ -82,17 +82,7 @@ def play_episodes(
     deterministic: bool = True,
     max_ep_len: int | None = None,
 ) -> Evaluation:
-    """Play episodes of a run's policy.
-
-    Args:
-        run: The run.
-        env_fn: Function that makes the environment.
-        episodes: Number of episodes.
-        seed: Seed of the episodes and of exploration; the same seed gives the same episodes.
-        deterministic: Whether to act without exploration.
-        max_ep_len: Length limit of an episode. None is the limit of training, 0 is the
-            environment's own.
-    """
+    """Play episodes of a run's policy; the arguments are those of `Run.evaluate`."""
     if max_ep_len is None:
         max_ep_len = run.config.schedule.max_ep_len
     try:

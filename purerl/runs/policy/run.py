@@ -119,7 +119,7 @@ class Run:
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:
         """Play episodes into a GIF or MP4 file and return its path; see `video.record_video`."""
-        return video.record_video(self, path, **how).path
+        return video.record_video(self, path, **how)[0]
 
     def export(self, form: str = "numpy", folder: str | Path | None = None) -> Path:
         """Write the policy as a folder that needs no purerl; see `export.export_policy`."""
