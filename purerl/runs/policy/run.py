@@ -260,8 +260,7 @@ def _read_columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
         raise errors.Damaged(f"{path} is no table: {error}.") from error
     if any(len(row) != len(header) for row in rows):
         raise errors.Damaged(f"{path} has rows that are longer or shorter than its header.")
-    columns = zip(*rows, strict=True) if rows else [()] * len(header)
-    return {name: _parse_numbers(cells) for name, cells in zip(header, columns, strict=True)}
+    return {name: _parse_numbers([row[i] for row in rows]) for i, name in enumerate(header)}
 
 
 def _parse_numbers(cells: Sequence[str]) -> np.ndarray:
