@@ -62,7 +62,7 @@ MUTANTS = [
     Mutant(VIDEO, "round(self._period * i) for i", "round(self._period) * i for i", T_VIDEO),
     Mutant(VIDEO, "self._period = 100 * self._every / rate ", "self._period = 100 / rate ", T_VIDEO),
     Mutant(VIDEO, "duration=delays, loop=0)", "duration=delays)", T_VIDEO),
-    Mutant(VIDEO, "fps=self._rate, ", "", T_VIDEO),
+    Mutant(VIDEO, "                    fps=self._rate,\n", "", T_VIDEO),
     Mutant(VIDEO, "            if written != self._given:\n", "            if False:\n", T_VIDEO),
     Mutant(VIDEO, ' and "trackbodyid" not in settings', "", T_VIDEO),
     Mutant(EXPORT, '"tanh": algorithm.squashed}', '"tanh": False}', T_NUMPY),

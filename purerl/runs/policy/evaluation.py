@@ -67,7 +67,7 @@ class Evaluation:
         return self.mean - half, self.mean + half
 
     def to_json(self) -> dict[str, Any]:
-        """Return statistics and episodes as JSON values; `ci95` of one episode is None."""
+        """Return statistics and episodes as JSON values, with no interval for one episode."""
         names = ("mean", "std", "min", "max", "mean_length")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
         found["ci95"] = list(self.ci95) if len(self.returns) > 1 else None

@@ -126,7 +126,7 @@ class Run:
         return export.export_policy(self, form, folder)
 
     def make_env_fn(self) -> Callable[..., Any]:
-        """Return the function that makes the environment; its errors name what is missing."""
+        """Return the function that makes the environment and explains why it cannot."""
         env, env_fn = self.config.env, self.env_fn or configs.make_env_fn_of_file(self.config.env)
 
         def make(**options: Any) -> Any:

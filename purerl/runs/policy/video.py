@@ -256,7 +256,7 @@ class Mp4:
             import imageio_ffmpeg  # an extra
         except ImportError as error:
             raise ConfigError("an MP4 needs imageio-ffmpeg: pip install 'purerl[video]'") from error
-        self._ffmpeg, self._rate, self._width = imageio_ffmpeg, rate, width
+        self._ffmpeg, self._rate, self._width = imageio_ffmpeg, rate, width or 2**16
         self._folder = tempfile.TemporaryDirectory(prefix="purerl-")
         self._path = Path(self._folder.name, "film.mp4")
         self._writer: Any = None
@@ -266,7 +266,16 @@ class Mp4:
         """Add a frame `[height, width, 3]`."""
         with _guard_ffmpeg():
             if self._writer is None:
-                self._writer = self._start_writer(*frame.shape[:2])
+                size = f"scale=trunc(min(iw\\,{self._width})/2)*2:-2"  # H.264 needs even numbers
+                self._writer = self._ffmpeg.write_frames(
+                    *(self._path, (frame.shape[1], frame.shape[0])),
+                    fps=self._rate,
+                    quality=None,  # ffmpeg's default
+                    macro_block_size=1,
+                    ffmpeg_log_level="error",
+                    output_params=["-vf", size, "-movflags", "+faststart"],
+                )
+                self._writer.send(None)  # starts ffmpeg
             self._writer.send(np.ascontiguousarray(frame))
         self._given += 1
 
@@ -284,17 +293,6 @@ class Mp4:
         if self._writer is not None:
             self._writer.close()
         self._folder.cleanup()
-
-    def _start_writer(self, height: int, width: int) -> Any:
-        wide = min(width, self._width or width) // 2 * 2  # H.264 needs even sizes
-        tall = max(2, round(height * wide / width / 2) * 2)
-        scaled = ["-vf", f"scale={wide}:{tall}", "-movflags", "+faststart"]
-        options = {"quality": None, "macro_block_size": 1, "ffmpeg_log_level": "error"}
-        writer = self._ffmpeg.write_frames(
-            self._path, (width, height), fps=self._rate, output_params=scaled, **options
-        )
-        writer.send(None)
-        return writer
 
 
 @contextlib.contextmanager
