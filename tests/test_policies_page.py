@@ -7,6 +7,12 @@ import sys
 
 from tests.mpi.launch import ROOT, clean
 
+# One process for all commands: each start of JAX takes seconds.
+COMMANDS = """
+from purerl.cli.main import main
+for words in {words!r}:
+    assert main(words) == 0, words
+"""
 TEXT = (ROOT / "docs" / "policies.md").read_text()
 
 
@@ -25,7 +31,8 @@ def test_the_snippets_and_commands_run_one_after_the_other(tmp_path):
     blocks = re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines()]
     assert len(commands) == 4
-    for command in commands:
-        python(*shlex.split(command)[1:])
+    words = [shlex.split(command.removeprefix("python -m purerl ")) for command in commands]
+    (tmp_path / "commands.py").write_text(COMMANDS.format(words=words))
+    python("commands.py")
     assert (tmp_path / "pole.gif").exists()
     assert (tmp_path / "pole" / "policy.py").exists()

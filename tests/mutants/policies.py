@@ -8,16 +8,26 @@ CONFIG = "purerl/runs/settings/config.py"
 RUN = "purerl/runs/policy/run.py"
 EVALUATE = "purerl/runs/policy/evaluation.py"
 VIDEO = "purerl/runs/policy/video.py"
-FILM = "purerl/runs/policy/video_files.py"
+DISPLAY = "purerl/runs/policy/display.py"
 EXPORT = "purerl/runs/policy/export.py"
 STANDALONE = "purerl/runs/policy/numpy_policy.py"
-ASKING = "purerl/cli/run_arguments.py"
-LOOKING = "purerl/cli/commands/list.py"
-T_LOOKING = "tests/cli/commands/test_list.py"
+LOOKUP = "purerl/runs/record/lookup.py"
+EVAL = "purerl/cli/commands/eval.py"
+WATCH = "purerl/cli/commands/watch.py"
+LIST = "purerl/cli/commands/list.py"
+INSPECT = "purerl/cli/commands/inspect.py"
+ARGUMENTS = "purerl/cli/run_arguments.py"
+T_LIST = "tests/cli/commands/test_list.py"
+T_INSPECT = "tests/cli/commands/test_inspect.py"
+T_EVAL = "tests/cli/commands/test_eval.py"
+T_WATCH = "tests/cli/commands/test_watch.py"
 T_USE = "tests/runs/policy/test_run.py"
 T_EVALUATE = "tests/runs/policy/test_evaluation.py"
 T_VIDEO = "tests/runs/policy/test_video.py"
+T_DISPLAY = "tests/runs/policy/test_display.py"
 T_EXPORT = "tests/runs/policy/test_export.py"
+T_NUMPY = "tests/runs/policy/test_numpy_policy.py"
+T_LOOKUP = "tests/runs/record/test_lookup.py"
 
 MUTANTS = [
     Mutant("purerl/loops/acting.py", '*rng.words(next(calls))], np.uint32)', "*rng.words(0)], np.uint32)", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
@@ -29,45 +39,45 @@ MUTANTS = [
     Mutant(RUN, 'NOT_ABOUT_POLICIES = ("schedule", "ranks")', 'NOT_ABOUT_POLICIES = ("schedule", "ranks", "spec")', f"{T_USE}::test_a_learner_that_the_configuration_does_not_describe_is_never_used"),
     Mutant(RUN, "        return np.asarray(env.clip(np.asarray(act)))", "        return np.asarray(act)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
     Mutant(RUN, "act = self.algo.act(self.params, obs, key)", "act = self.algo.policy(self.params, obs)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
-    Mutant(RUN, "            if len(row) != len(header):", "            if False:", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
+    Mutant(RUN, "if any(len(row) != len(header) for row in rows):", "if False:", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
     Mutant("purerl/runs/record/manifest.py", "        return marked[0]\n", "        return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
     Mutant(RUN, "    for why in found.skipped:\n", "    for why in ():\n", f"{T_USE}::test_a_damaged_checkpoint_is_passed_over_and_it_is_said"),
-    Mutant(RUN, "        found[names[name]][name] = value\n", '        found["spec"][name] = value\n', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
+    Mutant(RUN, "        found[parts[name]][name] = value\n", '        found["spec"][name] = value\n', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
     Mutant(EVALUATE, "stdtrit(number - 1, 0.975)", "stdtrit(number, 0.975)", T_EVALUATE),
     Mutant(EVALUATE, "statistics.stdev(self.returns)", "statistics.pstdev(self.returns)", T_EVALUATE),
     Mutant(EVALUATE, "        max_ep_len = run.config.schedule.max_ep_len\n", "        pass\n", f"{T_USE}::test_limits_of_episodes_are_those_of_training_unless_said_otherwise"),
     Mutant(EVALUATE, "        except FileExistsError:\n            continue\n", "        except FileExistsError:\n            pass\n", T_EVALUATE),
-    Mutant(EVALUATE, "    if args.out and args.out.exists():", "    if False:", T_EVALUATE),
-    Mutant(EVALUATE, "not args.stochastic, args.max_ep_len)", "True, args.max_ep_len)", T_EVALUATE),
+    Mutant(EVAL, "    if args.out and args.out.exists():", "    if False:", T_EVAL),
+    Mutant(ARGUMENTS, '"deterministic": not args.stochastic,', '"deterministic": True,', T_EVAL),
+    Mutant(EVAL, "            code = code or errors.exit_code_of(error)\n", "            pass\n", T_EVAL),
     Mutant(VIDEO, "    if path is not None and path.exists():", "    if False:", T_VIDEO),
-    Mutant(VIDEO, '    if not os.environ.get("MUJOCO_GL"):\n', "    if True:\n", T_VIDEO),
-    Mutant(VIDEO, '        os.environ.pop("MUJOCO_GL", None)  # empty, it is an error\n', "", T_VIDEO),
-    Mutant(VIDEO, "    if has_display():\n        return\n", "", T_VIDEO),
-    Mutant(VIDEO, "                one.connect(address)\n", "                pass\n", T_VIDEO),
-    Mutant(VIDEO, "    if reel.lost:\n", "    if False:\n", T_VIDEO),
-    Mutant(VIDEO, "        if args.save is None and get_display():\n", "        if False:\n", T_VIDEO),
-    Mutant(FILM, "            self._take(self._first)\n", "", T_VIDEO),
-    Mutant(FILM, "            self._first = None\n        self._take", "        self._take", T_VIDEO),
-    Mutant(FILM, "round(100 * period * i) for i", "round(100 * period) * i for i", T_VIDEO),
-    Mutant(FILM, "    period = self._every / self._rate\n", "    period = 1 / self._rate\n", T_VIDEO),
-    Mutant(FILM, "duration=delays, loop=0)", "duration=delays)", T_VIDEO),
-    Mutant(FILM, '"-r", f"{self._rate}", ', "", T_VIDEO),
-    Mutant(FILM, ' and "trackbodyid" not in settings', "", T_VIDEO),
-    Mutant(EXPORT, '    "sac": ("actor", True),', '    "sac": ("actor", False),', T_EXPORT),
-    Mutant(EXPORT, "and params.obs_stats.rows > 0:", "and True:", T_EXPORT),
-    Mutant(EXPORT, "        _check(run, read(made))\n", "", T_EXPORT),
+    Mutant(DISPLAY, '    if not os.environ.get("MUJOCO_GL"):\n', "    if True:\n", T_DISPLAY),
+    Mutant(DISPLAY, '        os.environ.pop("MUJOCO_GL", None)  # MuJoCo refuses an empty value\n', "", T_DISPLAY),
+    Mutant(DISPLAY, "    if has_display():\n        return\n", "", T_DISPLAY),
+    Mutant(DISPLAY, "                one.connect(address)\n", "                pass\n", T_DISPLAY),
+    Mutant(VIDEO, "    if film.lost:\n", "    if False:\n", T_WATCH),
+    Mutant(WATCH, "        if args.save is None and display.get_display():\n", "        if False:\n", T_WATCH),
+    Mutant(VIDEO, "            self._add(self._first)\n", "", T_VIDEO),
+    Mutant(VIDEO, "            self._first = None\n        self._add", "        self._add", T_VIDEO),
+    Mutant(VIDEO, "round(self._period * i) for i", "round(self._period) * i for i", T_VIDEO),
+    Mutant(VIDEO, "self._period = 100 * self._every / rate ", "self._period = 100 / rate ", T_VIDEO),
+    Mutant(VIDEO, "duration=delays, loop=0)", "duration=delays)", T_VIDEO),
+    Mutant(VIDEO, "                    fps=self._rate,\n", "", T_VIDEO),
+    Mutant(VIDEO, "            if written != self._given:\n", "            if False:\n", T_VIDEO),
+    Mutant(VIDEO, ' and "trackbodyid" not in settings', "", T_VIDEO),
+    Mutant(EXPORT, '"tanh": algorithm.squashed}', '"tanh": False}', T_NUMPY),
+    Mutant(EXPORT, "and params.obs_stats.rows > 0:", "and True:", T_NUMPY),
+    Mutant(EXPORT, "        _check_actions(run, read(made))\n", "", T_EXPORT),
     Mutant(EXPORT, "    if getattr(spec, name) is not None:", "    if False:", T_EXPORT),
     Mutant(EXPORT, "    except BaseException:\n        storage.remove(made)\n        raise\n", "    except BaseException:\n        raise\n", T_EXPORT),
     Mutant(STANDALONE, 'out.argmax(axis=-1) + about["spaces"]["discrete"]["start"]', "out.argmax(axis=-1)", T_EXPORT),
-    Mutant(STANDALONE, "        x = x.clip(-10, 10)\n", "", T_EXPORT),
-    Mutant(STANDALONE, "        if i:\n", "        if True:\n", T_EXPORT),
-    Mutant(STANDALONE, "np.float32(0.01) * x", "np.float32(0.1) * x", T_EXPORT),
-    Mutant(STANDALONE, "    return act.clip(low.astype(np.float32), high.astype(np.float32))", "    return act", T_EXPORT),
-    Mutant(ASKING, " if name in (run.name, run.parent.name)]", "]", f"{T_USE}::test_what_is_no_run_is_refused_with_the_runs_below"),
-    Mutant("purerl/cli/formulas.py", 'lambda m: m[1] + _grouped(m[2])', "lambda m: m[1] + m[2]", T_LOOKING),
-    Mutant("purerl/cli/formulas.py", 'f"({_grouped(m[1])} / {_grouped(m[2])})"', 'f"({m[1]} / {m[2]})"', T_LOOKING),
-    Mutant(LOOKING, "if algo in (None, one.algo)]", "]", T_LOOKING),
-    Mutant(LOOKING, "            code = 6\n", "            pass\n", T_LOOKING),
-    Mutant(LOOKING, "        return 2 if isinstance(error, errors.ConfigError) else 6\n", "        return 6\n", T_LOOKING),
-    Mutant("purerl/runs/console.py", 'c if c.isprintable() else "?"', "c", T_EVALUATE),
+    Mutant(STANDALONE, "        x = x.clip(-10, 10)\n", "", T_NUMPY),
+    Mutant(STANDALONE, "        if i:\n", "        if True:\n", T_NUMPY),
+    Mutant(STANDALONE, "np.float32(0.01) * x", "np.float32(0.1) * x", T_NUMPY),
+    Mutant(STANDALONE, "    return act.clip(low.astype(np.float32), high.astype(np.float32))", "    return act", T_NUMPY),
+    Mutant(LOOKUP, " if name in (run.name, run.parent.name)]", "]", T_LOOKUP),
+    Mutant(LIST, "if algo in (None, one.algo)]", "]", T_LIST),
+    Mutant(INSPECT, "            code = NO_CHECKPOINT\n", "            pass\n", T_INSPECT),
+    Mutant(INSPECT, "        raise NoCheckpoint(str(error)) from error\n", "        raise\n", T_INSPECT),
+    Mutant("purerl/runs/console.py", 'c if c.isprintable() else "?"', "c", T_EVAL),
 ]  # fmt: skip

@@ -17,7 +17,7 @@ ENDING = "purerl/runs/training/failure.py"
 FOLDER = "purerl/runs/record/folder.py"
 PLACES = "purerl/runs/record/status.py"
 MACHINE = "purerl/runs/record/machine.py"
-LOOKING = "purerl/cli/commands/list.py"
+INSPECT = "purerl/cli/commands/inspect.py"
 COMMANDS = "purerl/cli/commands/train_and_resume.py"
 MAIN = "purerl/cli/main.py"
 VECTOR = "purerl/loops/vector.py"
@@ -25,7 +25,9 @@ STOPPING = "purerl/runs/interrupts.py"
 T_STOPPING = "tests/runs/test_interrupts.py"
 T_REPORT = "tests/runs/training/test_reporting.py"
 T_DOCTOR = "tests/runs/training/test_diagnosis.py"
-T_LOOKING = "tests/cli/commands/test_list.py"
+T_LIST = "tests/cli/commands/test_list.py"
+T_SHOW = "tests/cli/commands/test_show.py"
+T_INSTALLED = "tests/cli/commands/test_doctor.py"
 T_ENDING = "tests/runs/training/test_failure.py"
 FILES = "purerl/runs/record/files.py"
 T_PROGRESS = "tests/runs/record/test_progress.py"
@@ -89,10 +91,10 @@ MUTANTS = [
     Mutant(MACHINE, "if done.returncode == 0 else", "if done.returncode else", T_MACHINE),
     Mutant(COMMANDS, "for one in made[number:])", "for one in made[number - 1 :])", T_ENDING),
     Mutant(VECTOR, "{self.episode[i] + 1}", "{self.episode[i]}", T_ENDING),
-    Mutant(LOOKING, "            code = 6\n", "            pass\n", "tests/cli/test_main.py"),
-    Mutant(DOCTOR, "{find_launcher() or 'missing'}", "{__import__('shutil').which('mpiexec') or 'missing'}", T_DOCTOR),
-    Mutant(DOCTOR, "                ctypes.CDLL(name)\n", "", T_DOCTOR),
-    Mutant(DOCTOR, "    elif whole:\n", "    elif not whole:\n", T_DOCTOR),
+    Mutant(INSPECT, "            code = NO_CHECKPOINT\n", "            pass\n", "tests/cli/test_main.py"),
+    Mutant(DOCTOR, "{find_launcher() or 'missing'}", "{__import__('shutil').which('mpiexec') or 'missing'}", T_INSTALLED),
+    Mutant(DOCTOR, "                ctypes.CDLL(name)\n", "", T_INSTALLED),
+    Mutant(DOCTOR, "    elif whole:\n", "    elif not whole:\n", T_INSTALLED),
     Mutant(KEEPER, "            self.failures = 0\n", "", T_SAVING),
     Mutant(REPLAY, "            learner = new\n", "            pass\n", T_DOCTOR),
     Mutant(REPLAY, "        if not bad:\n", "        if False:\n", T_DOCTOR),
@@ -100,7 +102,7 @@ MUTANTS = [
     Mutant(REPLAY, "        while carry.steps < before:\n", "        while carry.steps < before - 50:\n", T_DOCTOR),
     Mutant(REPLAY, "ring = memory.add(devices.unreplicate(carry.buffer), block, count)", "ring = devices.unreplicate(carry.buffer)", T_DOCTOR),
     Mutant(REPLAY, "    except NonFiniteError as error:  # from an environment\n", "    except Diverged as error:\n", T_DOCTOR),
-    Mutant(DOCTOR, "            code = 6\n", "            pass\n", T_DOCTOR),
-    Mutant(SHOW, "given.get(s.name, s.default)", "s.default", T_LOOKING),
-    Mutant(ENVS, 'kind = "discrete" if self.is_discrete else "box"', 'kind = "box"', T_LOOKING),
+    Mutant(DOCTOR, "            code = NO_CHECKPOINT\n", "            pass\n", T_INSTALLED),
+    Mutant(SHOW, "field.default if source is cls else getattr(source, field.name)", "field.default", T_SHOW),
+    Mutant(ENVS, 'kind = "discrete" if self.is_discrete else "box"', 'kind = "box"', T_LIST),
 ]  # fmt: skip

@@ -24,7 +24,7 @@ EXTRAS = {  # extra -> a module that it installs
     "mpi": "mpi4py",
     "classic": "pygame",
     "plot": "matplotlib",
-    "video": "imageio",
+    "video": "PIL",
     "export": "flatbuffers",
     "tensorboard": "tensorboardX",
     "wandb": "wandb",

@@ -31,8 +31,8 @@ def get_display() -> str:
 def has_display() -> bool:
     """Return whether the named display accepts connections.
 
-    Opening a window instead is no safe test. With a dead display SDL draws off-screen without an
-    error, and GLFW, which MuJoCo uses, aborts the process.
+    Opening a window would be unsafe: with a dead display SDL draws off-screen without an error,
+    and GLFW, which MuJoCo uses, aborts the process.
     """
     if sys.platform in ("darwin", "win32"):
         return True

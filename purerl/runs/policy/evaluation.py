@@ -67,7 +67,7 @@ class Evaluation:
         return self.mean - half, self.mean + half
 
     def to_json(self) -> dict[str, Any]:
-        """Return statistics and episodes as JSON values; `ci95` of one episode is None."""
+        """Return statistics and episodes as JSON values, with no interval for one episode."""
         names = ("mean", "std", "min", "max", "mean_length")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
         found["ci95"] = list(self.ci95) if len(self.returns) > 1 else None
@@ -82,17 +82,7 @@ def play_episodes(
     deterministic: bool = True,
     max_ep_len: int | None = None,
 ) -> Evaluation:
-    """Play episodes of a run's policy.
-
-    Args:
-        run: The run.
-        env_fn: Function that makes the environment.
-        episodes: Number of episodes.
-        seed: Seed of the episodes and of exploration; the same seed gives the same episodes.
-        deterministic: Whether to act without exploration.
-        max_ep_len: Length limit of an episode. None is the limit of training, 0 is the
-            environment's own.
-    """
+    """Play episodes of a run's policy; the arguments are those of `Run.evaluate`."""
     if max_ep_len is None:
         max_ep_len = run.config.schedule.max_ep_len
     try:

@@ -1,10 +1,10 @@
-"""A policy that purerl exported, on numpy alone.
+"""A policy that purerl exported; it needs NumPy only.
 
     from policy import load
     policy = load("this folder")
-    act = policy(obs)      # what env.step takes; or obs [N, ...] -> one action each
+    act = policy(obs)      # for env.step; obs [N, ...] gives N actions
 
-`policy.json` says what there is, `policy.npz` holds the layers; neither can execute code.
+`policy.json` describes the policy and `policy.npz` has its layers; neither can execute code.
 """
 
 import json
@@ -21,7 +21,7 @@ def load(folder: str | Path = Path(__file__).parent) -> Callable[[Any], Any]:
     """Return the function from observations to actions.
 
     Args:
-        folder: with `policy.json` and `policy.npz`.
+        folder: Folder of `policy.json` and `policy.npz`.
     """
     about = json.loads((Path(folder) / "policy.json").read_text(encoding="utf-8"))
     if about["format"] != FORMAT:
@@ -36,7 +36,7 @@ def load(folder: str | Path = Path(__file__).parent) -> Callable[[Any], Any]:
 
 
 def compute_outputs(about: dict[str, Any], arrays: dict[str, np.ndarray], obs: Any) -> np.ndarray:
-    """Return what the network says of observations `[..., *obs_shape]`."""
+    """Return the outputs of the network for observations `[..., *obs_shape]`."""
     shape = tuple(about["spaces"]["obs_shape"])
     obs = np.asarray(obs)
     if obs.shape[max(0, obs.ndim - len(shape)) :] != shape:
@@ -59,7 +59,7 @@ def choose_action(about: dict[str, Any], out: np.ndarray) -> Any:
         return int(best) if best.ndim == 0 else best
     box = about["spaces"]["box"]
     low, high = np.array(box["low"]), np.array(box["high"])
-    x = out[..., : len(low)]  # the mean, where there is a deviation as well
+    x = out[..., : len(low)]  # the mean; a standard deviation may follow
     x = np.tanh(x) if about["tanh"] else x.clip(-1, 1)
     middle, half = (low + high) / 2, (high - low) / 2
     act = middle.astype(np.float32) + half.astype(np.float32) * x

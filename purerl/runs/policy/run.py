@@ -119,14 +119,14 @@ class Run:
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:
         """Play episodes into a GIF or MP4 file and return its path; see `video.record_video`."""
-        return video.record_video(self, path, **how).path
+        return video.record_video(self, path, **how)[0]
 
     def export(self, form: str = "numpy", folder: str | Path | None = None) -> Path:
         """Write the policy as a folder that needs no purerl; see `export.export_policy`."""
         return export.export_policy(self, form, folder)
 
     def make_env_fn(self) -> Callable[..., Any]:
-        """Return the function that makes the environment; its errors name what is missing."""
+        """Return the function that makes the environment and explains why it cannot."""
         env, env_fn = self.config.env, self.env_fn or configs.make_env_fn_of_file(self.config.env)
 
         def make(**options: Any) -> Any:
@@ -260,8 +260,7 @@ def _read_columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
         raise errors.Damaged(f"{path} is no table: {error}.") from error
     if any(len(row) != len(header) for row in rows):
         raise errors.Damaged(f"{path} has rows that are longer or shorter than its header.")
-    columns = zip(*rows, strict=True) if rows else [()] * len(header)
-    return {name: _parse_numbers(cells) for name, cells in zip(header, columns, strict=True)}
+    return {name: _parse_numbers([row[i] for row in rows]) for i, name in enumerate(header)}
 
 
 def _parse_numbers(cells: Sequence[str]) -> np.ndarray:

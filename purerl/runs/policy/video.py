@@ -7,13 +7,15 @@ EGL or OSMesa, and SDL into memory.
 import contextlib
 import functools
 import inspect
+import io
+import itertools
 import math
 import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
 
 GIF_WIDTH = 320  # maximum width of a GIF in pixels
-GIF_BITS = 6  # a GIF has 2**6 = 64 colours per frame
+GIF_COLOURS = 64
+GIF_SAMPLE = 32  # first frames of a GIF, from which its colours are chosen
 GIF_RATE = 30  # maximum frames per second of a GIF: viewers slow down faster ones
 GIF_FRAMES = 3_000  # maximum number of frames of a GIF, which are all in memory
 NO_CONTEXT = (
@@ -38,13 +41,6 @@ NO_CONTEXT = (
 EXTRAS = {"pygame": "classic", "mujoco": "mujoco", "box2d": "box2d"}  # missing package -> extra
 
 
-class Recording(NamedTuple):
-    """A video file and the episodes that it shows."""
-
-    path: Path
-    played: Evaluation
-
-
 def record_video(
     run: "Run",
     path: str | Path | None = None,
@@ -52,8 +48,8 @@ def record_video(
     width: int | None = None,
     max_steps: int | None = None,
     **episodes: Any,
-) -> Recording:
-    """Play episodes into a new GIF or MP4 file.
+) -> tuple[Path, Evaluation]:
+    """Play episodes into a new GIF or MP4 file; return its path and the episodes.
 
     Args:
         run: Run whose policy plays.
@@ -76,15 +72,14 @@ def record_video(
         raise ConfigError(f"width must be at least 16 pixels, got {width}.")
     make, rate = prepare_drawing(run, "rgb_array")
     files.make_folder(run.folder / "video" if path is None else path.parent)
-    with tempfile.TemporaryDirectory(prefix="purerl-") as folder:
-        film = Film(Path(folder, f"film{suffix}"), fps or rate, width)
-        try:
-            played = play_episodes(
-                run, lambda: Filmed(make(), film.add), max_ep_len=max_steps, **episodes
-            )
-        finally:
-            film.close()
-        content = film.read()
+    film = (Gif if suffix == ".gif" else Mp4)(fps or rate, width)
+    try:
+        played = play_episodes(
+            run, lambda: Filmed(make(), film.add), max_ep_len=max_steps, **episodes
+        )
+        content = film.content()
+    finally:
+        film.close()
     if path is None:
         path = reserve_path(run.folder / "video", f"{run.step:012d}", suffix)
     files.replace_file(path, content)
@@ -93,7 +88,7 @@ def record_video(
             f"{path} ends after {GIF_FRAMES:,} frames, the limit of a GIF: {film.lost:,} more "
             f"are not in it. An MP4 has them all: --save film.mp4, or run.video('film.mp4')."
         )
-    return Recording(path, played)
+    return path, played
 
 
 def play_in_window(run: "Run", **how: Any) -> Evaluation:
@@ -188,79 +183,124 @@ def follow_agent(env: Any) -> None:
         renderer.camera_id = names.index("track")
 
 
-class Film:
-    """Writer of a GIF that repeats for ever, or of an MP4 (H.264) with every frame.
+class Gif:
+    """GIF that repeats for ever, with one palette for all frames.
 
     Args:
-        path: New file that ends in `.gif` or `.mp4`.
         rate: Frames per second that `add` is given.
-        width: Maximum width in pixels; None for 320 in a GIF and no limit in an MP4.
+        width: Maximum width in pixels; None for 320.
     """
 
-    def __init__(self, path: Path, rate: float, width: int | None) -> None:
+    def __init__(self, rate: float, width: int | None) -> None:
         try:
-            import imageio.v2 as imageio  # start-up time, and an extra
-            import imageio_ffmpeg
-            from PIL import Image
+            from PIL import Image  # an extra
         except ImportError as error:
-            raise ConfigError(f"a video needs {error.name}: pip install 'purerl[video]'") from error
-        self._image, self._count = Image, imageio_ffmpeg.count_frames_and_secs
-        self._path, self._is_gif = path, path.suffix == ".gif"
-        self._width = width or (GIF_WIDTH if self._is_gif else 2**16)
-        self._every = math.ceil(rate / GIF_RATE) if self._is_gif else 1
-        self._period = 100 * self._every / rate  # of a GIF, which counts centiseconds
-        self._delays: list[int] = []  # milliseconds of each frame; a GIF is encoded by `close`
-        self._given = 0
-        self.lost = 0  # frames over the limit of a GIF
-        options: dict[str, Any] = {"fps": rate, "macro_block_size": 2, "ffmpeg_log_level": "error"}
-        if self._is_gif:
-            options = {"loop": 0, "bits": GIF_BITS, "duration": self._delays}
-        self._writer = imageio.get_writer(path, mode="I", **options)
+            raise ConfigError("a GIF needs Pillow: pip install 'purerl[video]'") from error
+        self._image, self._width = Image, width or GIF_WIDTH
+        self._every = math.ceil(rate / GIF_RATE)
+        self._period = 100 * self._every / rate  # of a frame, in the unit of a GIF
+        self._given, self.lost = 0, 0  # frames so far, and those over the limit
+        self._frames: list[Any] = []
+        self._palette: Any = None
 
     def add(self, frame: np.ndarray) -> None:
-        """Write a frame `[height, width, 3]`, unless a GIF would get too fast or too long."""
+        """Add a frame `[height, width, 3]`, unless the GIF would get too fast or too long."""
         due = self._given % self._every == 0
         self._given += 1
-        number = len(self._delays)
-        if due and self._is_gif and number >= GIF_FRAMES:
+        if due and len(self._frames) >= GIF_FRAMES:
             self.lost += 1
         elif due:
-            start, end = (round(self._period * i) for i in (number, number + 1))
-            self._delays.append(10 * (end - start))
-            with _guard_encoder():
-                self._writer.append_data(self._shrink(frame))
+            image = self._image.fromarray(np.ascontiguousarray(frame))
+            image.thumbnail((self._width, image.height), self._image.Resampling.BOX)
+            self._frames.append(self._reduce_colours(image) if self._palette else image)
+            if len(self._frames) == GIF_SAMPLE:
+                self._choose_palette()
 
-    def _shrink(self, frame: np.ndarray) -> np.ndarray:
-        """Return a frame of at most the film's width; H.264 needs even sizes."""
-        height, width = frame.shape[:2]
-        unit = 1 if self._is_gif else 2
-        wide = min(width, self._width) // unit * unit
-        tall = max(unit, round(height * wide / width / unit) * unit)
-        if (wide, tall) == (width, height):
-            return frame
-        image = self._image.fromarray(np.ascontiguousarray(frame))
-        return np.asarray(image.resize((wide, tall), self._image.Resampling.BOX))
+    def content(self) -> bytes:
+        """Return the file."""
+        if self._palette is None:
+            self._choose_palette()
+        ends = [round(self._period * i) for i in range(len(self._frames) + 1)]
+        delays = [10 * (end - start) for start, end in itertools.pairwise(ends)]  # milliseconds
+        file = io.BytesIO()
+        first, *rest = self._frames
+        first.save(file, "GIF", save_all=True, append_images=rest, duration=delays, loop=0)
+        return file.getvalue()
 
     def close(self) -> None:
-        """Finish the file."""
-        with _guard_encoder():
-            self._writer.close()
+        """Drop the frames."""
+        self._frames = []
 
-    def read(self) -> bytes:
-        """Return the content of the finished file."""
-        with _guard_encoder():
-            written = len(self._delays) if self._is_gif else self._count(self._path)[0]
-            if written != len(self._delays):
-                raise OSError(f"{written} of {len(self._delays)} frames were written")
+    def _choose_palette(self) -> None:
+        """Choose the colours from the frames so far, and reduce these frames to them."""
+        sheet = np.concatenate([np.asarray(image) for image in self._frames[::4]])
+        self._palette = self._image.fromarray(sheet).quantize(GIF_COLOURS)
+        self._frames = [self._reduce_colours(image) for image in self._frames]
+
+    def _reduce_colours(self, image: Any) -> Any:
+        return image.quantize(palette=self._palette, dither=self._image.Dither.NONE)
+
+
+class Mp4:
+    """MP4 (H.264) of every frame, which ffmpeg writes into a temporary file.
+
+    Args:
+        rate: Frames per second.
+        width: Maximum width in pixels; None for no limit.
+    """
+
+    lost = 0
+
+    def __init__(self, rate: float, width: int | None) -> None:
+        try:
+            import imageio_ffmpeg  # an extra
+        except ImportError as error:
+            raise ConfigError("an MP4 needs imageio-ffmpeg: pip install 'purerl[video]'") from error
+        self._ffmpeg, self._rate, self._width = imageio_ffmpeg, rate, width or 2**16
+        self._folder = tempfile.TemporaryDirectory(prefix="purerl-")
+        self._path = Path(self._folder.name, "film.mp4")
+        self._writer: Any = None
+        self._given = 0
+
+    def add(self, frame: np.ndarray) -> None:
+        """Add a frame `[height, width, 3]`."""
+        with _guard_ffmpeg():
+            if self._writer is None:
+                size = f"scale=trunc(min(iw\\,{self._width})/2)*2:-2"  # H.264 needs even numbers
+                self._writer = self._ffmpeg.write_frames(
+                    *(self._path, (frame.shape[1], frame.shape[0])),
+                    fps=self._rate,
+                    quality=None,  # ffmpeg's default
+                    macro_block_size=1,
+                    ffmpeg_log_level="error",
+                    output_params=["-vf", size, "-movflags", "+faststart"],
+                )
+                self._writer.send(None)  # starts ffmpeg
+            self._writer.send(np.ascontiguousarray(frame))
+        self._given += 1
+
+    def content(self) -> bytes:
+        """Return the file."""
+        with _guard_ffmpeg():
+            self._writer.close()
+            written, _ = self._ffmpeg.count_frames_and_secs(self._path)
+            if written != self._given:
+                raise OSError(f"it has {written} of {self._given} frames")
             return self._path.read_bytes()
+
+    def close(self) -> None:
+        """End ffmpeg and remove its file."""
+        if self._writer is not None:
+            self._writer.close()
+        self._folder.cleanup()
 
 
 @contextlib.contextmanager
-def _guard_encoder() -> Iterator[None]:
-    """Raise errors of the encoder and of the disk as `StorageError`, without JAX's fork warning."""
+def _guard_ffmpeg() -> Iterator[None]:
+    """Raise the errors of ffmpeg as `StorageError`, without JAX's warning of forks."""
     try:
-        with warnings.catch_warnings():  # JAX warns of forks, but here ffmpeg starts at once
+        with warnings.catch_warnings():  # the forked process becomes ffmpeg at once
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             yield
-    except (OSError, RuntimeError) as error:  # RuntimeError: ffmpeg cannot read the file
-        raise StorageError(f"the video could not be written: {error}") from error
+    except (OSError, RuntimeError) as error:
+        raise StorageError(f"ffmpeg could not write the video: {error}") from error

@@ -67,14 +67,18 @@ import gymnasium
 class Faulty(gymnasium.Wrapper):
     def step(self, action):
         raise ArithmeticError("boom")
-gymnasium.register("Faulty-v0", lambda: Faulty(gymnasium.make("CartPole-v1")))
+gymnasium.register("FaultyPole-v0", lambda: Faulty(gymnasium.make("CartPole-v1")))
 """
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--env", "Faulty:Faulty-v0"), 4, "environment 0 raised ArithmeticError in step: boom"),
+        (
+            ("--env", "Faulty:FaultyPole-v0"),
+            4,
+            "environment 0 raised ArithmeticError in step: boom",
+        ),
         (("--env", "Pendulum-v1"), 2, "spec.env must be that of env_fn"),
         (("--episodes", "0"), 2, "episodes must be an integer of at least 1"),
         (("--seed", "-1"), 2, "seed must be"),

@@ -28,3 +28,13 @@ def test_inspect_takes_the_newest_checkpoint_that_is_whole_and_names_the_others(
     assert "000000000007/rank0.npz" in said.err
     assert "checkpoints: 0, 7" in said.out
     assert "checkpoint of step 0," in said.out
+
+
+def test_a_damaged_checkpoint_that_is_named_gives_its_exit_code(tmp_path, capsys):
+    run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
+    path = run / "checkpoints" / f"{0:012d}"
+    assert call("inspect", path) == 0
+    assert "checkpoint of step 0," in capsys.readouterr().out
+    (path / "rank0.npz").write_bytes(b"x")
+    assert call("inspect", path) == 6
+    assert "rank0.npz must have" in capsys.readouterr().err

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from purerl.errors import ConfigError
+from purerl.errors import ConfigError, StorageError
 from purerl.runs.policy import video
 from tests.mpi.launch import python
 from tests.runs.trained import begun
@@ -41,11 +41,6 @@ def frames(content):
     return found
 
 
-def finish(film):
-    film.close()
-    return film.read()
-
-
 def painted(number, height=40, width=60):
     """A red block that moves over green, from frame to frame; blue comes late."""
     for i in range(number):
@@ -59,12 +54,12 @@ def painted(number, height=40, width=60):
 @pytest.mark.parametrize(
     ("rate", "number", "shown"), [(20, 70, 70), (30, 61, 61), (50, 100, 50), (100, 10, 3)]
 )
-def test_a_gif_lasts_as_long_as_its_steps_and_shows_them(rate, number, shown, tmp_path):
-    gif = video.Film(tmp_path / "a.gif", rate, None)
+def test_a_gif_lasts_as_long_as_its_steps_and_shows_them(rate, number, shown):
+    gif = video.Gif(rate, None)
     given = list(painted(number))
     for frame in given:
         gif.add(frame)
-    found = frames(finish(gif))
+    found = frames(gif.content())
     every = number // shown if shown != 3 else 4
     assert sum(seconds for _, seconds in found) == pytest.approx(shown * every / rate, abs=0.011)
     assert len(found) == shown
@@ -73,13 +68,13 @@ def test_a_gif_lasts_as_long_as_its_steps_and_shows_them(rate, number, shown, tm
     assert all(seconds >= 0.02 for _, seconds in found)  # viewers slow down what is shorter
 
 
-def test_a_wide_gif_is_made_smaller_and_a_long_one_is_cut(tmp_path, monkeypatch):
+def test_a_wide_gif_is_made_smaller_and_a_long_one_is_cut(monkeypatch):
     monkeypatch.setattr(video, "GIF_FRAMES", 5)
     for width, size in ((None, (213, 320)), (90, (60, 90)), (900, (400, 600))):
-        gif = video.Film(tmp_path / "a.gif", 10, width)
+        gif = video.Gif(10, width)
         for frame in painted(9, 400, 600):
             gif.add(frame)
-        found = frames(finish(gif))
+        found = frames(gif.content())
         assert found[0][0].shape[:2] == size
         assert len(found) == 5
 
@@ -202,8 +197,8 @@ def test_what_cannot_be_drawn_says_what_to_install(tmp_path, reason, message):
 @pytest.mark.parametrize(
     ("package", "name", "message"),
     [
-        ("imageio.v2", "a.gif", r"a video needs imageio.v2: pip install 'purerl\[video\]'"),
-        ("imageio_ffmpeg", "a.mp4", r"a video needs imageio_ffmpeg: pip install 'purerl\[video\]'"),
+        ("PIL", "a.gif", r"a GIF needs Pillow: pip install 'purerl\[video\]'"),
+        ("imageio_ffmpeg", "a.mp4", r"an MP4 needs imageio-ffmpeg: pip install 'purerl\[video\]'"),
     ],
 )
 def test_what_is_not_installed_is_named(tmp_path, monkeypatch, package, name, message):
@@ -226,6 +221,18 @@ def test_an_mp4_has_every_frame_and_its_rate(tmp_path):
         images = np.frombuffer(raw, np.uint8).reshape(21, *size, 3)
         assert (images[:, 0, 0] > 245).all()  # white around the pendulum
         assert ((images[..., 0] > 150) & (images[..., 1] < 130)).any(axis=(1, 2)).all()  # the rod
+
+
+def test_an_mp4_that_lacks_a_frame_is_refused(tmp_path, monkeypatch):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    real = ffmpeg.count_frames_and_secs
+    monkeypatch.setattr(ffmpeg, "count_frames_and_secs", lambda path: (real(path)[0] - 1, 0.1))
+    run = dataclasses.replace(begun("td3"), folder=tmp_path)
+    with pytest.raises(
+        StorageError, match="ffmpeg could not write the video: it has 3 of 4 frames"
+    ):
+        run.video(tmp_path / "a.mp4", max_steps=3)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
