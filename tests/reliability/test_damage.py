@@ -121,7 +121,7 @@ def test_no_damage_is_silent_and_none_without_a_message(good, tmp_path, figures,
     kinds = {"".join(c for c in p.name if not c.isdigit()) for p in names}
     assert kinds == {
         "config.json", "status.json", "progress.txt", "metrics.jsonl", "episodes.csv",
-        "best.json", "rank.npz", "--.npz",
+        "best.json", "manifest.json", "rank.npz", "--.npz",
     }  # fmt: skip
     counts, silent, tried = collections.Counter(), [], 0
     while tried < number:
