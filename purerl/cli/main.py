@@ -129,7 +129,13 @@ def _command(words: list[str]) -> int:
     module, _, function = COMMANDS[name].partition(":")
     with interrupts.allow_immediate_exit():
         loaded = importlib.import_module(module)
-    return int(getattr(loaded, function)(rest))
+    try:
+        return int(getattr(loaded, function)(rest))
+    except errors.OutputClosed:
+        raise
+    except (errors.PurerlError, ValueError, OSError) as error:
+        console.print_warning(f"purerl {name}: {error}")
+        return errors.exit_code_of(error)
 
 
 def announce(words: list[str]) -> None:
