@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   purerl compare runs --group algo,env              algorithms over all environments
   purerl compare mine baseline --last 10 --out table.md
 """
+ESCAPES = str.maketrans({c: f"\\{c}" for c in "\\|`*_<>[]"})  # so that no text is markup
 Table = tuple[str, list[tuple[str, ...]]]  # title and rows
 
 
@@ -89,17 +90,12 @@ def _format_markdown(comparison: "Comparison") -> str:
     """Return the tables and notes as Markdown."""
     parts = []
     for title, rows in _make_tables(comparison):
-        head, *body = ([_escape(cell) for cell in row] for row in rows)
+        head, *body = ([cell.translate(ESCAPES) for cell in row] for row in rows)
         lines = [head, ["---"] * len(head), *body]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        parts.append(f"{_escape(title)}\n\n{table}")
-    parts.append("\n".join(f"- {_escape(note)}" for note in comparison.notes))
+        parts.append(f"{title.translate(ESCAPES)}\n\n{table}")
+    parts.append("\n".join(f"- {note.translate(ESCAPES)}" for note in comparison.notes))
     return "\n\n".join(filter(None, parts))
-
-
-def _escape(text: str) -> str:
-    """Return a text that stays in its cell and is no markup."""
-    return "".join(f"\\{c}" if c in "\\|`*_<>[]" else c for c in text)
 
 
 def _to_json(value: Any) -> Any:

@@ -107,14 +107,18 @@ def compare(
     scores, unscored = _score_conditions(conditions, y, last, threshold)
     columns = tuple(dict.fromkeys(tables.find_column(run, y) for run in kept))
     rows = [_summarise(*key, found, metric, threshold) for key, found in scores.items()]
-    envs = list(dict.fromkeys(row.env for row in rows))
+    envs = [row.env for row in rows]
     rows.sort(key=lambda row: envs.index(row.env))
     overall, unshared = _pool_environments(rows, metric)
     pairs, unpaired = _pair_conditions(rows)
     notes += [*unusable, *doubles, *unscored]
     if len(columns) > 1:
         notes.append(f"scores are not of the same column: {', '.join(map(clean_text, columns))}.")
-    notes += [*_note_differences(scores), *unshared, *unpaired, *_note_limits(rows, pairs)]
+    notes += [*_note_differences(scores), *unshared, *unpaired]
+    if any(row.seeds < SEEDS for row in rows):
+        notes.append(f"with fewer than {SEEDS} seeds intervals are too narrow to be believed.")
+    if len(pairs) > 1:
+        notes.append(f"{len(pairs)} pairs: each interval stands for itself, none is corrected.")
     notes = list(dict.fromkeys(notes))
     for note in notes:
         say(note)
@@ -162,17 +166,14 @@ def _score_conditions(
 def _summarise(
     label: str, env: str, scores: list[RunScore], metric: str, threshold: float | None
 ) -> ConditionScore:
-    values, reached, seconds = (
-        np.array([getattr(score, name) for score in scores])
-        for name in ("value", "reached", "seconds")
-    )
-    seeds = [score.run.seed for score in scores]
+    runs, values, _, reached, seconds = zip(*scores, strict=True)
+    seeds = [run.seed for run in runs]
     return ConditionScore(
         label,
         env,
-        tuple(values.tolist()),
+        values,
         len(set(seeds) - {None}) + seeds.count(None),
-        *_estimate(metric, [values]),
+        *_estimate(metric, [np.array(values)]),
         reached=None if threshold is None else int(np.isfinite(reached).sum()),
         steps=None if threshold is None else float(np.median(reached)),
         seconds=float(np.median(seconds)) if np.isfinite(seconds).all() else None,
@@ -186,29 +187,34 @@ def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, tuple[fl
     return float(statistic(parts)), interval
 
 
+def _index(
+    rows: Sequence[ConditionScore],
+) -> tuple[dict[tuple[str, str], ConditionScore], list[str], list[str]]:
+    """Return rows by condition and environment, all conditions, and all environments."""
+    cells = {(row.condition, row.env): row for row in rows}
+    labels, envs = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+    return cells, labels, envs
+
+
 def _pool_environments(
     rows: Sequence[ConditionScore], metric: str
 ) -> tuple[list[ConditionScore], list[str]]:
     """Score conditions over the environments that all of them share, each scaled to 0 .. 1."""
-    by_env: dict[str, dict[str, ConditionScore]] = {}
-    for row in rows:
-        by_env.setdefault(row.env, {})[row.condition] = row
-    labels = list(dict.fromkeys(row.condition for row in rows))
-    shared = [env for env, found in by_env.items() if len(found) == len(labels)]
+    cells, labels, envs = _index(rows)
+    shared = [env for env in envs if all((label, env) in cells for label in labels)]
     if len(shared) < 2:
         note = f"no score over environments: all conditions share {', '.join(shared) or 'none'}."
-        return [], [note] * (len(by_env) > 1)
-    scaled: dict[str, list[np.ndarray]] = {label: [] for label in labels}
-    for env in shared:
-        every = np.concatenate([by_env[env][label].scores for label in labels])
-        low, size = every.min(), np.ptp(every)
-        for label in labels:
-            above = np.array(by_env[env][label].scores) - low
-            scaled[label].append(above / size if size else above + 0.5)
+        return [], [note] * (len(envs) > 1)
     overall = []
-    for label, parts in scaled.items():
+    for label in labels:
+        parts = []
+        for env in shared:
+            every = [score for other in labels for score in cells[other, env].scores]
+            low, high = min(every), max(every)
+            ends = (0.0, 1.0) if low < high else (0.5, 0.5)
+            parts.append(np.interp(cells[label, env].scores, (low, high), ends))
         scores = tuple(np.concatenate(parts).tolist())
-        seeds = min(by_env[env][label].seeds for env in shared)
+        seeds = min(cells[label, env].seeds for env in shared)
         found = _estimate(metric, parts)
         overall.append(ConditionScore(label, ", ".join(shared), scores, seeds, *found))
     return overall, []
@@ -216,22 +222,20 @@ def _pool_environments(
 
 def _pair_conditions(rows: Sequence[ConditionScore]) -> tuple[list[Pair], list[str]]:
     """Compare each condition with each other in the environments of both."""
-    by_condition: dict[str, dict[str, ConditionScore]] = {}
-    for row in rows:
-        by_condition.setdefault(row.condition, {})[row.env] = row
+    cells, labels, envs = _index(rows)
     pairs, notes = [], []
-    for (first, one), (second, other) in itertools.combinations(by_condition.items(), 2):
-        envs = tuple(env for env in one if env in other)
-        if not envs:
-            notes.append(f"{first} and {second} share no environment.")
+    for names in itertools.combinations(labels, 2):
+        shared = tuple(env for env in envs if all((name, env) in cells for name in names))
+        if not shared:
+            notes.append(f"{names[0]} and {names[1]} share no environment.")
             continue
-        both = [scores[env] for env in envs for scores in (one, other)]
+        both = [cells[name, env] for env in shared for name in names]
         parts = [np.array(row.scores) for row in both]
         seeds = min(row.seeds for row in both)
         value = float(statistics.probability_of_improvement(parts))
         ends = statistics.bootstrap_interval(statistics.probability_of_improvement, parts)
-        words = judge(first, second, seeds, value, ends)
-        pairs.append(Pair(first, second, envs, seeds, value, ends, words))
+        verdict = judge(*names, seeds, value, ends)
+        pairs.append(Pair(*names, shared, seeds, value, ends, verdict))
     return pairs, notes
 
 
@@ -266,13 +270,3 @@ def _note_differences(scores: Scores) -> list[str]:
                 f"{last:,.0f} steps, the first at {min(ends):,.0f}."
             )
     return mixed + early
-
-
-def _note_limits(rows: Sequence[ConditionScore], pairs: Sequence[Pair]) -> list[str]:
-    """Note what the numbers do not allow."""
-    notes = []
-    if any(row.seeds < SEEDS for row in rows):
-        notes.append(f"with fewer than {SEEDS} seeds intervals are too narrow to be believed.")
-    if len(pairs) > 1:
-        notes.append(f"{len(pairs)} pairs: each interval stands for itself, none is corrected.")
-    return notes

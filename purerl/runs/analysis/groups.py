@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl.errors import ConfigError
@@ -39,13 +38,11 @@ def drop_duplicates(runs: Sequence[RunTable]) -> tuple[list[RunTable], list[str]
     Of the runs in one folder with the same name, settings and seed only the longest is kept. If
     the same seed is in several folders, `origin` makes each folder a condition of its own.
     """
-    apart: set[Path] = set()
-    for group in _group(runs, _identify).values():
-        repeats = _group(group, lambda run: run.seed).values()
-        if any(len({run.path.parent for run in same}) > 1 for same in repeats):
-            apart |= {run.path for run in group}
+    seeds = _group(runs, lambda run: (_identify(run), run.seed))
+    apart = {key[0] for key, same in seeds.items() if len({run.path.parent for run in same}) > 1}
     placed = [
-        run._replace(origin=str(run.path.parent)) if run.path in apart else run for run in runs
+        run._replace(origin=str(run.path.parent)) if _identify(run) in apart else run
+        for run in runs
     ]
     return _keep_longest(placed, _identify)
 
@@ -64,21 +61,17 @@ def _keep_longest(
     runs: Sequence[RunTable], key: Callable[[RunTable], Hashable]
 ) -> tuple[list[RunTable], list[str]]:
     """Keep the longest of the runs with the same key and seed; note each other."""
-    kept: dict[Any, RunTable] = {}
-    notes = []
-    for i, run in enumerate(runs):
-        unknown = i if run.seed is None else None
-        same = (key(run), run.seed, unknown)
-        other = kept.setdefault(same, run)
-        if other is not run:
-            longer, shorter = (run, other) if _count(run) > _count(other) else (other, run)
-            kept[same] = longer
-            notes.append(f"left out: {shorter.path} has the settings and seed of {longer.path}.")
-    return list(kept.values()), notes
-
-
-def _count(run: RunTable) -> int:
-    return len(next(iter(run.columns.values())))
+    kept, notes = [], []
+    groups = _group(runs, lambda run: (key(run), id(run) if run.seed is None else run.seed))
+    for same in groups.values():
+        longest = max(same, key=lambda run: len(next(iter(run.columns.values()))))
+        kept.append(longest)
+        notes += [
+            f"left out: {run.path} has the settings and seed of {longest.path}."
+            for run in same
+            if run is not longest
+        ]
+    return kept, notes
 
 
 def make_conditions(runs: Sequence[RunTable], ignore: Sequence[str] = ()) -> list[Condition]:

@@ -10,7 +10,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +25,7 @@ MONITOR = "monitor.csv"
 LARGEST = 1e100  # the square of a larger number could overflow
 MOST = 10**8  # cells of a table, 0.8 GB; a short row may stand for any number of them
 RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")
-ALIASES = {
-    "steps": ("TotalEnvInteracts",),
-    "performance": RETURNS,
-    "return": RETURNS,
-}
+ALIASES = {"steps": ("TotalEnvInteracts",), "performance": RETURNS, "return": RETURNS}
 
 
 class RunTable(NamedTuple):
@@ -87,12 +83,9 @@ def _flatten(config: dict[str, Any]) -> dict[str, str]:
 
 
 def _read_progress(path: Path) -> dict[str, np.ndarray]:
-    rows = (line.split("\t") for line in _read_lines(path))
-    names = next(rows, [])
-    if len(names) < 2 or any(math.isfinite(_parse_number(name)) for name in names):
-        raise UnreadableTable(f"{path} is no table: its first line must be names between tabs.")
-    columns = _read_columns(path, names, rows)
-    if not len(columns[names[0]]):
+    lines = filter(None, files.read_lines(path))
+    columns = _read_columns(path, csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    if not len(next(iter(columns.values()))):
         raise UnreadableTable(f"{path} has no rows yet.")
     return columns
 
@@ -101,7 +94,7 @@ def _read_monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
     """Read the episodes of all environments of a run, in the order in which they ended."""
     parts, starts, env = [], [], ""
     for path in paths:
-        lines = _read_lines(path)
+        lines = filter(None, files.read_lines(path))
         try:
             about = json.loads(next(lines, "")[1:])  # behind a #
             start, env = float(about["t_start"]), str(about.get("env_id") or env)
@@ -109,14 +102,9 @@ def _read_monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
             raise UnreadableTable(
                 f"{path} is no table: its first line must be # and JSON."
             ) from None
-        try:
-            rows = csv.reader(lines)
-            names = next(rows, [])
-            if not {"r", "l", "t"} <= set(names):
-                raise UnreadableTable(f"{path} is no table: its second line must name r, l and t.")
-            columns = _read_columns(path, names, rows)
-        except csv.Error as error:
-            raise UnreadableTable(f"{path} is no table: {error}.") from error
+        columns = _read_columns(path, csv.reader(lines))
+        if not {"r", "l", "t"} <= set(columns):
+            raise UnreadableTable(f"{path} is no table: its second line must name r, l and t.")
         if len(columns["r"]):
             parts.append(np.stack([columns["r"], columns["l"], columns["t"] + start]))
             starts.append(start)
@@ -124,31 +112,29 @@ def _read_monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
         raise UnreadableTable(f"{paths[0].parent} has no finished episode yet.")
     episodes = np.concatenate(parts, axis=1)
     reward, length, time = episodes[:, np.argsort(episodes[2], kind="stable")]
-    return {
-        "EpRet": reward,
-        "EpLen": length,
-        "TotalEnvInteracts": np.cumsum(length),
-        "Time": time - min(starts),
-    }, env
+    steps, time = np.cumsum(length), time - min(starts)
+    return {"EpRet": reward, "EpLen": length, "TotalEnvInteracts": steps, "Time": time}, env
 
 
-def _read_lines(path: Path) -> Iterator[str]:
-    """Return the complete lines of a file that are not empty."""
-    return filter(None, files.read_lines(path))
-
-
-def _read_columns(path: Path, names: list[str], rows: Iterable[list[str]]) -> dict[str, np.ndarray]:
-    """Return rows as columns; entries missing at the end of a row are NaN."""
+def _read_columns(path: Path, rows: Iterator[list[str]]) -> dict[str, np.ndarray]:
+    """Return the columns of a table by the names in its header; missing entries are NaN."""
     cells = array.array("d")
-    for number, row in enumerate(rows, 1):
-        if len(row) > len(names):
-            raise UnreadableTable(
-                f"{path} is no table: row {number} has {len(row)} entries, its header {len(names)}."
-            )
-        cells.extend(map(_parse_number, row))
-        cells.extend([math.nan] * (len(names) - len(row)))
-        if len(cells) > MOST:
-            raise UnreadableTable(f"{path} has more than {MOST:,} cells.")
+    try:
+        names = next(rows, [])
+        if len(names) < 2 or any(math.isfinite(_parse_number(name)) for name in names):
+            raise UnreadableTable(f"{path} is no table: its header must be names of columns.")
+        for number, row in enumerate(rows, 1):
+            if len(row) > len(names):
+                raise UnreadableTable(
+                    f"{path} is no table: row {number} has {len(row)} entries, its header "
+                    f"{len(names)}."
+                )
+            cells.extend(map(_parse_number, row))
+            cells.extend([math.nan] * (len(names) - len(row)))
+            if len(cells) > MOST:
+                raise UnreadableTable(f"{path} has more than {MOST:,} cells.")
+    except csv.Error as error:
+        raise UnreadableTable(f"{path} is no table: {error}.") from error
     table = np.frombuffer(cells).reshape(-1, len(names)).T
     return dict(zip(names, np.ascontiguousarray(table), strict=True))
 

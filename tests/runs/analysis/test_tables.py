@@ -45,9 +45,9 @@ def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is no table: its first line must be names between tabs"),
-        (b"hello\nworld\n", "is no table: its first line must be names between tabs"),
-        (b"1\t2\n3\t4\n", "is no table: its first line must be names between tabs"),
+        (b"", "is no table: its header must be names of columns"),
+        (b"hello\nworld\n", "is no table: its header must be names of columns"),
+        (b"1\t2\n3\t4\n", "is no table: its header must be names of columns"),
         (b"a\tb\n", "has no rows yet"),
         (b"a\tb\n1\t2\n1\t2\t3\n", "is no table: row 2 has 3 entries, its header 2"),
         (b"\xff\xfe\x00\n", "is no text"),
