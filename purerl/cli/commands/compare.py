@@ -51,7 +51,7 @@ def _make_tables(comparison: "Comparison") -> list[Table]:
     metric, threshold = comparison.metric, comparison.threshold
     steps = () if threshold is None else (f"steps to {threshold:g}",)
     score = f"mean of the last {comparison.last} rows of {', '.join(comparison.columns)}"
-    wall = "Seconds are wall clock, and hold the compiling that the first run of a process does"
+    wall = "Seconds are wall clock and include the compiling of the first run of a process"
     head = ("environment", "condition", "seeds", metric, "95% interval", *steps, "seconds")
     rows = [head, *(_make_row(row) for row in comparison.rows)]
     tables: list[Table] = [(f"Score of a run: {score}. {wall}.", rows)]

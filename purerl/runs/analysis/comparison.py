@@ -33,7 +33,7 @@ class ConditionScore(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """How likely a run of `first` is to score higher than one of `second`."""
+    """The probability that a run of `first` scores higher than a run of `second`."""
 
     first: str
     second: str
@@ -91,7 +91,7 @@ def compare(
         y: column of the score; `Performance` is the test return, else the return.
         threshold: value of y to compare the steps to.
         last: number of rows at the end of a run whose mean is its score.
-        data_dir: where to look for paths that do not exist; None for the user's data folder.
+        data_dir: data folder for paths that do not exist; None for the user's.
         say: function called with each note, such as about runs that are left out.
     """
     checks.member("metric", metric, statistics.METRICS)
@@ -129,16 +129,13 @@ def score_run(run: RunTable, y: str, last: int, threshold: float | None) -> RunS
     """Return the mean of the last rows of a run, and its other numbers."""
     steps, values = read_points(run, *(tables.find_column(run, word) for word in ("steps", y)))
     end = values[-last:][np.isfinite(values[-last:])]
-    time = run.columns.get(tables.find_column(run, "time"), np.zeros(0))
-    return RunScore(
-        run,
-        value=float(end.mean()) if len(end) else np.nan,
-        end=float(steps[-1]),
-        reached=np.inf
-        if threshold is None
-        else statistics.find_first_lasting(steps, values, threshold),
-        seconds=float(next(iter(time[np.isfinite(time)][::-1]), np.nan)),
-    )
+    score = float(end.mean()) if len(end) else np.nan
+    level = np.inf if threshold is None else threshold
+    reached = statistics.find_first_lasting(steps, values, level)
+    times = run.columns.get(tables.find_column(run, "time"), np.zeros(0))
+    times = times[np.isfinite(times)]
+    seconds = float(times[-1]) if len(times) else np.nan
+    return RunScore(run, score, float(steps[-1]), reached, seconds)
 
 
 def _score_conditions(

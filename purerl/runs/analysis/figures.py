@@ -27,7 +27,7 @@ LEGEND_WIDTH = 34
 LEGEND_ROWS = 20  # lines in each column of a legend beside the panels
 LEGEND_MOST = 60  # curves in a legend; with more of them looks repeat
 SETTINGS: dict[str, Any] = {
-    "text.parse_math": False,  # a label is no formula
+    "text.parse_math": False,  # labels are plain text
     "text.usetex": False,
     "font.family": "sans-serif",
     "axes.spines.top": False,
@@ -62,7 +62,7 @@ def draw_figure(
         curves: learning curves, each with the name of its panel.
         panels: the y of each panel.
         out: a file that `check_picture` accepts.
-        caption: what the lines and bands are.
+        caption: text below the panels.
         numbers: whether the legend has the number of seeds of each curve.
     """
     from cycler import cycler

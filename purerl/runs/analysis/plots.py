@@ -42,7 +42,7 @@ def plot(
         count: make a curve for every run, labelled by its folder.
         estimator: `mean`, `median`, `max` or `min` over seeds; the band is one standard deviation.
         out: picture to write, .png, .pdf or .svg.
-        data_dir: where to look for paths that do not exist; None for the user's data folder.
+        data_dir: data folder for paths that do not exist; None for the user's.
         say: function called with each note, such as about runs that are left out.
 
     Returns:

@@ -49,7 +49,7 @@ def read_run(paths: Sequence[Path], typed: int, notes: list[str]) -> RunTable:
         notes: list that gets a line if the configuration cannot be read.
 
     Raises:
-        UnreadableTable: A file is no table, or has no rows.
+        UnreadableTable: A file cannot be read as a table, or has no rows.
     """
     folder = paths[0].parent
     config: dict[str, Any] = {}
@@ -149,10 +149,10 @@ def _parse_number(word: str) -> float:
 
 
 def find_column(run: RunTable, word: str) -> str:
-    """Return the name of the column that a word means; empty if there is none.
+    """Return the name of the column that a word means, or an empty string.
 
-    A word is an entry of `ALIASES`, which means the first of its columns that has a number, or the
-    name of a column, in any case and with or without Spinning Up's `Average`.
+    An entry of `ALIASES` means the first of its columns that contains a number. Any other word is
+    the name of a column, in any case, with or without Spinning Up's `Average`.
     """
     for name in ALIASES.get(word.lower(), ()):
         if name in run.columns and np.isfinite(run.columns[name]).any():
