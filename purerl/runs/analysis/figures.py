@@ -4,7 +4,6 @@ import importlib.util
 import io
 import itertools
 import math
-import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,9 +21,9 @@ MISSING = "a picture needs matplotlib: pip install 'purerl[plot]'"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 LINES = ("-", "--", ":", "-.")
 UNITS = ((7200.0, 3600.0, "hours"), (300.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
-LEGEND_INSIDE = 5  # lines in a legend inside a panel, at most, and characters in each
+LEGEND_INSIDE = 5  # curves in a legend inside a panel, at most, and characters of each
 LEGEND_WIDTH = 34
-LEGEND_ROWS = 20  # lines in each column of a legend beside the panels
+LEGEND_ROWS = 20  # curves in each column of a legend beside the panels
 LEGEND_MOST = 60  # curves in a legend; with more of them looks repeat
 SETTINGS: dict[str, Any] = {
     "text.parse_math": False,  # labels are plain text
@@ -120,13 +119,11 @@ def find_single(y: np.ndarray) -> list[int]:
 
 def _write_legend(curves: Sequence[Curve], numbers: bool) -> list[str]:
     """Return a text for each label, with the most seeds of its curves."""
-    most = {curve.label: curve for curve in sorted(curves, key=lambda curve: curve.seeds)}
-    texts = []
-    for label, shown in labels.label_curves(curves).items():
-        seeds = f"{labels.format_seeds(most[label])} seed{'s' * (len(most[label].ends) > 1)}"
-        wrapped = "\n".join(textwrap.wrap(shown, labels.WANTED))
-        texts.append(f"{wrapped} ({seeds})" if numbers else wrapped)
-    return texts[:LEGEND_MOST]
+    texts: dict[str, str] = {curve.label: curve.label for curve in curves}
+    for c in sorted(curves, key=lambda curve: curve.seeds) if numbers else ():
+        seeds = f"{labels.format_seeds(c)} seed{'s' * (len(c.ends) > 1)}"
+        texts[c.label] = f"{c.label} ({seeds})"
+    return list(texts.values())[:LEGEND_MOST]
 
 
 def _draw_legend(
@@ -137,10 +134,9 @@ def _draw_legend(
 
     handles = [Line2D([], [], **look) for look in looks[: len(texts)]]
     size: dict[str, Any] = {"fontsize": 9, "handlelength": 3}
-    lines = "\n".join(texts).split("\n")
-    if len(lines) <= LEGEND_INSIDE and max(map(len, lines)) <= LEGEND_WIDTH:
+    if len(texts) <= LEGEND_INSIDE and max(map(len, texts)) <= LEGEND_WIDTH:
         ax.legend(handles, texts, loc="best", framealpha=0.7, **size)
     else:  # outside of the figure, which bbox_inches="tight" then extends
-        columns = math.ceil(len(lines) / LEGEND_ROWS)
+        columns = math.ceil(len(texts) / LEGEND_ROWS)
         corner = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
         figure.legend(handles, texts, ncols=columns, **corner, **size)

@@ -8,6 +8,8 @@ from purerl.errors import ConfigError
 from purerl.runs.analysis.tables import RunTable
 from purerl.runs.console import clean_text, make_labels
 
+WIDTH = 48  # characters of a label in a plot; if one is longer, all lose the parts they share
+
 
 class Condition(NamedTuple):
     """Runs that differ in their seed alone."""
@@ -95,8 +97,11 @@ def make_conditions(runs: Sequence[RunTable], ignore: Sequence[str] = ()) -> lis
     return _label(labels, groups.values())
 
 
-def _label(labels: Sequence[str], groups: Iterable[list[RunTable]]) -> list[Condition]:
-    return [Condition(*pair) for pair in zip(make_labels(labels), groups, strict=True)]
+def _label(
+    labels: Sequence[str], groups: Iterable[list[RunTable]], width: int = 80
+) -> list[Condition]:
+    """Make conditions with distinct labels, without shared parts if one is longer than `width`."""
+    return [Condition(*pair) for pair in zip(make_labels(labels, width), groups, strict=True)]
 
 
 def group_by_settings(runs: Sequence[RunTable], fields: Sequence[str]) -> list[Condition]:
@@ -138,7 +143,9 @@ def gather_conditions(
     conditions = make_conditions(kept)
     if legend:
         conditions = _apply_legend(conditions, legend, paths)
-    return _split(conditions, bool(legend)) if count else conditions, notes
+    if count:
+        conditions = _split(conditions, bool(legend))
+    return _label([c.label for c in conditions], [c.runs for c in conditions], WIDTH), notes
 
 
 def _apply_legend(
@@ -165,5 +172,4 @@ def _split(conditions: list[Condition], prefix: bool) -> list[Condition]:
     if len(set(names)) < len(names):
         shared = os.path.commonpath(folders)
         names = [os.path.relpath(folder, shared) for folder in folders]
-    labels = [label + name for (label, _), name in zip(pairs, names, strict=True)]
-    return _label(labels, [[run] for _, run in pairs])
+    return [Condition(label + name, [run]) for (label, run), name in zip(pairs, names, strict=True)]

@@ -1,12 +1,11 @@
-"""Names of curves, axes and numbers, as pictures and the terminal show them."""
+"""Names of axes, numbers and seeds, as pictures and the terminal show them."""
 
 from collections.abc import Sequence
 
 from purerl.runs.analysis.curves import Curve
 from purerl.runs.analysis.tables import RETURNS
-from purerl.runs.console import clean_text, make_labels
+from purerl.runs.console import clean_text
 
-WANTED = 48  # characters of a label; longer ones lose the parts that all of them share
 NAMES = {
     "TotalEnvInteracts": "environment steps",
     "Epoch": "epoch",
@@ -17,12 +16,6 @@ NAMES = {
     "EpLen": "length of episodes (steps)",
     "TestEpLen": "length of test episodes (steps)",
 }
-
-
-def label_curves(curves: Sequence[Curve]) -> dict[str, str]:
-    """Return how the label of each curve is shown."""
-    labels = list(dict.fromkeys(curve.label for curve in curves))
-    return dict(zip(labels, make_labels(labels, WANTED), strict=True))
 
 
 def name_column(column: str) -> str:

@@ -26,7 +26,6 @@ def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width:
     except (UnicodeEncodeError, LookupError):
         marks = LETTERS
     rows, ranges = [("curve", "seeds", "", "from", "to", "at the end", "± std")], []
-    shown = labels.label_curves(curves)
     for panel in dict.fromkeys(curve.panel for curve in curves):
         group = [curve for curve in curves if curve.panel == panel]
         grid = np.linspace(min(c.x[0] for c in group), max(c.x[-1] for c in group), width)
@@ -39,5 +38,5 @@ def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width:
             ends = (labels.format_number(c.x[0]), labels.format_number(c.x[-1]))
             std = f"{c.high[-1] - c.y[-1]:.4g}" if c.counts[-1] > 1 else ""
             seeds = labels.format_seeds(c)
-            rows.append((shown[c.label], seeds, picture, *ends, f"{c.y[-1]:.6g}", std))
+            rows.append((c.label, seeds, picture, *ends, f"{c.y[-1]:.6g}", std))
     return "\n".join([align_columns(rows), *ranges])

@@ -96,3 +96,17 @@ def test_rows_are_sorted_and_the_last_of_an_x_counts(tmp_path):
     text = "Epoch\tAverageEpRet\tTotalEnvInteracts\n1\t5\t200\n2\t6\t100\n3\t7\t200\n4\t8\t\n"
     (curve,) = plot(foreign(tmp_path / "run", text + "5\t\t200\n"))
     assert (curve.x.tolist(), curve.y.tolist()) == ([100, 200], [6, 7])
+
+
+def test_the_line_is_broken_where_less_than_half_of_the_seeds_have_a_value():
+    early, late, always = ([0, 1], [1, 1]), ([3, 4], [2, 2]), ([0, 1, 2, 3, 4], [3, 3, 9, 3, 3])
+    x, y, *_ = band(early, early, late, late, always)
+    assert x == [0, 1, 2, 3, 4]
+    assert y == [pytest.approx(5 / 3)] * 2 + [None] + [pytest.approx(7 / 3)] * 2
+
+
+def test_a_window_may_be_wider_than_the_table():
+    y = np.array([1.0, 2.0, 6.0])
+    assert curves.smooth(y, 4).tolist() == [1.5, 3, 3]
+    for width in (5, 6, 2**31 - 1):
+        assert curves.smooth(y, width).tolist() == [3, 3, 3]

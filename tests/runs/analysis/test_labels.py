@@ -33,8 +33,7 @@ def test_labels_of_files_are_drawn_as_plain_text(tmp_path):
     out = tmp_path / "x.svg"
     plot(tmp_path, out=out)
     text = drawn(out)
-    assert "long-" * 9 in text  # the first of two lines
-    shown = ["$x^$", "_leading", f"{'long-' * 6}long…", "bell??[31m", "\\frac{1}{2} %s <b>&", "字"]
+    shown = ["$x^$", "_leading", f"{'long-' * 15}long…", "bell??[31m", "\\frac{1}{2} %s <b>&", "字"]
     for label in shown:
         assert f"{label} (1 seed)" in text
     assert "environment steps" in text
