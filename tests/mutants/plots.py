@@ -40,7 +40,7 @@ MUTANTS = [
     Mutant(TABLES, 'RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")', 'RETURNS = ("AverageEpRet", "AverageTestEpRet", "EpRet")', T_TABLES),
     Mutant(GROUPS, "max(same, key=lambda run: len(next(iter(run.columns.values()))))", "same[0]", T_GROUPS),
     Mutant(GROUPS, "if len({run.path.parent for run in same}) > 1}", "if False}", T_GROUPS),
-    Mutant(GROUPS, "id(run) if run.seed is None else run.seed", "run.seed", T_GROUPS),
+    Mutant(GROUPS, "run.seed is None and id(run)", "False", T_GROUPS),
     Mutant(GROUPS, "groups = _group(runs, lambda run: _identify(run, ignore))", "groups = _group(runs, lambda run: (run.name, (), run.origin))", T_GROUPS),
     Mutant(CURVES, "np.maximum(counts, 1.0)", "width", T_CURVES),
     Mutant(CURVES, "slice((width - 1) // 2, (width - 1) // 2 + len(y))", "slice(width // 2, width // 2 + len(y))", T_CURVES),

@@ -23,16 +23,16 @@ def main(words: list[str]) -> int:
     from purerl.runs.analysis import figures, plots, terminal
 
     ascii_only, given = args.pop("ascii"), args.pop("out")
-    wanted = given or ("" if ascii_only else OUT)
-    missing = wanted and not figures.has_matplotlib()
-    curves = plots.plot(**args, out=wanted if wanted and not missing else None)
-    if missing and not given:
-        print_warning(figures.MISSING)
+    out = given or (None if ascii_only else OUT)
+    missing = out and not figures.has_matplotlib()
+    curves = plots.plot(**args, out=None if missing else out)
     print_lines(terminal.draw_sparklines(curves, sys.stdout.encoding))
     if missing and given:
         raise ConfigError(figures.MISSING)
-    if wanted and not missing:
-        print_lines(f"picture: {Path(wanted)}")
+    if missing:
+        print_warning(figures.MISSING)
+    elif out:
+        print_lines(f"picture: {Path(out)}")
     return 0
 
 

@@ -64,7 +64,7 @@ def _keep_longest(
 ) -> tuple[list[RunTable], list[str]]:
     """Keep the longest of the runs with the same key and seed; note each other."""
     kept, notes = [], []
-    groups = _group(runs, lambda run: (key(run), id(run) if run.seed is None else run.seed))
+    groups = _group(runs, lambda run: (key(run), run.seed, run.seed is None and id(run)))
     for same in groups.values():
         longest = max(same, key=lambda run: len(next(iter(run.columns.values()))))
         kept.append(longest)

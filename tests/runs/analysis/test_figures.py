@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import matplotlib
 import numpy as np
 
 from purerl.runs.analysis import figures
@@ -67,3 +68,11 @@ def test_the_line_style_changes_from_the_eighth_curve_on(tmp_path, monkeypatch):
     assert len({(look["color"], look["linestyle"]) for look in looks}) == 28
     assert [look["linestyle"] for look in looks[:8]] == ["-"] * 7 + ["--"]
     assert all(one["color"] == two["color"] for one, two in itertools.pairwise(looks[::7]))
+
+
+def test_the_settings_of_a_user_do_not_change_the_picture(tmp_path):
+    seeds(tmp_path, "a", [1, 2])
+    plot(tmp_path, out=tmp_path / "x.svg")
+    with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "black"}):
+        plot(tmp_path, out=tmp_path / "y.svg")
+    assert (tmp_path / "x.svg").read_bytes() == (tmp_path / "y.svg").read_bytes()
