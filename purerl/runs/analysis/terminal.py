@@ -12,7 +12,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 LETTERS = "_.-=+*#@"
 
 
-def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int = 40) -> str:
+def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int = 32) -> str:
     """Return a line per curve, from the lowest to the highest value of its panel.
 
     Args:

@@ -17,7 +17,7 @@ def test_the_command_draws_a_picture_and_says_where(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     assert main(["plot", "a", "--data-dir", str(tmp_path)]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[1].split() == ["a", "2", "▁" * 40, "100", "300", "1.5", "0.5"]
+    assert said[1].split() == ["a", "2", "▁" * 32, "100", "300", "1.5", "0.5"]
     assert said[-1] == "picture: purerl-plot.png"
     head = (tmp_path / "purerl-plot.png").read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
@@ -81,12 +81,16 @@ def test_smooth_must_be_a_count(capsys):
 
 
 def test_help_needs_neither_jax_nor_numpy():
-    probe = "import sys; from purerl.__main__ import main\ntry:\n    main(sys.argv[1:])\n"
-    probe += "except SystemExit as end:\n    assert end.code == 0\n"
-    probe += (
-        "heavy = {'jax', 'gymnasium', 'flax', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules)\n"
-    )
-    probe += "assert not heavy, heavy"
+    probe = """
+import sys
+from purerl.__main__ import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert end.code == 0
+heavy = {"jax", "gymnasium", "flax", "numpy", "scipy", "matplotlib"} & set(sys.modules)
+assert not heavy, heavy
+"""
     for command in ("plot", "compare"):
         done = python("-c", probe, command, "--help")
         assert done.code == 0, done.err
