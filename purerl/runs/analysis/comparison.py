@@ -68,6 +68,7 @@ class RunScore(NamedTuple):
 
 
 Scores = dict[tuple[str, str], list[RunScore]]  # by condition and environment
+Cells = dict[tuple[str, str], ConditionScore]
 
 
 def compare(
@@ -106,11 +107,11 @@ def compare(
     conditions = groups.group_by_settings(kept, fields)
     scores, unscored = _score_conditions(conditions, y, last, threshold)
     columns = tuple(dict.fromkeys(tables.find_column(run, y) for run in kept))
-    rows = [_summarise(*key, found, metric, threshold) for key, found in scores.items()]
-    envs = [row.env for row in rows]
-    rows.sort(key=lambda row: envs.index(row.env))
-    overall, unshared = _pool_environments(rows, metric)
-    pairs, unpaired = _pair_conditions(rows)
+    cells = {key: _summarise(*key, found, metric, threshold) for key, found in scores.items()}
+    labels, envs = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+    rows = [cells[label, env] for env in envs for label in labels if (label, env) in cells]
+    overall, unshared = _pool_environments(cells, labels, envs, metric)
+    pairs, unpaired = _pair_conditions(cells, labels, envs)
     notes += [*unusable, *doubles, *unscored]
     if len(columns) > 1:
         notes.append(f"scores are not of the same column: {', '.join(map(clean_text, columns))}.")
@@ -184,20 +185,10 @@ def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, tuple[fl
     return float(statistic(parts)), interval
 
 
-def _index(
-    rows: Sequence[ConditionScore],
-) -> tuple[dict[tuple[str, str], ConditionScore], list[str], list[str]]:
-    """Return rows by condition and environment, all conditions, and all environments."""
-    cells = {(row.condition, row.env): row for row in rows}
-    labels, envs = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
-    return cells, labels, envs
-
-
 def _pool_environments(
-    rows: Sequence[ConditionScore], metric: str
+    cells: Cells, labels: Sequence[str], envs: Sequence[str], metric: str
 ) -> tuple[list[ConditionScore], list[str]]:
     """Score conditions over the environments that all of them share, each scaled to 0 .. 1."""
-    cells, labels, envs = _index(rows)
     shared = [env for env in envs if all((label, env) in cells for label in labels)]
     if len(shared) < 2:
         note = f"no score over environments: all conditions share {', '.join(shared) or 'none'}."
@@ -217,9 +208,10 @@ def _pool_environments(
     return overall, []
 
 
-def _pair_conditions(rows: Sequence[ConditionScore]) -> tuple[list[Pair], list[str]]:
+def _pair_conditions(
+    cells: Cells, labels: Sequence[str], envs: Sequence[str]
+) -> tuple[list[Pair], list[str]]:
     """Compare each condition with each other in the environments of both."""
-    cells, labels, envs = _index(rows)
     pairs, notes = [], []
     for names in itertools.combinations(labels, 2):
         shared = tuple(env for env in envs if all((name, env) in cells for name in names))
