@@ -2,78 +2,89 @@
 
 from tests.mutants import Mutant
 
-CURVES = "purerl/runs/analysis/tables.py"
-CONDITIONS = "purerl/runs/analysis/groups.py"
-BANDS = "purerl/runs/analysis/curves.py"
-DRAWING = "purerl/runs/analysis/figures.py"
-ESTIMATES = "purerl/runs/analysis/statistics.py"
+TABLES = "purerl/runs/analysis/tables.py"
+SEARCH = "purerl/runs/analysis/search.py"
+GROUPS = "purerl/runs/analysis/groups.py"
+CURVES = "purerl/runs/analysis/curves.py"
+FIGURES = "purerl/runs/analysis/figures.py"
+TERMINAL = "purerl/runs/analysis/terminal.py"
+PLOTS = "purerl/runs/analysis/plots.py"
+STATISTICS = "purerl/runs/analysis/statistics.py"
 COMPARISON = "purerl/runs/analysis/comparison.py"
-PLOT = "purerl/cli/commands/plot.py"
 COMPARE = "purerl/cli/commands/compare.py"
-PLAIN = "purerl/runs/console.py"
-T_CURVES = "tests/runs/analysis/test_tables.py"
-T_PLOT = "tests/runs/analysis/test_figures.py"
-T_LOOKING = "tests/cli/commands/test_list.py"
-T_COMPARE = "tests/runs/analysis/test_comparison.py"
+PLOT = "purerl/cli/commands/plot.py"
+CONSOLE = "purerl/runs/console.py"
+T = "tests/runs/analysis/test_"
+T_TABLES, T_SEARCH, T_GROUPS = f"{T}tables.py", f"{T}search.py", f"{T}groups.py"
+T_CURVES, T_FIGURES, T_TERMINAL = f"{T}curves.py", f"{T}figures.py", f"{T}terminal.py"
+T_LABELS, T_PLOTS = f"{T}labels.py", f"{T}plots.py"
+T_STATISTICS, T_COMPARISON = f"{T}statistics.py", f"{T}comparison.py"
+T_LIST = "tests/cli/commands/test_list.py"
+T_PLOT = "tests/cli/commands/test_plot.py"
+T_COMPARE = "tests/cli/commands/test_compare.py"
 
 MUTANTS = [
-    Mutant("purerl/runs/record/files.py", '(line := file.readline(MAX_LINE)).endswith(b"\\n")', "(line := file.readline(MAX_LINE))", T_CURVES),
+    Mutant("purerl/runs/record/files.py", '(line := file.readline(MAX_LINE)).endswith(b"\\n")', "(line := file.readline(MAX_LINE))", T_TABLES),
     Mutant("purerl/runs/record/files.py", "file.readline(MAX_LINE)", "file.readline()", "tests/runs/record/test_files.py"),
-    Mutant(CURVES, "        if len(cells) > MOST:", "        if False:", T_CURVES),
-    Mutant(CURVES, "cells.extend([math.nan] * (len(names) - len(row)))", "pass", T_CURVES),
-    Mutant(CURVES, "    except csv.Error as error:\n", "    except KeyError as error:\n", T_CURVES),
-    Mutant(CURVES, "        if len(row) > len(names):", "        if False:", T_CURVES),
-    Mutant(CURVES, "return value if abs(value) <= LARGEST else math.nan", "return value", T_CURVES),
-    Mutant(CURVES, "if dropped or key in seen:", "if dropped:", T_CURVES),
-    Mutant(CURVES, "or not all(s in where for s in select)", "or not any(s in where for s in select)", T_CURVES),
-    Mutant(CURVES, "    if notes[before:]:\n", "    if False:\n", T_CURVES),
-    Mutant(CURVES, 'columns["t"] + start', 'columns["t"]', T_CURVES),
-    Mutant(CURVES, '"TotalEnvInteracts": np.cumsum(length)', '"TotalEnvInteracts": length', T_CURVES),
-    Mutant(CURVES, "if name in run.columns and np.isfinite(run.columns[name]).any():", "if name in run.columns:", T_CURVES),
-    Mutant(CURVES, 'RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")', 'RETURNS = ("AverageEpRet", "AverageTestEpRet", "EpRet")', T_CURVES),
-    Mutant(CONDITIONS, "(run, other) if _rows(run) > _rows(other) else (other, run)", "(other, run)", T_CURVES),
-    Mutant(CONDITIONS, "        if any(len(folders) > 1 for folders in homes.values()):", "        if False:", T_CURVES),
-    Mutant(CONDITIONS, "unknown = i if run.seed is None else None", "unknown = None", T_CURVES),
-    Mutant(CONDITIONS, "groups.setdefault((run.name, _frozen(settings), run.origin), [])", "groups.setdefault((run.name, (), run.origin), [])", T_CURVES),
-    Mutant(BANDS, "np.maximum(counts, 1.0)", "width", T_PLOT),
-    Mutant(BANDS, "edges + (width + 1) // 2", "edges + width // 2", T_PLOT),
-    Mutant(BANDS, "row[:] = np.interp(x, own[there], y[there], left=np.nan, right=np.nan)", "row[:] = np.interp(x, own[there], y[there])", T_PLOT),
-    Mutant(BANDS, "    if all(np.array_equal(x, xs[0]) for x in xs):\n        return xs[0]\n", "", T_PLOT),
-    Mutant(BANDS, "some = 2 * counts >= min(len(parts), 2 * counts.max())", "some = counts > 0", T_PLOT),
-    Mutant(BANDS, "np.nanstd(rows[:, several], axis=0)", "np.nanstd(rows[:, several], axis=0, ddof=1)", T_PLOT),
-    Mutant(BANDS, "several = some & (counts > 1)", "several = some", T_PLOT),
-    Mutant(BANDS, "gaps = np.flatnonzero(alone & np.isfinite(y[:-1] + y[1:])) + 1", "gaps = np.flatnonzero(alone & False) + 1", T_PLOT),
-    Mutant(BANDS, "np.isfinite(rows[:, some]).any(axis=1).sum()", "len(rows)", T_PLOT),
-    Mutant(DRAWING, "there[1:-1] & ~there[:-2] & ~there[2:]", "there[1:-1] & False", T_PLOT),
-    Mutant(PLOT, "if end < EARLY * last", "if end < last", T_PLOT),
-    Mutant(PLOT, "    if len(envs) < 2:\n        return []\n", "", T_PLOT),
-    Mutant(CONDITIONS, "word = _shortest(run.path.resolve(), folders)", "word = run.path.name", T_CURVES),
-    Mutant(PLAIN, '"…" if part in shared else part for', "part for", T_PLOT),
-    Mutant(PLAIN, "        while label in labels:\n", "        while False:\n", T_PLOT),
-    Mutant(PLOT, "_caption(curves, estimator, smooth), not count", "_caption(curves, estimator, smooth)", T_PLOT),
-    Mutant(CONDITIONS, '.replace("left out", "drawn too", 1) for note in notes]', " for note in ()]", T_CURVES),
-    Mutant(BANDS, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_PLOT),
-    Mutant(DRAWING, '"text.parse_math": False,', '"text.parse_math": True,', T_PLOT),
-    Mutant(DRAWING, "ax.fill_between(x, curve.low, curve.high,", "ax.fill_between(x, curve.y, curve.high,", T_PLOT),
-    Mutant(DRAWING, "if curve.seeds > 1:", "if True:", T_PLOT),
-    Mutant(DRAWING, "STYLES[i // len(COLOURS) % len(STYLES)]", "STYLES[0]", T_PLOT),
-    Mutant(DRAWING, "        marks.encode(encoding or \"utf-8\")\n", "        pass\n", T_PLOT),
-    Mutant(PLOT, "return 5 if isinstance(error, StorageError) else 2", "return 2", T_PLOT),
-    Mutant(PLAIN, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_CURVES),
-    Mutant(PLAIN, '" " * (w - measure_width(c))', '" " * (w - len(c))', T_LOOKING),
-    Mutant(ESTIMATES, "cut = every.shape[-1] // 4", "cut = -(-every.shape[-1] // 4)", T_COMPARE),
-    Mutant(ESTIMATES, "        first += number\n", "", T_COMPARE),
-    Mutant(ESTIMATES, "[(1 - LEVEL) / 2, (1 + LEVEL) / 2]", "[1 - LEVEL, LEVEL]", T_COMPARE),
-    Mutant(ESTIMATES, "np.sign(difference)", "np.sign(-difference)", T_COMPARE),
-    Mutant(ESTIMATES, "np.sign(difference).mean(axis=(-2, -1)) + 1) / 2", "difference > 0).mean(axis=(-2, -1))", T_COMPARE),
-    Mutant(ESTIMATES, "np.flatnonzero(reached[:-1] & reached[1:])", "np.flatnonzero(reached)", T_COMPARE),
-    Mutant(COMPARISON, "end = y[-last:][np.isfinite(y[-last:])]", "end = y[np.isfinite(y)][-last:]", T_COMPARE),
-    Mutant(COMPARISON, "every = np.concatenate([by[label, env] for label in labels])", "every = by[labels[0], env]", T_COMPARE),
-    Mutant(COMPARISON, "    if interval[0] <= 0.5 <= interval[1]:", "    if interval[0] < 0.5 < interval[1]:", T_COMPARE),
-    Mutant(COMPARISON, "seeds = min(row.seeds for row in both)", "seeds = sum(row.seeds for row in both)", T_COMPARE),
-    Mutant(COMPARISON, "each, again = conditions.drop_repeated_seeds(one.runs)", "each, again = one.runs, []", T_COMPARE),
-    Mutant(COMPARISON, "len({seed for seed in seeds if seed is not None}) + seeds.count(None)", "len(seeds)", T_COMPARE),
-    Mutant(CONDITIONS, '(run.name if "algo" not in run.settings else "" for run in runs)', '("" for run in runs)', T_COMPARE),
-    Mutant(COMPARISON, "float(np.median(steps))", "float(np.median(steps[np.isfinite(steps)]))", T_COMPARE),
-    Mutant(COMPARE, 'f"\\\\{c}" if c in', 'c if c in', T_COMPARE),
+    Mutant(TABLES, "            if len(cells) > MOST:", "            if False:", T_TABLES),
+    Mutant(TABLES, "cells.extend([math.nan] * (len(names) - len(row)))", "pass", T_TABLES),
+    Mutant(TABLES, "    except csv.Error as error:\n", "    except KeyError as error:\n", T_TABLES),
+    Mutant(TABLES, "            if len(row) > len(names):", "            if False:", T_TABLES),
+    Mutant(TABLES, "return value if abs(value) <= LARGEST else math.nan", "return value", T_TABLES),
+    Mutant(SEARCH, "if dropped or key in seen:", "if dropped:", T_SEARCH),
+    Mutant(SEARCH, "or not all(s in folder for s in select)", "or not any(s in folder for s in select)", T_SEARCH),
+    Mutant(SEARCH, "    if notes[before:]:\n", "    if False:\n", T_SEARCH),
+    Mutant(TABLES, 'columns["t"] + start', 'columns["t"]', T_TABLES),
+    Mutant(TABLES, "np.cumsum(length), time", "length, time", T_TABLES),
+    Mutant(TABLES, "if name in run.columns and np.isfinite(run.columns[name]).any():", "if name in run.columns:", T_TABLES),
+    Mutant(TABLES, 'RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")', 'RETURNS = ("AverageEpRet", "AverageTestEpRet", "EpRet")', T_TABLES),
+    Mutant(GROUPS, "max(same, key=lambda run: len(next(iter(run.columns.values()))))", "same[0]", T_GROUPS),
+    Mutant(GROUPS, "if len({run.path.parent for run in same}) > 1}", "if False}", T_GROUPS),
+    Mutant(GROUPS, "run.seed is None and id(run)", "False", T_GROUPS),
+    Mutant(GROUPS, "groups = _group(runs, lambda run: _identify(run, ignore))", "groups = _group(runs, lambda run: (run.name, (), run.origin))", T_GROUPS),
+    Mutant(CURVES, "np.maximum(counts, 1.0)", "width", T_CURVES),
+    Mutant(CURVES, "slice((width - 1) // 2, (width - 1) // 2 + len(y))", "slice(width // 2, width // 2 + len(y))", T_CURVES),
+    Mutant(CURVES, "    width = min(width, 2 * len(y))", "    width = min(width, len(y))", T_CURVES),
+    Mutant(CURVES, "y[there], left=np.nan, right=np.nan)", "y[there])", T_CURVES),
+    Mutant(CURVES, "    if all(np.array_equal(x, xs[0]) for x in xs):\n        return xs[0]\n", "", T_CURVES),
+    Mutant(CURVES, "some = 2 * counts >= min(len(parts), 2 * counts.max())", "some = counts > 0", T_CURVES),
+    Mutant(CURVES, "    rows[:, ~some] = np.nan\n", "", T_CURVES),
+    Mutant(CURVES, "np.nanstd(rows, axis=0)", "np.nanstd(rows, axis=0, ddof=1)", T_CURVES),
+    Mutant(CURVES, "np.isfinite(rows).sum(axis=0) > 1", "np.isfinite(rows).sum(axis=0) > 0", T_CURVES),
+    Mutant(CURVES, "gaps = np.flatnonzero(alone & ", "gaps = np.flatnonzero(False & ", T_CURVES),
+    Mutant(CURVES, "int(there.any(axis=1).sum())", "len(rows)", T_PLOTS),
+    Mutant(FIGURES, "there[1:-1] & ~there[:-2] & ~there[2:]", "there[1:-1] & False", T_FIGURES),
+    Mutant(PLOTS, "if end < EARLY * last", "if end < last", T_PLOTS),
+    Mutant(PLOTS, "    if len(envs) < 2:\n        return []\n", "", T_PLOTS),
+    Mutant(GROUPS, "    if len(set(names)) < len(names):", "    if False:", T_GROUPS),
+    Mutant(CONSOLE, '"…" if part in shared else part for', "part for", T_LABELS),
+    Mutant(CONSOLE, "        while label in labels:\n", "        while False:\n", T_LABELS),
+    Mutant(PLOTS, "Path(out), caption, not count)", "Path(out), caption)", T_LABELS),
+    Mutant(GROUPS, '.replace("left out", "drawn too", 1) for note in notes]', " for note in ()]", T_GROUPS),
+    Mutant(CURVES, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_CURVES),
+    Mutant(FIGURES, '"text.parse_math": False,', '"text.parse_math": True,', T_LABELS),
+    Mutant(FIGURES, "ax.fill_between(x, curve.low, curve.high,", "ax.fill_between(x, curve.y, curve.high,", T_FIGURES),
+    Mutant(FIGURES, "if curve.seeds > 1:", "if True:", T_FIGURES),
+    Mutant(FIGURES, "cycler(linestyle=LINES) * cycler(color=COLOURS)", 'cycler(linestyle=["-"]) * cycler(color=COLOURS)', T_FIGURES),
+    Mutant(TERMINAL, '        marks.encode(encoding or "utf-8")\n', "        pass\n", T_TERMINAL),
+    Mutant(TERMINAL, "if c.counts[-1] > 1", "if True", T_TERMINAL),
+    Mutant(PLOT, "    if missing and given:\n        raise ConfigError(figures.MISSING)\n", "", T_PLOT),
+    Mutant(CONSOLE, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_GROUPS),
+    Mutant(CONSOLE, '" " * (w - measure_width(c))', '" " * (w - len(c))', T_LIST),
+    Mutant(STATISTICS, "cut = scores.shape[axis] // 4", "cut = -(-scores.shape[axis] // 4)", T_STATISTICS),
+    Mutant(STATISTICS, "rng.choice(group, (repeats, len(group)))", "np.random.default_rng(SEED).choice(group, (repeats, len(group)))", T_STATISTICS),
+    Mutant(STATISTICS, "np.random.default_rng(SEED)", "np.random.default_rng()", T_STATISTICS),
+    Mutant(STATISTICS, "[(1 - LEVEL) / 2, (1 + LEVEL) / 2]", "[1 - LEVEL, LEVEL]", T_STATISTICS),
+    Mutant(STATISTICS, "np.sign(difference)", "np.sign(-difference)", T_STATISTICS),
+    Mutant(STATISTICS, "np.sign(difference).mean(axis=(-2, -1)) + 1) / 2", "difference > 0).mean(axis=(-2, -1))", T_STATISTICS),
+    Mutant(STATISTICS, "np.flatnonzero(reached[:-1] & reached[1:])", "np.flatnonzero(reached)", T_STATISTICS),
+    Mutant(COMPARISON, "end = values[-last:][np.isfinite(values[-last:])]", "end = values[np.isfinite(values)][-last:]", T_COMPARISON),
+    Mutant(COMPARISON, "for other in labels for score in cells[other, env].scores]", "for score in cells[labels[0], env].scores]", T_COMPARISON),
+    Mutant(COMPARISON, "    if interval[0] <= 0.5 <= interval[1]:", "    if interval[0] < 0.5 < interval[1]:", T_COMPARISON),
+    Mutant(COMPARISON, "seeds = min(row.seeds for row in both)", "seeds = sum(row.seeds for row in both)", T_COMPARISON),
+    Mutant(COMPARISON, "runs, repeated = groups.drop_repeated_seeds(members)", "runs, repeated = members, []", T_GROUPS),
+    Mutant(COMPARISON, "len(set(seeds) - {None}) + seeds.count(None)", "len(seeds)", T_COMPARISON),
+    Mutant(GROUPS, '"" if "algo" in run.settings else run.name', '""', T_COMPARISON),
+    Mutant(COMPARISON, "float(np.median(reached))", "float(np.median([x for x in reached if np.isfinite(x)]))", T_COMPARISON),
+    Mutant(COMPARE, 'f"\\\\{c}" for c in', 'c for c in', T_COMPARE),
 ]  # fmt: skip

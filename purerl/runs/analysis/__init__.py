@@ -1,1 +1,1 @@
-"""Curves and comparisons from the tables of runs."""
+"""Learning curves and comparisons from the tables of runs; nothing here imports JAX."""

@@ -1,5 +1,6 @@
-"""Curves of several seeds as one curve with a band: smoothed, on a common x, estimated."""
+"""Learning curves with bands: smooth the runs of a condition and average them on a common x."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,31 +15,31 @@ ESTIMATORS: dict[str, Callable[..., Any]] = {
     "max": np.nanmax,
     "min": np.nanmin,
 }
-POINTS = 1000  # on a common x that the seeds do not share by themselves
+POINTS = 1000  # of the grid for seeds that have no common x
 
 
 class Curve(NamedTuple):
-    """What is drawn of a condition: the estimate, and one standard deviation to each side.
+    """The learning curve of a condition, with one standard deviation to each side.
 
-    Where fewer than two seeds have a value there is no deviation, and `low` and `high` are NaN. So
-    is `y` where the line is broken.
+    `low` and `high` are NaN where fewer than two seeds have a value. All three are NaN where the
+    line is broken.
     """
 
     label: str
-    panel: str  # what was asked for as y
-    xname: str  # columns; several names where seeds differ in them
+    panel: str  # the y that was asked for
+    xname: str  # column of x; several names, if seeds differ
     yname: str
     x: np.ndarray
     y: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    seeds: int  # that have a value somewhere on the line
-    counts: np.ndarray  # seeds that have a value at each x
+    seeds: int  # seeds with a value somewhere on the line
+    counts: np.ndarray  # seeds with a value at each x
     ends: tuple[float, ...]  # x of the last value of each seed, also of those not on the line
 
 
 def read_points(run: RunTable, xname: str, yname: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column over another, which increases; the last row of an x that has a y counts."""
+    """Return a column over an increasing other one; the last row of an x that has a y counts."""
     x, y = run.columns[xname], run.columns[yname]
     order = np.lexsort((np.isfinite(y), x))  # keeps the order of rows that are equal in both
     order = order[np.isfinite(x[order])]
@@ -47,33 +48,23 @@ def read_points(run: RunTable, xname: str, yname: str) -> tuple[np.ndarray, np.n
 
 
 def smooth(y: np.ndarray, width: int) -> np.ndarray:
-    """Return the mean over the `width` rows around each; fewer at the ends and where some miss.
+    """Return the mean over the `width` rows around each row, without the missing ones.
 
     Example:
         >>> smooth(np.array([1.0, 2.0, 6.0, 10.0]), 3).tolist()
         [1.5, 3.0, 6.0, 8.0]
     """
+    width = min(width, 2 * len(y))  # a window that reaches over all rows from each of them
     there = np.isfinite(y)
-    edges = np.arange(len(y))
-    first = np.maximum(edges - width // 2, 0)
-    stop = np.minimum(edges + (width + 1) // 2, len(y))
-    total, number = (
-        np.concatenate([[0.0], np.cumsum(x)]) for x in (np.where(there, y, 0.0), there)
+    window = slice((width - 1) // 2, (width - 1) // 2 + len(y))
+    sums, counts = (
+        np.convolve(rows, np.ones(width))[window] for rows in (np.where(there, y, 0.0), there)
     )
-    sums, counts = total[stop] - total[first], number[stop] - number[first]
     return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
 
 
-def merge_x(xs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the x of all: their own where it is the same, else all of them, or a grid."""
-    if all(np.array_equal(x, xs[0]) for x in xs):
-        return xs[0]
-    every = np.unique(np.concatenate(xs))
-    return every if len(every) <= POINTS else np.linspace(every[0], every[-1], POINTS)
-
-
 def make_curves(
-    found: Sequence[Condition],
+    conditions: Sequence[Condition],
     usable: Sequence[RunTable],
     xword: str,
     yword: str,
@@ -83,54 +74,65 @@ def make_curves(
     """Return the curves of all conditions for one y.
 
     Args:
-        found: the conditions.
-        usable: the runs that have the columns; others are passed over.
-        xword: what `curves.column` finds the column of x by.
-        yword: what it finds the column of y by.
-        width: of the smoothing, in rows, before seeds are put together.
+        conditions: runs by label.
+        usable: the runs that have both columns; all others are skipped.
+        xword: name or alias of the column of x.
+        yword: name or alias of the column of y.
+        width: number of rows to smooth over, within each seed.
         estimator: one of `ESTIMATORS`, over seeds.
     """
-    there, made = {run.path for run in usable}, []
-    for one in found:
-        runs = [run for run in one.runs if run.path in there]
+    paths, curves = {run.path for run in usable}, []
+    for label, members in conditions:
+        runs = [run for run in members if run.path in paths]
         if runs:
-            names = [(find_column(run, xword) or "", find_column(run, yword) or "") for run in runs]
-            parts = [read_points(run, *name) for run, name in zip(runs, names, strict=True)]
-            x, y, std, counts, drawn = estimate_band(parts, width, estimator)
-            xname, yname = (", ".join(dict.fromkeys(kind)) for kind in zip(*names, strict=True))
-            sides = (y - std, y + std, drawn, counts)
+            xnames, ynames = ([find_column(run, word) for run in runs] for word in (xword, yword))
+            parts = [read_points(*one) for one in zip(runs, xnames, ynames, strict=True)]
+            x, y, std, counts, seeds = estimate_band(parts, width, estimator)
+            xname, yname = (", ".join(dict.fromkeys(names)) for names in (xnames, ynames))
+            sides = (y - std, y + std, seeds, counts)
             ends = tuple(float(own[np.isfinite(values)][-1]) for own, values in parts)
-            made.append(Curve(one.label, yword, xname, yname, x, y, *sides, ends))
-    return made
+            curves.append(Curve(label, yword, xname, yname, x, y, *sides, ends))
+    return curves
 
 
 def estimate_band(
     parts: Sequence[tuple[np.ndarray, np.ndarray]], width: int = 1, estimator: str = "mean"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return a common x, and there estimate, deviation and number of the seeds; how many are drawn.
+    """Return a common x, the estimate, deviation and seeds at each x, and all seeds on the line.
 
-    There is an estimate where at least half of the seeds have a value, or as many as anywhere:
-    otherwise a curve would go on with the one seed that was slowest, or was not killed. Where the
-    seeds on both sides are others the line is broken, by an x of its own without a value.
+    The line is drawn where at least half of the seeds have a value, or as many as anywhere.
+    Otherwise it would continue with the one seed that was slowest, or was not killed. It is broken,
+    by a NaN, where no seed has values on both sides of a gap.
     """
-    x = merge_x([part for part, _ in parts])
-    rows = np.full((len(parts), len(x)), np.nan)
-    for row, (own, y) in zip(rows, parts, strict=True):
-        y = smooth(y, width)
-        there = np.isfinite(y)
-        if there.any():
-            row[:] = np.interp(x, own[there], y[there], left=np.nan, right=np.nan)
+    x = _merge_x([own for own, _ in parts])
+    rows = np.array([_interpolate(x, own, smooth(y, width)) for own, y in parts])
     counts = np.isfinite(rows).sum(axis=0)
-    y, std = (np.full(len(x), np.nan) for _ in range(2))
     some = 2 * counts >= min(len(parts), 2 * counts.max())
-    y[some] = ESTIMATORS[estimator](rows[:, some], axis=0)
-    several = some & (counts > 1)
-    std[several] = np.nanstd(rows[:, several], axis=0)
-    drawn = int(np.isfinite(rows[:, some]).any(axis=1).sum())
     shown = slice(some.argmax(), len(some) - some[::-1].argmax())
-    x, y, std, counts, rows = x[shown], y[shown], std[shown], counts[shown], rows[:, shown]
-    alone = ~np.isfinite(rows[:, :-1] + rows[:, 1:]).any(axis=0)
-    gaps = np.flatnonzero(alone & np.isfinite(y[:-1] + y[1:])) + 1
+    rows[:, ~some] = np.nan
+    x, rows, counts = x[shown], rows[:, shown], counts[shown]
+
+    there = np.isfinite(rows)
+    alone = ~(there[:, :-1] & there[:, 1:]).any(axis=0)
+    gaps = np.flatnonzero(alone & there[:, :-1].any(axis=0) & there[:, 1:].any(axis=0)) + 1
     x = np.insert(x, gaps, (x[gaps - 1] + x[gaps]) / 2)
-    y, std = (np.insert(one, gaps, np.nan) for one in (y, std))
-    return x, y, std, np.insert(counts, gaps, 0), drawn
+    rows, counts = np.insert(rows, gaps, np.nan, axis=1), np.insert(counts, gaps, 0)
+
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # empty columns
+        y = ESTIMATORS[estimator](rows, axis=0)
+        several = np.isfinite(rows).sum(axis=0) > 1
+        std = np.where(several, np.nanstd(rows, axis=0), np.nan)
+    return x, y, std, counts, int(there.any(axis=1).sum())
+
+
+def _merge_x(xs: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the x of all seeds if it is the same, else all values that occur, or a grid."""
+    if all(np.array_equal(x, xs[0]) for x in xs):
+        return xs[0]
+    every = np.unique(np.concatenate(xs))
+    return every if len(every) <= POINTS else np.linspace(every[0], every[-1], POINTS)
+
+
+def _interpolate(x: np.ndarray, own: np.ndarray, y: np.ndarray) -> np.ndarray:
+    there = np.isfinite(y)
+    return np.interp(x, own[there], y[there], left=np.nan, right=np.nan)

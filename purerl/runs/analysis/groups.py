@@ -1,12 +1,14 @@
-"""Gather runs into conditions: those that differ in their seed alone, under labels that differ."""
+"""Group runs into conditions: runs that differ in their seed alone, under distinct labels."""
 
-from collections.abc import Sequence
-from pathlib import Path
+import os
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from purerl.errors import ConfigError
 from purerl.runs.analysis.tables import RunTable
 from purerl.runs.console import clean_text, make_labels
+
+WIDTH = 48  # characters of a label in a plot; if one is longer, all lose the parts they share
 
 
 class Condition(NamedTuple):
@@ -16,136 +18,158 @@ class Condition(NamedTuple):
     runs: list[RunTable]
 
 
-def drop_duplicates(runs: Sequence[RunTable]) -> tuple[list[RunTable], list[str]]:
-    """Let no sample count twice: equal settings and an equal seed are one, or two conditions.
-
-    Runs of one folder with the same settings and seed are repetitions of each other: the longest
-    stays. Where the same seed is in several folders, the folders are conditions of their own.
-    """
+def _group(
+    runs: Iterable[RunTable], key: Callable[[RunTable], Hashable]
+) -> dict[Any, list[RunTable]]:
+    """Group runs by a key, in the order of its first occurrence."""
     groups: dict[Any, list[RunTable]] = {}
     for run in runs:
-        groups.setdefault((run.name, _frozen(run.settings)), []).append(run)
-    apart: set[str] = set()
-    for group in groups.values():
-        homes: dict[int | None, set[Path]] = {}
-        for run in group:
-            homes.setdefault(run.seed, set()).add(run.path.parent)
-        if any(len(folders) > 1 for folders in homes.values()):
-            apart |= {str(run.path) for run in group}
+        groups.setdefault(key(run), []).append(run)
+    return groups
+
+
+def _identify(run: RunTable, ignore: Sequence[str] = ()) -> tuple[Any, ...]:
+    """Return everything in which runs of different conditions differ."""
+    settings = tuple((k, v) for k, v in sorted(run.settings.items()) if k not in ignore)
+    return run.name, settings, run.origin
+
+
+def drop_duplicates(runs: Sequence[RunTable]) -> tuple[list[RunTable], list[str]]:
+    """Drop runs that would count twice, and note each of them.
+
+    Of the runs in one folder with the same name, settings and seed only the longest is kept. If
+    the same seed is in several folders, `origin` makes each folder a condition of its own.
+    """
+    seeds = _group(runs, lambda run: (_identify(run), run.seed))
+    apart = {key[0] for key, same in seeds.items() if len({run.path.parent for run in same}) > 1}
     placed = [
-        run._replace(origin=str(run.path.parent) if str(run.path) in apart else "") for run in runs
+        run._replace(origin=str(run.path.parent)) if _identify(run) in apart else run
+        for run in runs
     ]
-    return _longest(placed, [(run.name, _frozen(run.settings), run.origin) for run in placed])
+    return _keep_longest(placed, _identify)
 
 
 def drop_repeated_seeds(runs: Sequence[RunTable]) -> tuple[list[RunTable], list[str]]:
-    """Let no sample of a group count twice, whatever the names and folders of its runs.
+    """Drop runs with equal settings and an equal seed, whatever their names and folders.
 
-    Of a run that is not ours the settings are not known, and its name has to speak for them.
+    Only the name tells apart runs that purerl did not write, because their settings are unknown.
     """
-    named = (run.name if "algo" not in run.settings else "" for run in runs)
-    keys = [(name, _frozen(run.settings)) for name, run in zip(named, runs, strict=True)]
-    return _longest(runs, keys)
-
-
-def _longest(runs: Sequence[RunTable], keys: Sequence[Any]) -> tuple[list[RunTable], list[str]]:
-    """Keep the longest of the runs with the same key and seed; and a line about each other."""
-    kept: dict[Any, RunTable] = {}
-    notes = []
-    for i, (run, key) in enumerate(zip(runs, keys, strict=True)):
-        unknown = i if run.seed is None else None
-        other = kept.get((key, run.seed, unknown))
-        if other is None:
-            kept[key, run.seed, unknown] = run
-            continue
-        longer, shorter = (run, other) if _rows(run) > _rows(other) else (other, run)
-        kept[key, run.seed, unknown] = longer
-        notes.append(f"left out: {shorter.path} has the settings and seed of {longer.path}.")
-    return list(kept.values()), notes
-
-
-def _frozen(settings: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(settings.items()))
-
-
-def _rows(run: RunTable) -> int:
-    return max(len(x) for x in run.columns.values())
-
-
-def make_conditions(runs: Sequence[RunTable], ignore: Sequence[str] = ()) -> list[Condition]:
-    """Gather runs that differ in nothing but the seed, under labels that differ.
-
-    Args:
-        runs: as `distinct` returns them.
-        ignore: settings in which they may differ as well.
-    """
-    groups: dict[Any, list[RunTable]] = {}
-    for run in runs:
-        settings = {k: v for k, v in run.settings.items() if k not in ignore}
-        groups.setdefault((run.name, _frozen(settings), run.origin), []).append(run)
-    labels = []
-    for name, settings, origin in groups:
-        rivals = [dict(s) for n, s, _ in groups if n == name]
-        ways = [
-            f"{key.rpartition('.')[2]}={value}"
-            for key, value in settings
-            if any(other.get(key) != value for other in rivals)
-        ][:3]
-        more = ", ".join(ways + [origin] * bool(origin))
-        labels.append(f"{name} ({more})" if more else name)
-    return [Condition(*one) for one in zip(make_labels(labels), groups.values(), strict=True)]
-
-
-def apply_legend(found: list[Condition], legend: Sequence[str], paths: int) -> list[Condition]:
-    """Give conditions the labels of a legend: one per path typed, else one per condition."""
-    if len(legend) == paths:
-        merged: dict[str, list[RunTable]] = {}
-        for run in (run for one in found for run in one.runs):
-            merged.setdefault(clean_text(legend[run.typed]), []).append(run)
-        return [Condition(label, runs) for label, runs in merged.items()]
-    if len(legend) == len(found):
-        pairs = zip(legend, found, strict=True)
-        return [Condition(clean_text(label), one.runs) for label, one in pairs]
-    raise ConfigError(
-        f"legend must have one word per path ({paths}) or per condition ({len(found)}: "
-        f"{', '.join(one.label for one in found)}), got {len(legend)}."
+    return _keep_longest(
+        runs, lambda run: ("" if "algo" in run.settings else run.name, _identify(run)[1])
     )
 
 
-def split_runs(found: list[Condition], legend: bool = False) -> list[Condition]:
-    """Make every run a condition of its own, under the name of its folder.
+def _keep_longest(
+    runs: Sequence[RunTable], key: Callable[[RunTable], Hashable]
+) -> tuple[list[RunTable], list[str]]:
+    """Keep the longest of the runs with the same key and seed; note each other."""
+    kept, notes = [], []
+    groups = _group(runs, lambda run: (key(run), run.seed, run.seed is None and id(run)))
+    for same in groups.values():
+        longest = max(same, key=lambda run: len(next(iter(run.columns.values()))))
+        kept.append(longest)
+        notes += [
+            f"left out: {run.path} has the settings and seed of {longest.path}."
+            for run in same
+            if run is not longest
+        ]
+    return kept, notes
+
+
+def make_conditions(runs: Sequence[RunTable], ignore: Sequence[str] = ()) -> list[Condition]:
+    """Group runs that differ in the seed alone, and label each group by what sets it apart.
 
     Args:
-        found: conditions.
-        legend: let the labels that they have stand before that.
+        runs: runs without duplicates.
+        ignore: settings in which the runs of a condition may differ as well.
     """
-    folders = [run.path.resolve() for one in found for run in one.runs]
-    labels, runs = [], []
-    for one in found:
-        for run in one.runs:
-            word = _shortest(run.path.resolve(), folders)
-            labels.append(f"{one.label}: {word}" if legend else word)
-            runs.append([run])
-    return [Condition(*one) for one in zip(make_labels(labels), runs, strict=True)]
+    groups = _group(runs, lambda run: _identify(run, ignore))
+    labels = []
+    for name, settings, origin in groups:
+        rivals = [dict(others) for rival, others, _ in groups if rival == name]
+        ways = [
+            f"{key.rpartition('.')[2]}={value}"
+            for key, value in settings
+            if any(rival.get(key) != value for rival in rivals)
+        ][:3]
+        more = ", ".join(ways + [origin] * bool(origin))
+        labels.append(f"{name} ({more})" if more else name)
+    return _label(labels, groups.values())
 
 
-def _shortest(path: Path, others: Sequence[Path]) -> str:
-    """Return as much of the end of a path as tells it from others."""
-    for number in range(1, len(path.parts)):
-        end = path.parts[-number:]
-        if sum(other.parts[-number:] == end for other in others) == 1:
-            return str(Path(*end))
-    return str(path)
+def _label(
+    labels: Sequence[str], groups: Iterable[list[RunTable]], width: int = 80
+) -> list[Condition]:
+    """Make conditions with distinct labels, without shared parts if one is longer than `width`."""
+    return [Condition(*pair) for pair in zip(make_labels(labels, width), groups, strict=True)]
+
+
+def group_by_settings(runs: Sequence[RunTable], fields: Sequence[str]) -> list[Condition]:
+    """Group runs by entries of their configuration; without any, by all but seed and env."""
+    if not fields:
+        return make_conditions(runs, ignore=("env",))
+    wanted = [field for field in fields if field != "env"]
+    if not wanted:
+        raise ConfigError("group must name more than env, as algo,env or name.")
+
+    def get_entries(run: RunTable) -> dict[str, str]:
+        return {"name": run.name} | {k.rpartition(".")[2]: v for k, v in run.settings.items()}
+
+    known = dict.fromkeys(key for run in runs for key in get_entries(run))
+    for field in wanted:
+        if field not in known:
+            shown = ", ".join(map(clean_text, known))
+            raise ConfigError(
+                f"no run has a setting {clean_text(field)!r} to group by, only {shown}."
+            )
+    groups = _group(runs, lambda run: " ".join(get_entries(run).get(f, "none") for f in wanted))
+    return _label(list(groups), groups.values())
 
 
 def gather_conditions(
     runs: Sequence[RunTable], legend: Sequence[str], paths: int, count: bool
 ) -> tuple[list[Condition], list[str]]:
-    """Return the conditions of a plot, and what to tell the user."""
+    """Return the conditions of a plot, and notes about duplicates.
+
+    Args:
+        runs: all runs.
+        legend: labels, one per path or one per condition; empty to derive them.
+        paths: number of paths.
+        count: make each run a condition of its own, duplicates too.
+    """
     kept, notes = drop_duplicates(runs)
     if count:
         kept, notes = list(runs), [note.replace("left out", "drawn too", 1) for note in notes]
-    found = make_conditions(kept)
+    conditions = make_conditions(kept)
     if legend:
-        found = apply_legend(found, legend, paths)
-    return split_runs(found, bool(legend)) if count else found, notes
+        conditions = _apply_legend(conditions, legend, paths)
+    if count:
+        conditions = _split(conditions, bool(legend))
+    return _label([c.label for c in conditions], [c.runs for c in conditions], WIDTH), notes
+
+
+def _apply_legend(
+    conditions: list[Condition], legend: Sequence[str], paths: int
+) -> list[Condition]:
+    """Label conditions by a legend; those of paths with equal labels become one."""
+    labels = [clean_text(label) for label in legend]
+    if len(legend) == paths:
+        runs = (run for condition in conditions for run in condition.runs)
+        return [Condition(*pair) for pair in _group(runs, lambda run: labels[run.typed]).items()]
+    if len(legend) == len(conditions):
+        return [Condition(label, c.runs) for label, c in zip(labels, conditions, strict=True)]
+    raise ConfigError(
+        f"legend must have one word per path ({paths}) or per condition ({len(conditions)}: "
+        f"{', '.join(condition.label for condition in conditions)}), got {len(legend)}."
+    )
+
+
+def _split(conditions: list[Condition], prefix: bool) -> list[Condition]:
+    """Make each run a condition labelled by its folder, behind the old label if wanted."""
+    pairs = [(f"{c.label}: " if prefix else "", run) for c in conditions for run in c.runs]
+    folders = [run.path.resolve() for _, run in pairs]
+    names = [folder.name for folder in folders]
+    if len(set(names)) < len(names):
+        shared = os.path.commonpath(folders)
+        names = [os.path.relpath(folder, shared) for folder in folders]
+    return [Condition(label + name, [run]) for (label, run), name in zip(pairs, names, strict=True)]

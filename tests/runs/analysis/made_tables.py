@@ -1,6 +1,12 @@
-"""Runs made by hand for the tests of plots and comparisons: ours, Spinning Up's, SB3's."""
+"""Runs made by hand for the tests of plots and comparisons, and ways to look at results."""
 
+import html
 import json
+import math
+import xml.etree.ElementTree as ET
+
+from purerl.runs.analysis.comparison import compare
+from purerl.runs.analysis.search import find_runs
 
 COLUMNS = ("Epoch", "AverageEpRet", "TotalEnvInteracts", "Time")
 
@@ -33,3 +39,28 @@ def seeds(data, name, scores, env="CartPole-v1", rows=3, **spec):
     for seed, score in enumerate(scores):
         ours(data / name / f"{name}_{env}_s{seed}", [score] * rows, name, seed, env=env, **spec)
     return data / name
+
+
+def found(*paths, **options):
+    """The folders of the runs found at paths, and the notes."""
+    runs, notes = find_runs([str(path) for path in paths], **options)
+    return [run.path.name for run in runs], notes
+
+
+def drawn(path):
+    """The texts of a picture: matplotlib puts each into a comment beside its shapes."""
+    parser = ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))
+    comments = ET.fromstring(path.read_text(), parser).iter(ET.Comment)
+    return [html.unescape(c.text.strip()) for c in comments]
+
+
+def numbers(array):
+    return [None if math.isnan(x) else x for x in array.tolist()]
+
+
+def quiet(*paths, **options):
+    """Compare runs without printing the notes."""
+    notes = []
+    found = compare([str(path) for path in paths], say=notes.append, **options)
+    assert notes == found.notes
+    return found

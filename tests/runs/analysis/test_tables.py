@@ -1,4 +1,4 @@
-"""Finding runs, reading their tables, gathering them into conditions."""
+"""Reading tables of runs, and finding columns in them."""
 
 import math
 
@@ -6,86 +6,15 @@ import numpy as np
 import pytest
 
 from purerl.errors import ConfigError
-from purerl.runs.analysis import groups, tables
-from tests.runs.analysis.made_tables import foreign, ours, seeds
-
-
-def found(*paths, **options):
-    runs, notes = tables.find_runs([str(path) for path in paths], **options)
-    return [run.path.name for run in runs], notes
-
-
-def labels(*paths):
-    runs, notes = tables.find_runs([str(path) for path in paths])
-    runs, more = groups.drop_duplicates(runs)
-    gathered = groups.make_conditions(runs)
-    return {c.label: sorted(run.path.name for run in c.runs) for c in gathered}, notes + more
-
-
-def test_a_path_is_a_run_a_folder_a_table_or_how_a_name_begins(tmp_path, monkeypatch):
-    data = tmp_path / "data"
-    seeds(data, "xyz-1", [1, 2])
-    seeds(data, "xyz-20", [3])
-    seeds(data, "other", [4])
-    one = ["xyz-1_CartPole-v1_s0", "xyz-1_CartPole-v1_s1"]
-    both = [*one, "xyz-20_CartPole-v1_s0"]
-    home = {"data_dir": str(data)}
-    assert found(data / "xyz-1" / one[1]) == ([one[1]], [])
-    assert found(data / "xyz-1" / one[1] / "progress.txt")[0] == [one[1]]
-    assert found(data / "xyz-1")[0] == one
-    assert found(data / "xyz")[0] == both
-    assert found(f"{data}/xyz*")[0] == both
-    assert found("xyz-1", **home)[0] == one  # a name that is there is not the start of others
-    assert found("xyz-", **home)[0] == both
-    assert found("xyz*", **home)[0] == both
-    assert len(found(data)[0]) == 4
-    assert found(data, data / "xyz-1")[0] == found(data)[0]  # each once
-    (tmp_path / "xyz").mkdir()  # a folder without runs is not what was meant
-    monkeypatch.chdir(tmp_path)
-    assert found("xyz", **home)[0] == both
-    monkeypatch.setenv("PURERL_DATA_DIR", str(data))
-    assert found("other")[0] == ["other_CartPole-v1_s0"]
-    for word in ("nothing", "", f"{data}/xy/", "../nothing*"):
-        with pytest.raises(ConfigError, match=r"no runs at .*progress.txt or monitor.csv"):
-            found(word, **home)
-
-
-def test_a_run_without_a_finished_epoch_is_named(tmp_path, monkeypatch):
-    new = ours(tmp_path / "data" / "new" / "new_s0", [], "new")
-    (new / "progress.txt").unlink()
-    (new / "manifest.json").write_text("{}")
-    monkeypatch.chdir(tmp_path)
-    for word in ("new", "data/new/new_s0", "ne"):
-        with pytest.raises(ConfigError, match=r"new_s0 has no finished epoch yet\.$"):
-            found(word, data_dir="data")
-    seeds(tmp_path / "data", "old", [1])
-    kept = (["old_CartPole-v1_s0"], ["left out: data/new/new_s0 has no finished epoch yet."])
-    assert found("data") == kept
-
-
-def test_folders_are_selected_and_excluded_by_parts_of_their_path(tmp_path):
-    for name in ("ppo-small", "ppo-large", "sac-small"):
-        seeds(tmp_path, name, [0])
-    assert len(found(tmp_path, select=["ppo"])[0]) == 2
-    assert found(tmp_path, select=["ppo", "small"])[0] == ["ppo-small_CartPole-v1_s0"]
-    assert found(tmp_path, exclude=["ppo", "large"])[0] == ["sac-small_CartPole-v1_s0"]
-    with pytest.raises(ConfigError, match="select and exclude leave none"):
-        found(tmp_path, select=["ppo"], exclude=["ppo"])
-
-
-def test_checkpoints_are_not_searched_and_numbers_are_in_their_order(tmp_path):
-    for name in ("c10", "c2"):
-        seeds(tmp_path, name, [0])
-    ours(tmp_path / "c2" / "c2_CartPole-v1_s0" / "checkpoints" / "x", [1])
-    assert found(tmp_path)[0] == ["c2_CartPole-v1_s0", "c10_CartPole-v1_s0"]
-
+from purerl.runs.analysis import search, tables
+from tests.runs.analysis.made_tables import foreign, found, ours, seeds
 
 TABLE = "Epoch\tAverageEpRet\tTotalEnvInteracts\n"
 
 
 def read(tmp_path, text):
     run = foreign(tmp_path / "run", text)
-    ((one, *_), notes) = tables.find_runs([str(run)])
+    ((one, *_), notes) = search.find_runs([str(run)])
     assert not notes
     return one
 
@@ -107,18 +36,18 @@ def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
         rows = whole[:cut].count("\n") - 1
         if rows < 1:
             with pytest.raises(ConfigError, match=f"left out: {path} "):
-                tables.find_runs([str(path)])
+                search.find_runs([str(path)])
         else:
-            ((run, *_), _) = tables.find_runs([str(path)])
+            ((run, *_), _) = search.find_runs([str(path)])
             assert run.columns["AverageEpRet"].tolist() == [10.5, 20.5, 30.5][:rows]
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is no table: its first line must be names between tabs"),
-        (b"hello\nworld\n", "is no table: its first line must be names between tabs"),
-        (b"1\t2\n3\t4\n", "is no table: its first line must be names between tabs"),
+        (b"", "is no table: its header must be names of columns"),
+        (b"hello\nworld\n", "is no table: its header must be names of columns"),
+        (b"1\t2\n3\t4\n", "is no table: its header must be names of columns"),
         (b"a\tb\n", "has no rows yet"),
         (b"a\tb\n1\t2\n1\t2\t3\n", "is no table: row 2 has 3 entries, its header 2"),
         (b"\xff\xfe\x00\n", "is no text"),
@@ -144,7 +73,7 @@ def test_tables_may_be_long(tmp_path):
     monitor.parent.mkdir()
     monitor.write_text('#{"t_start": 0}\nr,l,t\n' + 300_000 * "-1.0,200,1234.5\n")
     assert min(path.stat().st_size for path in (run / "progress.txt", monitor)) > 4 * 2**20
-    (one, other), notes = tables.find_runs([str(run), str(monitor)])
+    (one, other), notes = search.find_runs([str(run), str(monitor)])
     assert not notes
     assert one.columns["AverageEpRet"].shape == (60_000,)
     assert other.columns["EpRet"].sum() == -300_000
@@ -164,7 +93,7 @@ def test_short_rows_below_a_long_header_do_not_fill_the_memory(tmp_path, monkeyp
 def test_a_monitor_that_is_no_csv_is_named(tmp_path):
     (tmp_path / "monitor.csv").write_text('#{"t_start": 0}\nr,l,t\n"' + 140_000 * "1\n")
     with pytest.raises(ConfigError, match="is no table: field larger than field limit"):
-        tables.find_runs([str(tmp_path)])
+        search.find_runs([str(tmp_path)])
 
 
 def test_spinning_ups_runs_have_the_name_and_seed_of_their_configuration(tmp_path):
@@ -176,7 +105,7 @@ def test_spinning_ups_runs_have_the_name_and_seed_of_their_configuration(tmp_pat
     foreign(tmp_path / "net_64", text)
     broken = foreign(tmp_path / "broken_seed7", text)
     (broken / "config.json").write_text("{" * 10)
-    runs, notes = tables.find_runs([str(tmp_path)])
+    runs, notes = search.find_runs([str(tmp_path)])
     assert sorted((run.name, run.seed) for run in runs if run.seed is not None) == [
         ("broken", 7),
         ("plain", 3),
@@ -195,7 +124,7 @@ def test_monitors_of_several_environments_are_one_run_in_the_order_of_time(tmp_p
         '#{"t_start": 1000.0, "env_id": "Pendulum-v1"}\nr,l,t\n-5.0,200,1.0\n-3.0,100,4.0\n-1,'
     )
     (folder / "1.monitor.csv").write_text('#{"t_start": 1000.5}\nr,l,t,x\n-9.0,50,1.5,"a,b"\n')
-    ((run,), notes) = tables.find_runs([str(folder)])
+    ((run,), notes) = search.find_runs([str(folder)])
     assert not notes
     assert (run.name, run.seed, run.settings) == ("sb3", 4, {"env": "Pendulum-v1"})
     assert {k: x.tolist() for k, x in run.columns.items()} == {
@@ -207,12 +136,12 @@ def test_monitors_of_several_environments_are_one_run_in_the_order_of_time(tmp_p
     assert tables.find_column(run, "Performance") == "EpRet"
     (folder / "0.monitor.csv").write_text("r,l,t\n1,2,3\n")
     with pytest.raises(ConfigError, match=r"0.monitor.csv is no table: its first line must be #"):
-        tables.find_runs([str(folder)])
+        search.find_runs([str(folder)])
 
 
 def test_columns_are_found_by_their_names_and_by_what_people_type(tmp_path):
     ours(tmp_path / "run", [1.0, 2.0], test=[5.0, 6.0])
-    ((run,), _) = tables.find_runs([str(tmp_path)])
+    ((run,), _) = search.find_runs([str(tmp_path)])
     words = {
         "Performance": "AverageTestEpRet",
         "return": "AverageTestEpRet",
@@ -222,7 +151,7 @@ def test_columns_are_found_by_their_names_and_by_what_people_type(tmp_path):
         "steps": "TotalEnvInteracts",
         "time": "Time",
         "epoch": "Epoch",
-        "updates": None,
+        "updates": "",
     }
     assert {word: tables.find_column(run, word) for word in words} == words
     empty = run._replace(columns=run.columns | {"AverageTestEpRet": np.full(2, math.nan)})
@@ -230,77 +159,3 @@ def test_columns_are_found_by_their_names_and_by_what_people_type(tmp_path):
     assert tables.select_runs([run, empty], ["steps", "AverageTestEpRet"])[0] == [run]
     with pytest.raises(ConfigError, match=r"no run has a column 'Tine'. Did you mean 'Time'\?"):
         tables.select_runs([run], ["steps", "Tine"])
-
-
-def test_runs_that_differ_in_their_seed_alone_are_a_condition(tmp_path):
-    seeds(tmp_path, "a", [1, 2], gamma=0.99)
-    seeds(tmp_path, "b", [1, 2], gamma=0.99)
-    seeds(tmp_path / "more", "a", [1], gamma=0.9, lr=[1, 2])
-    got, notes = labels(tmp_path)
-    assert not notes
-    assert got == {
-        "a (gamma=0.99)": ["a_CartPole-v1_s0", "a_CartPole-v1_s1"],
-        "a (gamma=0.9, lr=[1, 2])": ["a_CartPole-v1_s0"],
-        "b": ["b_CartPole-v1_s0", "b_CartPole-v1_s1"],
-    }
-
-
-def test_a_seed_counts_once(tmp_path):
-    ours(tmp_path / "new" / "a_s0", [1.0], seed=0)
-    ours(tmp_path / "new" / "a_s0-2", [1.0, 2.0], seed=0)
-    ours(tmp_path / "new" / "a_s1", [1.0], seed=1)
-    got, notes = labels(tmp_path / "new")
-    assert got == {"a": ["a_s0-2", "a_s1"]}
-    new = tmp_path / "new"
-    assert notes == [f"left out: {new}/a_s0 has the settings and seed of {new}/a_s0-2."]
-    ours(tmp_path / "later" / "a_s2", [1.0], seed=2)
-    assert labels(tmp_path)[0] == {"a": ["a_s0-2", "a_s1", "a_s2"]}
-    ours(tmp_path / "old" / "a_s1", [3.0], seed=1)  # the same settings, perhaps other code
-    got, _ = labels(tmp_path / "new", tmp_path / "old")
-    assert got == {f"a ({tmp_path}/new)": ["a_s0-2", "a_s1"], f"a ({tmp_path}/old)": ["a_s1"]}
-
-
-def test_runs_without_a_seed_are_all_counted(tmp_path):
-    for name in ("one", "two"):
-        foreign(tmp_path / name, TABLE + "1\t2\t100\n", exp_name="x")
-    got, notes = labels(tmp_path)
-    assert (got, notes) == ({"x": ["one", "two"]}, [])
-
-
-def test_a_legend_names_paths_or_conditions_and_joins_what_it_names_alike(tmp_path):
-    paths = [seeds(tmp_path, "a", [1, 2]), seeds(tmp_path, "b", [3]), seeds(tmp_path, "c", [4])]
-    runs, _ = tables.find_runs([str(path) for path in paths])
-
-    def named(legend, number):
-        got, _ = groups.gather_conditions(runs, legend, number, False)
-        return [(c.label, len(c.runs)) for c in got]
-
-    assert named(["X", "Y", "X"], 3) == [("X", 3), ("Y", 1)]
-    assert named(["X", "Y\x1b", "Z"], 1) == [("X", 2), ("Y?", 1), ("Z", 1)]
-    with pytest.raises(ConfigError, match=r"per path \(1\) or per condition \(3: a, b, c\), got 2"):
-        named(["X", "Y"], 1)
-
-
-def test_a_curve_for_every_run_has_the_name_of_its_folder(tmp_path):
-    ours(tmp_path / "x" / "a_s0", [1.0], seed=0)
-    ours(tmp_path / "x" / "a_s0-2", [1.0, 2.0], seed=0)
-    ours(tmp_path / "y" / "b_s7", [1.0], "b", seed=7)
-    runs, _ = tables.find_runs([str(tmp_path)])
-    each, notes = groups.gather_conditions(runs, [], 1, True)
-    assert [(c.label, len(c.runs)) for c in each] == [("a_s0", 1), ("a_s0-2", 1), ("b_s7", 1)]
-    assert notes == [
-        f"drawn too: {tmp_path}/x/a_s0 has the settings and seed of {tmp_path}/x/a_s0-2."
-    ]
-    each, _ = groups.gather_conditions(runs, ["A", "B"], 1, True)
-    assert [c.label for c in each] == ["A: a_s0", "A: a_s0-2", "B: b_s7"]
-    ours(tmp_path / "y" / "a_s0", [3.0], seed=0)
-    runs, _ = tables.find_runs([str(tmp_path)])
-    each, _ = groups.gather_conditions(runs, [], 1, True)
-    assert [c.label for c in each] == ["x/a_s0", "a_s0-2", "y/a_s0", "b_s7"]
-
-
-def test_labels_of_files_are_shown_without_control_characters_and_short(tmp_path):
-    ours(tmp_path / "x" / "run", [1.0], name="\x1b[31mred\n\u202ename" + "y" * 500)
-    ((label,), _) = (list(part) for part in labels(tmp_path))
-    assert label.startswith("?[31mred??name")
-    assert len(label) == 80
