@@ -5,7 +5,8 @@ add_settings(parser, td3.Spec, td3.SCHEDULE)
 args = parser.parse_args()
 schedule = build(parser, td3.SCHEDULE, args)
 
-Words are read by the type of their setting and never evaluated. Importing this imports no JAX.
+Words are read by the type of their setting and never evaluated. Importing this imports neither JAX
+nor NumPy.
 """
 
 import argparse
@@ -18,7 +19,6 @@ from typing import Any
 
 from purerl.cli.values import get_reader, parse_value
 from purerl.errors import ConfigError
-from purerl.runs.settings import names
 
 Check = Callable[[argparse.Namespace], list[str]]
 Axes = dict[str, tuple[str | None, list[Any]]]  # key -> word for it in names of runs, and values
@@ -135,6 +135,8 @@ class Parser(argparse.ArgumentParser):
         return ""
 
     def _explain_flag(self, flag: str) -> str:
+        from purerl.runs.settings import names  # here for start-up time
+
         known = {word.lstrip("-").replace("-", "_"): word for word in self._option_string_actions}
         near = names.suggest(flag.lstrip("-").replace("-", "_"), sorted(known), known.__getitem__)
         return f"unknown flag {flag}.{near or f' {self.prog} --help lists all.'}"
@@ -242,6 +244,8 @@ def read_axes(
         refused: settings with a flag of their own.
         taken: keys that already have a value.
     """
+    from purerl.runs.settings import names  # here for start-up time
+
     axes: Axes = {}
     wrong = []
     fields = {names.resolve_name(algo, key).name for key in taken}

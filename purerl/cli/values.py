@@ -1,15 +1,20 @@
-"""Read values from words by the type of their setting; nothing is evaluated. Imports no JAX."""
+"""Read values from words by the type of their setting, without evaluating them.
+
+Importing this imports neither JAX nor NumPy.
+"""
 
 import argparse
 import re
 import typing
 from collections.abc import Callable
 from types import NoneType, UnionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from purerl import checks
 from purerl.mpi import world
-from purerl.runs.settings import names
+
+if TYPE_CHECKING:
+    from purerl.runs.settings import names
 
 
 class Reader(NamedTuple):
@@ -19,13 +24,15 @@ class Reader(NamedTuple):
     parse: Callable[[str], Any]
 
 
-def parse_value(setting: names.Setting, word: str) -> Any:
+def parse_value(setting: "names.Setting", word: str) -> Any:
     """Read the value of a setting from a word; a bool is `true` or `false`.
 
     Raises:
         argparse.ArgumentTypeError: if the word is not a value of the setting's type.
     """
     if setting.name == "activation":
+        from purerl.runs.settings import names  # here for start-up time
+
         return names.normalise_activation(word)
     if setting.name in ("seed", "num_cpu"):
         return parse_seed(word) if setting.name == "seed" else parse_ranks(word)
