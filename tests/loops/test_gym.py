@@ -547,12 +547,12 @@ def test_discrete_actions_are_whole_numbers_of_the_space():
     assert spec.action == Discrete(3, 5)
     act = np.asarray(offpolicy.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
     assert sorted(set(act.tolist())) == [5, 6, 7]
-    envs = vector.make(Buttons, None, lambda i, n: 0)
+    envs = vector.make_envs(Buttons, None, lambda i, n: 0)
     obs = envs.reset()
     step = envs.step(obs, act[:1])  # the script asserts that its space contains the action
     assert step.rows.act.dtype == np.int32
     many = gymnasium.vector.SyncVectorEnv([Buttons] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
-    envs = vector.make(lambda: many, 2, lambda i, n: 0)
+    envs = vector.make_envs(lambda: many, 2, lambda i, n: 0)
     envs.step(envs.reset(), act[:2])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from purerl.loops.carry import Carry, Record
+from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.logger import Logger, append_text, undo_on_error
 from purerl.runs.training.progress_bar import format_clock
@@ -77,7 +77,7 @@ def describe_sizes(carry: Carry) -> str:
     leaves = jax.tree.leaves(carry.learner.params)
     text = f"observations {env.obs_shape} {env.obs_dtype}, actions {_describe_action(env.action)}, "
     text += f"{sum(x.size for x in leaves):,} parameters"
-    if carry.buffer is not None:
+    if isinstance(carry, OffPolicyCarry):
         rows = jax.tree.leaves(carry.buffer.data)
         size = sum(x.nbytes for x in rows) / 1e6
         text += f", replay memory of {len(rows[0]):,} rows = {size:,.0f} MB"

@@ -20,7 +20,7 @@ from purerl.buffers import replay as memory
 from purerl.errors import NonFiniteError
 from purerl.loops import devices, offpolicy, onpolicy
 from purerl.loops import gym as loop
-from purerl.loops.carry import Carry
+from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry
 from purerl.runs.record import checkpoint, files, manifest
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
@@ -73,8 +73,7 @@ def diagnose(
     try:
         while carry.steps < before:
             carry, _ = loop.advance(carry)
-        off_policy = carry.buffer is not None
-        batches = _burst(carry) if off_policy else _rollout(carry)
+        batches = _burst(carry) if isinstance(carry, OffPolicyCarry) else _rollout(carry)
         return _look(run, carry, *batches, message)
     finally:
         carry.envs.close()
@@ -102,11 +101,10 @@ def _until_it_diverges(carry: Carry) -> tuple[int | None, str]:
         carry.envs.close()
 
 
-def _burst(carry: Carry) -> tuple[int, list[Any]]:
+def _burst(carry: OffPolicyCarry) -> tuple[int, list[Any]]:
     """Collect what the next burst learns from; return the step after it, and its batches."""
     border, updates = offpolicy.plan_burst(carry)
-    size = carry.schedule.batch_size  # type: ignore[union-attr]
-    assert carry.buffer is not None
+    size = carry.schedule.batch_size
     collected, block, count = offpolicy.collect(carry, (border - carry.steps) // carry.ranks)
     ring = memory.add(devices.unreplicate(carry.buffer), block, count)
     stream = rng.stream(carry.seed, carry.rank, "sample", carry.updates)
@@ -115,11 +113,10 @@ def _burst(carry: Carry) -> tuple[int, list[Any]]:
     return border, [offpolicy.draw_batch(carry.algo, learner, ring, size, key) for key in keys]
 
 
-def _rollout(carry: Carry) -> tuple[int, list[Any]]:
+def _rollout(carry: OnPolicyCarry) -> tuple[int, list[Any]]:
     """Collect and prepare the next rollout; return the step after it, and its one batch."""
     schedule = carry.schedule
-    length = schedule.steps_per_epoch // carry.ranks // schedule.num_envs
-    collected, rollout = onpolicy.collect(carry, length)
+    collected, rollout = onpolicy.collect(carry, schedule.rollout_length)
     params = devices.unreplicate(collected.learner.params)
     key = rng.stream(carry.seed, carry.rank, "update", carry.updates)
     batch = jax.jit(carry.algo.prepare)(params, rollout)._replace(key=key)

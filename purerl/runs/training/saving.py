@@ -79,7 +79,7 @@ class Saver:
 
         Ranks save together, and the others wait for the one that failed: several save nothing.
         """
-        marks = carry.envs.marks()
+        marks = carry.envs.mark_episodes()
         try:
             yield
         except EnvFault:
