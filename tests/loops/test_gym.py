@@ -369,10 +369,9 @@ DIGEST = """
 import hashlib, sys, gymnasium, jax, numpy as np
 import purerl; purerl.setup(threads=1, cache=False)
 from purerl.algos import td3
-from purerl.loops import carry as memory
 from purerl.loops import gym as loop
-from purerl.loops import offpolicy
-from purerl.types import EnvSpec, OffPolicySchedule
+from purerl.schedules import OffPolicySchedule
+from purerl.spaces import EnvSpec
 env_fn = lambda: gymnasium.make("Pendulum-v1")
 spec = td3.Spec(EnvSpec.of(env_fn()), hidden=(64, 64))
 schedule = OffPolicySchedule(steps=600, steps_per_epoch=250, start_steps=100, update_after=100)

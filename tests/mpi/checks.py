@@ -372,7 +372,7 @@ def check_minibatches_on_scaled_rewards_stay_in_step() -> None:
 
 def check_ranks_know_whether_all_stop_at_the_same_error() -> None:
     assert mpi.all_raise(ValueError("of all ranks"))
-    world.world().errors.clear()  # the last thing a rank does: it asks once
+    world.get_world().errors.clear()  # the last thing a rank does: it asks once
     mpi.allgather(0)
     assert not mpi.all_raise(ValueError(f"of rank {RANK}"))
 
@@ -463,7 +463,7 @@ def main() -> None:
         globals()[name]()
         sys.stdout.write(f"ok {name}\n")  # in one piece: ranks share the stream
         sys.stdout.flush()
-    assert world.world().inside.begun > 0 or chosen
+    assert world.get_world().inside.begun > 0 or chosen
 
 
 if __name__ == "__main__":

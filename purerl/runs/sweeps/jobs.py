@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from purerl import errors
 from purerl.errors import OutputClosed, TaskRefused
-from purerl.mpi import world
+from purerl.mpi import library
 from purerl.runs.console import try_print_lines, write_text
 from purerl.runs.interrupts import collect_requests
 from purerl.runs.record import files, safe_files
@@ -82,7 +82,7 @@ def run_tasks(
             "a grid of functions imports your script in each of its processes: put what starts it "
             "under `if __name__ == '__main__':`."
         )
-    if world.find_launch():
+    if library.find_launch():
         raise errors.ConfigError(
             "a grid starts its runs itself: start it without mpiexec; num_cpu gives each run its "
             "ranks."
