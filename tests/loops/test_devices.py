@@ -100,3 +100,14 @@ def test_programs_of_one_device_are_given_its_copy():
     assert own.tolist() == [0.0, 1.0, 2.0]
     plain = {"x": np.arange(3.0)}
     assert devices.unreplicate(plain) is plain
+
+
+def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
+    asked = []
+    jit = jax.jit
+    monkeypatch.setattr(devices, "_FAST_OPTIONS", {"xla_no_such_option": 1} | devices._FAST_OPTIONS)
+    monkeypatch.setattr(jax, "jit", lambda *a, **kw: asked.append(kw) or jit(*a, **kw))
+    offpolicy._compiled_burst.cache_clear()
+    offpolicy._compiled_burst()
+    assert "xla_no_such_option" not in asked[-1]["compiler_options"]
+    offpolicy._compiled_burst.cache_clear()

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 
 from purerl import errors, rng
 from purerl.algos import ppo, reinforce, vpg
@@ -18,15 +17,9 @@ from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import EnvSpec
 from purerl.types import Rollout
 from tests.loops import script
+from tests.loops.script import WAYS
 
 SPEC = vpg.Spec(EnvSpec.of(script.Script()), hidden=(4,), train_v_iters=2)
-WAYS = {
-    "one": (1, script.own(1)),
-    "three": (3, script.own(3)),
-    "next_step": (3, script.vector(3, AutoresetMode.NEXT_STEP)),
-    "same_step": (3, script.vector(3, AutoresetMode.SAME_STEP)),
-    "disabled": (3, script.vector(3, AutoresetMode.DISABLED)),
-}
 
 
 def start(env_fn: Any, seed: int = 0, spec: Any = SPEC, algo: Any = vpg, **changes: Any) -> Any:
