@@ -60,7 +60,7 @@ class World:
     leaving: float | None = None  # time at which this rank began to end
     gone: dict[int, list[int]] = dataclasses.field(
         default_factory=dict
-    )  # rank -> collectives begun
+    )  # rank -> counts at its end
     errors: dict[int, str] = dataclasses.field(default_factory=dict)  # rank -> error that ends it
     located: set[int] = dataclasses.field(default_factory=set)  # ranks that have reported a place
 
@@ -103,7 +103,8 @@ def _connect(variable: str, size: int | None) -> World:
         raise MPIUnavailable(
             f"compiled programs average from threads of their own, so MPI must give "
             f"MPI_THREAD_MULTIPLE, and {library.describe_library(MPI)} gave level "
-            f"{MPI.Query_thread()}. Leave mpi4py.rc.thread_level as it is, and use an MPI built with threads."
+            f"{MPI.Query_thread()}. Leave mpi4py.rc.thread_level as it is, and use an MPI built with "
+            f"threads."
         )
     here = everyone.Split_type(MPI.COMM_TYPE_SHARED)
     neighbours, threads = here.size, _share_cores(everyone, here)

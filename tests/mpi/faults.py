@@ -85,6 +85,8 @@ def do_wrong(kind: str) -> None:
         sys.exit(3)
     if kind == "osexit0":
         os._exit(0)
+    if kind == "sleep":
+        time.sleep(1000)
     if kind == "apart":  # in another collective than rank 0
         world.get_world().inside(lambda comm: comm.allgather(0))
 
