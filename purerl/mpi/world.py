@@ -103,8 +103,8 @@ def _connect(variable: str, size: int | None) -> World:
         raise MPIUnavailable(
             f"compiled programs average from threads of their own, so MPI must give "
             f"MPI_THREAD_MULTIPLE, and {library.describe_library(MPI)} gave level "
-            f"{MPI.Query_thread()}. Leave mpi4py.rc.thread_level as it is, and use an MPI built with "
-            f"threads."
+            f"{MPI.Query_thread()}. Leave mpi4py.rc.thread_level as it is, and use an MPI built "
+            f"with threads."
         )
     here = everyone.Split_type(MPI.COMM_TYPE_SHARED)
     neighbours, threads = here.size, _share_cores(everyone, here)

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -460,7 +461,9 @@ def main() -> None:
     chosen = sys.argv[1] if len(sys.argv) > 1 else ""
     names = [name for name in globals() if name.startswith("check_") and chosen in name]
     for name in names:
+        began = time.monotonic()
         globals()[name]()
+        sys.stderr.write(f"{time.monotonic() - began:5.1f} s  rank {RANK}  {name}\n")
         sys.stdout.write(f"ok {name}\n")  # in one piece: ranks share the stream
         sys.stdout.flush()
     assert world.get_world().inside.begun > 0 or chosen
