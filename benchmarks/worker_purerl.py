@@ -46,7 +46,7 @@ def updates(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[],
     learner, buffer = devices_.replicate((learner, buffer), devices)
     filled, number = 0, 50_000
     while filled < rows:
-        learner, buffer, tally, _ = offpolicy.burst(
+        learner, buffer, tally, _ = offpolicy.run_burst(
             algo, 0, batch_size, devices, learner, buffer, tally, block(number), np.int32(number),
             words,
         )  # fmt: skip
@@ -58,7 +58,7 @@ def updates(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[],
         began = time.perf_counter()
         for _ in range(4):
             words[3] = done[0]
-            *rest, finite = offpolicy.burst(
+            *rest, finite = offpolicy.run_burst(
                 algo, size, batch_size, devices, *state, fresh, np.int32(size), words
             )
             state = tuple(rest)

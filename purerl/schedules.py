@@ -1,4 +1,9 @@
-"""Schedules: when a loop acts, learns and reports."""
+"""Schedules: when a loop acts, learns and reports.
+
+A schedule holds what a user chose, and None where the number is to be derived. `resolve(ranks)`
+returns the form that loops use: it is checked against the number of ranks, and every derived number
+is filled in. Only `max_ep_len` may still be None, which means the environment's own limit.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ def _check_divides(schedule: Any, names: tuple[str, ...], unit: int, what: str) 
 
 @dataclasses.dataclass(frozen=True)
 class OffPolicySchedule:
-    """When an off-policy loop acts, learns and reports; names and numbers of Spinning Up.
+    """When an off-policy loop acts, learns and reports, with Spinning Up's names and numbers.
 
     All counts are environment transitions over all environments and ranks.
     """
@@ -73,8 +78,8 @@ class OffPolicySchedule:
             )
         if self.update_after < self.batch_size:
             raise ValueError(
-                f"update_after must be at least batch_size, so that the first batch is larger "
-                f"than nothing: got {self.update_after} < {self.batch_size}."
+                f"update_after must be at least batch_size, so that the first update can "
+                f"sample a full batch, got {self.update_after} < {self.batch_size}."
             )
         _check_divides(self, self._COUNTS, self.num_envs, "num_envs")
         if self.batch_size % self.devices:
@@ -84,8 +89,8 @@ class OffPolicySchedule:
 
     _COUNTS: ClassVar = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
 
-    def resolve(self, ranks: int) -> OffPolicySchedule:
-        """Fill in what is None, and check that every count divides over ranks and environments."""
+    def resolve(self, ranks: int) -> ResolvedOffPolicySchedule:
+        """Derive the numbers that are None, and check the counts against the number of ranks."""
         unit = ranks * self.num_envs
         _check_divides(self, self._COUNTS, unit, "num_envs times ranks")
         _check_divides(self, ("replay_size",), ranks, "ranks")
@@ -98,12 +103,32 @@ class OffPolicySchedule:
                 )
         every = self.update_every or math.ceil(50 / unit) * unit
         updates = self.updates_per_burst or every
-        return dataclasses.replace(self, update_every=every, updates_per_burst=updates)
+        derived = {"update_every": every, "updates_per_burst": updates}
+        return ResolvedOffPolicySchedule(**(vars(self) | derived))
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedOffPolicySchedule(OffPolicySchedule):
+    """An off-policy schedule for a known number of ranks, with every number derived."""
+
+    update_every: int = dataclasses.field(kw_only=True)
+    updates_per_burst: int = dataclasses.field(kw_only=True)
+
+    def count_rows(self, ranks: int) -> dict[str, int]:
+        """Count the transitions that one rank keeps in memory, by the setting that asks for them.
+
+        The rows of a burst exist twice, on the host and on the device.
+        """
+        return {
+            "replay_size": self.replay_size // ranks,
+            "update_every": 2 * (self.update_every // ranks),
+            "updates_per_burst": self.updates_per_burst * self.batch_size,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
 class OnPolicySchedule:
-    """When an on-policy loop reports; names and numbers of Spinning Up.
+    """When an on-policy loop learns and reports, with Spinning Up's names and numbers.
 
     All counts are environment transitions over all environments and ranks. One epoch is one
     rollout and one update.
@@ -147,9 +172,28 @@ class OnPolicySchedule:
                 f"{self.steps_per_epoch}, got {self.steps}. The nearest that fits is {near}."
             )
 
-    def resolve(self, ranks: int) -> OnPolicySchedule:
-        """Check that a rollout divides over ranks and environments."""
+    def resolve(self, ranks: int) -> ResolvedOnPolicySchedule:
+        """Derive the length of a rollout, and check the counts against the number of ranks."""
         unit = ranks * self.num_envs
         _check_divides(self, ("steps_per_epoch",), unit, "num_envs times ranks")
         _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")
-        return self
+        derived = {"rollout_length": self.steps_per_epoch // unit}
+        return ResolvedOnPolicySchedule(**(vars(self) | derived))
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedOnPolicySchedule(OnPolicySchedule):
+    """An on-policy schedule for a known number of ranks."""
+
+    rollout_length: int = dataclasses.field(kw_only=True)  # steps of each environment
+
+    def count_rows(self, ranks: int) -> dict[str, int]:
+        """Count the transitions that one rank keeps in memory, by the setting that asks for them.
+
+        A rollout exists three times on its way to the device.
+        """
+        return {"steps_per_epoch": 3 * (self.steps_per_epoch // ranks)}
+
+
+Schedule = OffPolicySchedule | OnPolicySchedule
+ResolvedSchedule = ResolvedOffPolicySchedule | ResolvedOnPolicySchedule

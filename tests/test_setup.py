@@ -92,7 +92,8 @@ for name in ("mpi4py", "mujoco", "matplotlib", "Box2D"):
 import gymnasium, purerl
 from purerl.algos import td3
 from purerl.loops import gym as loop
-from purerl.types import EnvSpec, OffPolicySchedule
+from purerl.schedules import OffPolicySchedule
+from purerl.spaces import EnvSpec
 env_fn = lambda: gymnasium.make("Pendulum-v1")
 schedule = OffPolicySchedule(steps=100, steps_per_epoch=100, num_test_episodes=0)
 print(next(loop.run(td3, td3.Spec(EnvSpec.of(env_fn())), env_fn, schedule, 0))["steps"])

@@ -1,4 +1,4 @@
-"""Act: one compiled program from NumPy to NumPy, with keys derived from counters."""
+"""Choose actions: one compiled program from NumPy to NumPy, with keys derived from counters."""
 
 import functools
 import itertools
@@ -16,24 +16,24 @@ from purerl.loops.devices import COMPILE_QUICKLY
 
 
 def act(carry: Carry, params: Any, obs: np.ndarray, calls: int) -> np.ndarray:
-    """Act with the key `stream(seed, rank, "act", calls)`: one program from NumPy to NumPy.
+    """Choose exploring actions with the key `stream(seed, rank, "act", calls)`.
 
     Args:
-        carry: whose algorithm, seed and rank count.
-        params: the learner's, as `local` returns them.
-        obs: `[N, ...]`.
-        calls: of the environments' step before this one.
+        carry: The carry, for its algorithm, seed and rank.
+        params: The learner's parameters on one device.
+        obs: Observations `[N, ...]`.
+        calls: Number of the environments' steps before this one.
     """
     key = _act_keys(carry.seed, carry.rank, calls - calls % _KEYS)[calls % _KEYS]
     return np.asarray(_act(carry.algo, params, obs, key))
 
 
-_KEYS = 256  # derived at once: one by one, a key costs a third of an acting call
+_KEYS = 256  # keys derived at once; deriving one per call would take a third of the call
 
 
 @functools.lru_cache(maxsize=8)
 def _act_keys(seed: int, rank: int, first: int) -> np.ndarray:
-    """Return the data of the keys of `_KEYS` calls from `first` on."""
+    """Return the key data of `_KEYS` calls, starting at call `first`."""
     words = np.array([seed, rank, first >> 32, first & 0xFFFFFFFF], np.uint32)
     return np.asarray(_derive(words))
 
@@ -53,7 +53,7 @@ def _act(algo: ModuleType, params: Any, obs: Any, key: Any) -> jax.Array:
 
 
 def pack_key_words(carry: Carry, counter: int) -> np.ndarray:
-    """Pack what derives a key: one small array into a jitted call."""
+    """Pack seed, rank and counter into one small array, from which a program derives its key."""
     high, low = counter >> 32, counter & 0xFFFFFFFF
     return np.array([carry.seed, carry.rank, high, low], np.uint32)
 
@@ -61,7 +61,13 @@ def pack_key_words(carry: Carry, counter: int) -> np.ndarray:
 def make_test_policy(
     algo: ModuleType, params: Any, explore: tuple[int, int, int] | None
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function that acts: deterministic, or exploring by seed, rank and epoch."""
+    """Return a function from observations to test actions.
+
+    Args:
+        algo: A module of `purerl.algos`.
+        params: The learner's parameters on one device.
+        explore: Seed, rank and epoch that derive the keys of `act`; None to act by `policy`.
+    """
     if explore is None:
         return lambda obs: np.asarray(algo.policy(params, obs))
     seed, rank, epoch = explore

@@ -1,4 +1,4 @@
-"""The memory of a run, and what both kinds of loop do with it."""
+"""The carry: everything that a run needs to go on; `advance` consumes it and returns the next."""
 
 import dataclasses
 from types import ModuleType
@@ -9,25 +9,26 @@ import numpy as np
 
 from purerl.buffers import replay
 from purerl.loops import vector
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import (
+    ResolvedOffPolicySchedule,
+    ResolvedOnPolicySchedule,
+)
 from purerl.types import Transition
 
 Record = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class Carry:
-    """Everything a run needs to go on; `advance` consumes it, since environments move."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BaseCarry:
+    """The part of a carry that both kinds of algorithm have."""
 
     algo: ModuleType
-    schedule: OffPolicySchedule | OnPolicySchedule  # with every None filled in
     seed: int
     rank: int
     ranks: int
     learner: Any  # equal on all ranks and devices
-    buffer: replay.Replay | None  # off-policy
-    metrics: tuple[str, ...]  # names of what is tallied
-    tally: jax.Array  # of the metrics since the last record, on the device
+    metrics: tuple[str, ...]  # names of the columns of `tally`
+    tally: jax.Array  # statistics of the metrics since the last record, on the device
     envs: vector.Envs  # with their episodes in progress
     obs: np.ndarray  # [N, ...], to act on next
     surplus: Transition  # rows beyond the last border; only NEXT_STEP environments leave any
@@ -36,6 +37,39 @@ class Carry:
     ep_returns: tuple[float, ...] = ()  # of this rank's episodes that ended since the last record
     ep_lengths: tuple[int, ...] = ()
     steps: int = 0  # transitions handed to the device, over all ranks
-    calls: int = 0  # of the environments' step, on this rank
+    calls: int = 0  # calls of the environments' step on this rank
     updates: int = 0
     epoch: int = 0  # records so far
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OffPolicyCarry(BaseCarry):
+    """The carry of an algorithm that learns from a replay buffer."""
+
+    schedule: ResolvedOffPolicySchedule
+    buffer: replay.Replay
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether an `advance` has taken this carry: each donates the buffer."""
+        return _has_deleted(self.buffer)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OnPolicyCarry(BaseCarry):
+    """The carry of an algorithm that learns from each rollout once."""
+
+    schedule: ResolvedOnPolicySchedule
+    buffer: None = None
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether an `advance` has taken this carry: each donates the learner."""
+        return _has_deleted(self.learner)
+
+
+Carry = OffPolicyCarry | OnPolicyCarry  # the class says whether the algorithm is on-policy
+
+
+def _has_deleted(tree: Any) -> bool:
+    return any(leaf.is_deleted() for leaf in jax.tree.leaves(tree))

@@ -11,16 +11,16 @@ from jax.sharding import PartitionSpec as P
 
 from purerl import mpi
 from purerl.buffers import replay
-from purerl.loops.metrics import empty_tally
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.loops.metrics import make_empty_tally
+from purerl.schedules import ResolvedSchedule
 from purerl.spaces import EnvSpec
 
 
 def jit_fast(**options: Any) -> Callable[[Any], Any]:
-    """Return `jax.jit` with those of XLA's faster options that the installed version knows.
+    """Return `jax.jit` with the faster compiler options that the installed XLA knows.
 
-    Whole registers on CPUs that have them and fewer copies around a conditional make 3-7 % of a
-    burst; the lower level of LLVM compiles half a second faster and runs as fast.
+    Wide vector registers and fewer copies around a conditional make a burst 3 to 7 % faster. The
+    lower LLVM level compiles half a second faster and runs as fast.
     """
     known: dict[str, Any] = {}
     for name, value in _FAST_OPTIONS.items():
@@ -32,10 +32,8 @@ def jit_fast(**options: Any) -> Callable[[Any], Any]:
     return functools.partial(jax.jit, compiler_options=known, **options)
 
 
-COMPILE_QUICKLY = {
-    "xla_backend_optimization_level": 0
-}  # for programs run rarely: halves their compile time
-
+# For programs that run rarely: it halves their compile time.
+COMPILE_QUICKLY = {"xla_backend_optimization_level": 0}
 
 _FAST_OPTIONS = {
     "xla_cpu_prefer_vector_width": 512,
@@ -45,25 +43,27 @@ _FAST_OPTIONS = {
 
 
 def map_over_devices(body: Callable[..., Any], devices: int) -> Callable[..., Any]:
-    """Return a function whose body runs on several devices, each with all of the arguments.
+    """Return a function that runs its body on several devices, with all arguments on each.
 
-    The axis `mpi.AXIS` is bound in it, so that `mpi.own_rows` and averages work.
+    The axis `mpi.AXIS` is bound in the body, so `mpi.own_rows` and averages work there.
     """
-    return jax.shard_map(body, mesh=_mesh(devices), in_specs=P(), out_specs=P(), check_vma=False)
+    return jax.shard_map(
+        body, mesh=_make_mesh(devices), in_specs=P(), out_specs=P(), check_vma=False
+    )
 
 
 def replicate(tree: Any, devices: int) -> Any:
-    """Return a tree of which each device has a copy."""
-    return tree if devices == 1 else jax.device_put(tree, NamedSharding(_mesh(devices), P()))
+    """Copy a tree to each device."""
+    return tree if devices == 1 else jax.device_put(tree, NamedSharding(_make_mesh(devices), P()))
 
 
 @functools.cache
-def _mesh(devices: int) -> Mesh:
+def _make_mesh(devices: int) -> Mesh:
     return Mesh(np.array(jax.local_devices()[:devices]), (mpi.AXIS,))
 
 
 def unreplicate(params: Any) -> Any:
-    """Return the first device's copy, for programs that run on one device."""
+    """Return the copy on the first device, for programs that run on one device."""
     leaves = jax.tree.leaves(params)
     if not leaves or not isinstance(leaves[0], jax.Array) or len(leaves[0].devices()) == 1:
         return params
@@ -71,25 +71,24 @@ def unreplicate(params: Any) -> Any:
 
 
 def init_tally(number: int, devices: int) -> jax.Array:
-    """Return the tally of no update, on the device."""
-    return replicate(jax.device_put(empty_tally(number)), devices)
+    """Make an empty tally on the device."""
+    return replicate(jax.device_put(make_empty_tally(number)), devices)
 
 
-COPIES = 3  # of a learner beside its gradients, of a rollout on its way to the device
+COPIES = 3  # copies of a learner that an update holds, with its gradients
 
 
-def check_memory(
-    env: EnvSpec, schedule: OffPolicySchedule | OnPolicySchedule, learner: Any, ranks: int = 1
-) -> None:
-    """Refuse a run that does not fit, naming its greatest part.
+def check_memory(env: EnvSpec, schedule: ResolvedSchedule, learner: Any, ranks: int = 1) -> None:
+    """Refuse a run that does not fit into memory, and name the setting that takes most of it.
 
-    Ranks of one host share its memory, and so do the copies of devices of a CPU.
+    The ranks of one host share its memory, and so do the devices of a CPU.
 
     Args:
-        env: of the run.
-        schedule: with every None filled in.
-        learner: its arrays, or their shapes as `jax.eval_shape` gives them.
-        ranks: that divide the transitions; all on this host, if they have not been started yet.
+        env: The spaces of the environment.
+        schedule: The schedule of the run.
+        learner: The learner's arrays, or their shapes as `jax.eval_shape` returns them.
+        ranks: Number of ranks that divide the transitions. If they have not been started yet, all
+            of them count as ranks of this host.
     """
     copies = _count_copies(schedule, ranks)
     needs = {k: copies * x for k, x in estimate_memory(env, schedule, learner, ranks).items()}
@@ -104,26 +103,18 @@ def check_memory(
     )
 
 
-def _count_copies(schedule: OffPolicySchedule | OnPolicySchedule, ranks: int) -> int:
-    """Return how often what a rank needs is taken from the same memory."""
+def _count_copies(schedule: ResolvedSchedule, ranks: int) -> int:
+    """Count the copies of a rank's data that share one memory."""
     if jax.local_devices()[0].platform != "cpu":  # each device has its own
         return 1
     return schedule.devices * (ranks if mpi.num_procs() == 1 else mpi.num_local())
 
 
 def estimate_memory(
-    env: EnvSpec, schedule: OffPolicySchedule | OnPolicySchedule, learner: Any, ranks: int = 1
+    env: EnvSpec, schedule: ResolvedSchedule, learner: Any, ranks: int = 1
 ) -> dict[str, int]:
-    """Return the bytes that the settings of a run take on one rank and device, by their names."""
+    """Return the bytes that each setting of a run costs on one rank and device."""
     row = sum(x.nbytes for x in env.example())
     leaves = [x for x in jax.tree.leaves(learner) if hasattr(x, "dtype")]
     needs = {"hidden": COPIES * sum(x.size * x.dtype.itemsize for x in leaves)}
-    if isinstance(schedule, OnPolicySchedule):
-        return needs | {"steps_per_epoch": COPIES * row * (schedule.steps_per_epoch // ranks)}
-    assert schedule.update_every
-    assert schedule.updates_per_burst
-    return needs | {
-        "replay_size": row * (schedule.replay_size // ranks),
-        "update_every": 2 * row * (schedule.update_every // ranks),
-        "updates_per_burst": row * schedule.updates_per_burst * schedule.batch_size,
-    }
+    return needs | {name: row * rows for name, rows in schedule.count_rows(ranks).items()}

@@ -1,4 +1,4 @@
-"""What environments do wrong, in words: each fault is one error that names who, what and where."""
+"""Check what environments return, and name the environment, the fault and the step in errors."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _NUMBER = (float, int, np.floating, np.integer)  # the usual types of a reward
 _FLAG = (bool, np.bool_)
 
 
-RAISED = (Exception, SystemExit)  # an environment that asks Python to end ends nothing here
+RAISED = (Exception, SystemExit)  # an environment that calls sys.exit must not end the program
 
 
 def check_dtype(now: Any, spec: EnvSpec) -> None:
@@ -39,7 +39,7 @@ def get_final_obs(info: dict[str, Any], i: int) -> Any:
 def explain_exception(
     who: str, call: str, error: BaseException, obs: np.ndarray | None = None, when: str = ""
 ) -> EnvFault:
-    """Return the fault of an environment that raised an error, perhaps over a `nan` of its own."""
+    """Make the error for an environment that raised; mention an observation that is not finite."""
     text = f"{who} raised {type(error).__name__} in {call}: {format_in_a_line(error)}{when}"
     if obs is not None and obs.dtype.kind == "f" and not np.isfinite(obs).all():
         text += f" The action answered an observation that was not finite: {obs.tolist()}."
@@ -61,18 +61,18 @@ def close_env(who: str, env: Any) -> EnvFault | None:
 
 
 def check_outcome(i: int, rew: Any, terminated: Any, truncated: Any) -> tuple[Any, Any, Any]:
-    """Return what `step` gave beside the observation, if it is one number and two flags."""
+    """Return reward and flags of a `step`, after checking that they are a number and two flags."""
     if isinstance(rew, _NUMBER) and isinstance(terminated, _FLAG) and isinstance(truncated, _FLAG):
         return rew, terminated, truncated
     return (
-        _single(i, "a number as its reward", rew, "biuf"),
-        _single(i, "True or False as terminated", terminated, "b"),
-        _single(i, "True or False as truncated", truncated, "b"),
+        _read_single(i, "a number as its reward", rew, "biuf"),
+        _read_single(i, "True or False as terminated", terminated, "b"),
+        _read_single(i, "True or False as truncated", truncated, "b"),
     )
 
 
-def _single(i: int, what: str, value: Any, kinds: str) -> Any:
-    """Return a value without axes; 0 and 1 are flags as well."""
+def _read_single(i: int, what: str, value: Any, kinds: str) -> Any:
+    """Return a value without axes, after checking its kind; 0 and 1 count as flags."""
     x = np.asarray(value) if describe_shape(value) == () else np.asarray(None)
     if x.dtype.kind not in kinds and not (kinds == "b" and x.dtype.kind in "iu" and x in (0, 1)):
         raise EnvFault(f"environment {i} must return {what}, got {value!r}.")
@@ -80,7 +80,7 @@ def _single(i: int, what: str, value: Any, kinds: str) -> Any:
 
 
 def describe_shape(value: Any) -> tuple[int, ...] | str:
-    """Return the shape of anything, in words where it has none."""
+    """Return the shape of anything, or a description if it has none."""
     try:
         return np.shape(value)
     except ValueError:  # rows of different lengths
@@ -91,10 +91,10 @@ def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> Non
     """Refuse numbers that are not finite, before they reach the device.
 
     Args:
-        rows: new ones, `[R, ...]`.
-        who: environment of each.
-        steps: environment steps before the first of them, over all ranks.
-        ranks: how many there are.
+        rows: New rows `[R, ...]`.
+        who: Environment of each row.
+        steps: Number of environment steps before the first row, over all ranks.
+        ranks: Number of ranks.
     """
     bad = {
         name: int((~np.isfinite(new)).reshape(len(new), -1).any(axis=1).argmax())

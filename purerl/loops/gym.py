@@ -1,12 +1,12 @@
-"""The thin Python loop over Gymnasium environments, with its whole memory in one carry.
+"""The thin Python loop over Gymnasium environments, with its whole state in one carry.
 
     carry = start(algo, spec, env_fn, schedule, seed)
     carry, record = advance(carry)     # one burst (off-policy), one rollout and update (on-policy)
     for record in run(...): ...        # one record per epoch
 
-Transitions are staged in NumPy and handed to the device in blocks of one fixed size; one jitted,
-donating call learns from them. Printing, saving and evaluating happen between two calls of
-`advance`, outside.
+Transitions are staged in NumPy and handed to the device in blocks of one fixed size, and one
+compiled call learns from them. Printing, saving and evaluating happen outside, between two calls of
+`advance`.
 """
 
 import importlib.metadata
@@ -24,8 +24,8 @@ from purerl import checks, mpi, rng
 from purerl.errors import EpisodesCut, NonFiniteError
 from purerl.loops import devices, offpolicy, onpolicy, records, vector
 from purerl.loops.acting import make_test_policy
-from purerl.loops.carry import Carry, Record
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, Record
+from purerl.schedules import ResolvedOnPolicySchedule, ResolvedSchedule, Schedule
 
 __all__ = [
     "Carry",
@@ -38,8 +38,6 @@ __all__ = [
     "start",
 ]
 
-Schedule = OffPolicySchedule | OnPolicySchedule
-
 
 def start(
     algo: ModuleType,
@@ -48,90 +46,85 @@ def start(
     schedule: Schedule,
     seed: int,
 ) -> Carry:
-    """Build learner, replay memory and environments, and reset the environments.
+    """Build the learner, the replay buffer and the environments, and reset the environments.
 
     Args:
-        algo: a module of `purerl.algos`; one with `prepare` is on-policy.
-        spec: its `Spec`.
-        env_fn: returns a Gymnasium environment, called `schedule.num_envs` times, or one vector
-            environment of that many.
-        schedule: when to act and learn, of the kind of `algo.SCHEDULE`.
-        seed: 0 .. 2**32 - 1; with the rest of the arguments it determines the run.
+        algo: A module of `purerl.algos`.
+        spec: Settings of the algorithm, its `Spec`.
+        env_fn: Function that returns a Gymnasium environment, called `schedule.num_envs` times, or
+            one vector environment of that many.
+        schedule: When to act and learn, of the same class as `algo.SCHEDULE`.
+        seed: Integer in 0 .. 2**32 - 1. With the other arguments it determines the run.
     """
     checks.seed(seed)
-    if not hasattr(algo, "Spec"):
-        raise ValueError(f"algo must be a module such as purerl.algos.sac, got {algo!r}.")
-    checks.spec(spec, algo.Spec)
-    kind = OnPolicySchedule if hasattr(algo, "prepare") else OffPolicySchedule
-    if not isinstance(schedule, kind):
-        raise ValueError(
-            f"schedule of {algo.__name__} must be an {kind.__name__}, got {schedule!r}."
-        )
+    _check_algo(algo, spec, schedule)
     ranks, rank = mpi.num_procs(), mpi.proc_id()
-    schedule = schedule.resolve(ranks)
-    devices.check_memory(
-        spec.env, schedule, None, ranks
-    )  # on all ranks before one of them takes any of it
-    _check_world(algo, spec, schedule, seed)
-    envs = vector.make(
+    resolved = schedule.resolve(ranks)
+    # On every rank, before one of them allocates anything.
+    devices.check_memory(spec.env, resolved, None, ranks)
+    _check_world(algo, spec, resolved, seed)
+    envs = vector.make_envs(
         env_fn,
-        schedule.num_envs,
+        resolved.num_envs,
         lambda i, episode: rng.host_seed(seed, rank, "env", i, episode),
-        schedule.max_ep_len,
+        resolved.max_ep_len,
     )
     try:
         _check_env(spec, envs)
-        words = np.array([seed, rank], np.uint32)
-        buffer = None
-        if isinstance(schedule, OnPolicySchedule):
-            length = schedule.steps_per_epoch // ranks // schedule.num_envs
-            _check_cut(schedule, envs, length)
-            learner = onpolicy.init(algo, spec, words)
-            shape = (length, schedule.num_envs, schedule.devices)
-            metrics = onpolicy.list_metrics(algo, learner, *shape)
-        else:
-            learner, buffer = offpolicy.init(algo, spec, schedule.replay_size // ranks, words)
-            metrics = offpolicy.list_metrics(algo, learner, buffer, schedule.batch_size)
-        obs = envs.reset()
+        return _init_carry(algo, spec, resolved, seed, envs)
     except BaseException:
-        envs.close()  # nobody else will
+        envs.close()  # the caller has no carry to close them with
         raise
-    return Carry(
-        algo=algo,
-        schedule=schedule,
-        seed=seed,
-        rank=rank,
-        ranks=ranks,
-        learner=devices.replicate(mpi.sync(learner), schedule.devices),
-        buffer=devices.replicate(buffer, schedule.devices),
-        metrics=metrics,
-        tally=devices.init_tally(len(metrics), schedule.devices),
-        envs=envs,
-        obs=obs,
-        surplus=records.allocate_rows(spec.env.example(), 0),
-        ep_return=np.zeros(schedule.num_envs),
-        ep_length=np.zeros(schedule.num_envs, np.int64),
-    )
+
+
+def _init_carry(
+    algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int, envs: vector.Envs
+) -> Carry:
+    """Build the first carry of a run, of the kind that the schedule is for."""
+    ranks, rank, number = mpi.num_procs(), mpi.proc_id(), schedule.num_envs
+    words = np.array([seed, rank], np.uint32)
+    if isinstance(schedule, ResolvedOnPolicySchedule):
+        _check_cut(schedule, envs)
+        learner = onpolicy.init(algo, spec, words)
+        metrics = onpolicy.list_metrics(algo, learner, schedule)
+    else:
+        learner, buffer = offpolicy.init(algo, spec, schedule.replay_size // ranks, words)
+        metrics = offpolicy.list_metrics(algo, learner, buffer, schedule.batch_size)
+    fields: dict[str, Any] = {
+        **{"algo": algo, "seed": seed, "rank": rank, "ranks": ranks, "envs": envs},
+        "obs": envs.reset(),
+        "learner": devices.replicate(mpi.sync(learner), schedule.devices),
+        "metrics": metrics,
+        "tally": devices.init_tally(len(metrics), schedule.devices),
+        "surplus": records.allocate_rows(spec.env.example(), 0),
+        "ep_return": np.zeros(number),
+        "ep_length": np.zeros(number, np.int64),
+    }
+    if isinstance(schedule, ResolvedOnPolicySchedule):
+        return OnPolicyCarry(schedule=schedule, **fields)
+    buffer = devices.replicate(buffer, schedule.devices)
+    return OffPolicyCarry(schedule=schedule, buffer=buffer, **fields)
 
 
 def advance(carry: Carry) -> tuple[Carry, Record | None]:
-    """Go on by one burst (off-policy), or by one rollout and update (on-policy).
+    """Continue a run by one burst (off-policy), or by one rollout and update (on-policy).
 
-    Off-policy that is up to the next multiple of `update_every`, end of an epoch or of the run.
+    An off-policy advance ends at the next multiple of `update_every`, end of an epoch or end of the
+    run. An on-policy advance is one epoch.
 
     Returns:
-        The new carry, and a record where an epoch ended, else None: `epoch`, `steps`, `updates`,
-        `ep_returns` and `ep_lengths` of the episodes that ended in it, and the means of the
-        metrics over the updates that computed them, absent where none did; with several values
-        in an epoch also their `_std`, `_min` and `_max`. Those of `val` are over its steps.
+        The new carry, and a record if an epoch ended, else None. A record has `epoch`, `steps`,
+        `updates`, the `ep_returns` and `ep_lengths` of the episodes that ended, and the mean of
+        each metric over the updates that computed it; without any the metric is absent. With
+        several values in an epoch there are also `_std`, `_min` and `_max`. The statistics of `val`
+        are over the steps of the epoch.
     """
     schedule = carry.schedule
-    device = carry.learner if carry.buffer is None else carry.buffer  # what every call donates
-    if any(leaf.is_deleted() for leaf in jax.tree.leaves(device)):
+    if carry.is_consumed:
         raise ValueError("this carry was consumed by an earlier advance; go on with its result.")
     if carry.steps >= schedule.steps:
         raise ValueError(f"the run is complete: {carry.steps} of {schedule.steps} steps are done.")
-    if isinstance(schedule, OnPolicySchedule):
+    if isinstance(carry, OnPolicyCarry):
         return records.close_epoch(onpolicy.advance(carry))
     carry = offpolicy.advance(carry)
     ended = carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
@@ -145,7 +138,7 @@ def run(
     schedule: Schedule,
     seed: int,
 ) -> Generator[Record, None, Carry]:
-    """Train from start to end; yields one record per epoch, returns the last carry.
+    """Train from start to end: yield one record per epoch, and return the last carry.
 
     With `schedule.num_test_episodes` each record also has `test_returns` and `test_lengths`.
     """
@@ -153,7 +146,7 @@ def run(
 
 
 def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, Carry]:
-    """Go on from a carry to the end of its run, as `run` does; closes its environments."""
+    """Continue from a carry to the end of its run, as `run` does, and close its environments."""
     schedule = carry.schedule
     try:
         while carry.steps < schedule.steps:
@@ -169,7 +162,7 @@ def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, C
 
 
 def evaluate_epoch(carry: Carry, env_fn: Callable[[], Any]) -> Record:
-    """Evaluate as the schedule of a carry says, with the test episodes divided over ranks."""
+    """Play the schedule's test episodes, divided over ranks, and return those of all ranks."""
     schedule = carry.schedule
     own: Record = {"test_returns": [], "test_lengths": []}
     episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
@@ -190,27 +183,28 @@ def evaluate(
     max_ep_len: int | None = None,
     deterministic: bool = True,
 ) -> Record:
-    """Play whole episodes in environments of their own.
+    """Play whole episodes in new environments.
 
     Args:
-        algo: module with `policy`.
-        params: of the learner.
-        env_fn: as in `start`; a vector environment plays its episodes side by side.
-        seed: of the run; the episodes' seeds come from the stream `eval` and `epoch`.
-        epoch: number of the evaluation.
-        episodes: how many on this rank, divided over the environments beforehand, so that short
-            episodes do not count more often.
-        max_ep_len: cut episodes at this length, or None for the environment's own limit.
-        deterministic: act by `policy`; else by `act`, with a key of the stream `eval` per step.
+        algo: A module of `purerl.algos`.
+        params: The learner's parameters.
+        env_fn: Function that makes the environment, as in `start`. A vector environment plays its
+            episodes side by side.
+        seed: Seed of the run. The episodes' seeds come from the stream `eval` and `epoch`.
+        epoch: Number of the evaluation.
+        episodes: Number of episodes on this rank. They are divided over the environments
+            beforehand, so that short episodes do not count more often.
+        max_ep_len: Length at which episodes are cut, or None for the environment's own limit.
+        deterministic: Whether to act by `policy`, instead of `act` with one key per step.
 
     Returns:
-        `test_returns` and `test_lengths`.
+        A dict of `test_returns` and `test_lengths`.
     """
     checks.integer("episodes", episodes, 1)
     checks.integer("epoch", epoch, 0)
     checks.seed(seed)
     rank, params = mpi.proc_id(), devices.unreplicate(params)
-    envs = vector.make(
+    envs = vector.make_envs(
         env_fn, None, lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n), max_ep_len
     )
     number = envs.num_envs
@@ -239,12 +233,25 @@ def evaluate(
 
 
 def _check_env(spec: Any, envs: vector.Envs) -> None:
+    """Refuse environments with other spaces than the spec."""
     if envs.spec != spec.env:
         raise ValueError(f"spec.env must be that of env_fn, {envs.spec}, got {spec.env}.")
 
 
-def _check_world(algo: ModuleType, spec: Any, schedule: Schedule, seed: int) -> None:
-    """Refuse devices that are not there, and ranks that were not started alike."""
+def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
+    """Refuse an algorithm without the contract, and a spec or schedule of another one."""
+    if not hasattr(algo, "Spec"):
+        raise ValueError(f"algo must be a module such as purerl.algos.sac, got {algo!r}.")
+    checks.spec(spec, algo.Spec)
+    kind = type(algo.SCHEDULE)
+    if not isinstance(schedule, kind):
+        raise ValueError(
+            f"schedule of {algo.__name__} must be an {kind.__name__}, got {schedule!r}."
+        )
+
+
+def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int) -> None:
+    """Refuse more devices than JAX has, and ranks that were started with different arguments."""
     there = jax.local_device_count()
     if schedule.devices > there:
         raise ValueError(
@@ -269,10 +276,11 @@ def _check_world(algo: ModuleType, spec: Any, schedule: Schedule, seed: int) -> 
         mpi.assert_in_sync(about, "what they were started with")
 
 
-def _check_cut(schedule: OnPolicySchedule, envs: vector.Envs, length: int) -> None:
-    """Refuse environments that cannot start anew, warn of episodes longer than a rollout."""
+def _check_cut(schedule: ResolvedOnPolicySchedule, envs: vector.Envs) -> None:
+    """Refuse environments that cannot be reset, and warn of episodes longer than a rollout."""
     if schedule.continue_episodes:
         return
+    length = schedule.rollout_length
     if not isinstance(envs, vector.OwnEnvs):
         raise ValueError(
             "continue_episodes=False needs environments that the loop resets, not a vector "
@@ -288,5 +296,5 @@ def _check_cut(schedule: OnPolicySchedule, envs: vector.Envs, length: int) -> No
             f"learns only from episodes that end, learns nothing if all are that long; raise "
             f"steps_per_epoch or lower num_envs.",
             EpisodesCut,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -1,8 +1,9 @@
 """Statistics of metrics, gathered on the device over an epoch and merged over ranks.
 
-A tally is one array `[5, M]`: of each metric the count, mean, sum of squared deviations, minimum
-and maximum. One array, since each that goes in and out of a program costs; deviations rather than
-squares, since those of a Q of 500 leave no digit for a deviation of 0.1.
+A tally is one array `[5, M]`. Its rows are the count, the mean, the sum of squared deviations, the
+minimum and the maximum of each metric. It is one array because every argument of a program costs
+time. It holds squared deviations, not squares: in float32 the squares of Q-values near 500 have no
+digits left for a deviation of 0.1.
 """
 
 from typing import Any
@@ -13,22 +14,22 @@ import numpy as np
 
 
 def list_names(info: Any) -> tuple[str, ...]:
-    """Return the metrics in the order of a tally; `x_count` says where `x` was computed."""
+    """List the metrics in the order of a tally, without the `x_count` that belong to them."""
     return tuple(sorted(name for name in info if not name.endswith("_count")))
 
 
-def empty_tally(number: int) -> np.ndarray:
-    """Return the tally of no value."""
+def make_empty_tally(number: int) -> np.ndarray:
+    """Make the tally of no value."""
     rows = np.zeros((5, number), np.float32)
     rows[3], rows[4] = np.inf, -np.inf
     return rows
 
 
 def tally_values(info: dict[str, jax.Array]) -> jax.Array:
-    """Tally all values of each metric; those whose `x_count` is 0 do not count.
+    """Tally all values of each metric, except those whose `x_count` is 0.
 
     Args:
-        info: metric -> values of any shape.
+        info: values of each metric, of any shape.
     """
     columns = []
     for name in list_names(info):
@@ -65,10 +66,9 @@ def read_tally(metrics: tuple[str, ...], tally: np.ndarray, single: int) -> dict
     """Return the mean of each metric that has a value, and its spread.
 
     Args:
-        metrics: their names, as `names` gave them.
-        tally: of all ranks.
-        single: where no more values than this were gathered, `_std`, `_min` and `_max` are left
-            out.
+        metrics: names of the metrics, from `list_names`.
+        tally: the merged tally of all ranks.
+        single: leave out `_std`, `_min` and `_max` of metrics with no more values than this.
     """
     found: dict[str, float] = {}
     for name, (count, mean, square, low, high) in zip(metrics, tally.T.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Off-policy: one block of transitions into the replay memory, then one burst of updates."""
+"""Off-policy: add one block of transitions to the replay buffer, then run a burst of updates."""
 
 import dataclasses
 import functools
@@ -12,25 +12,22 @@ import numpy as np
 from purerl import mpi, rng
 from purerl.buffers import replay
 from purerl.loops import acting, faults, records
-from purerl.loops.carry import Carry
+from purerl.loops.carry import OffPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
-from purerl.schedules import OffPolicySchedule
 from purerl.spaces import Box, EnvSpec
 from purerl.types import Transition
 
 
-def advance(carry: Carry) -> Carry:
-    """Collect transitions up to the next border, learn if a burst is due there.
+def advance(carry: OffPolicyCarry) -> OffPolicyCarry:
+    """Collect transitions up to the next border, and learn if a burst is due there.
 
     Borders are the multiples of `update_every`, the ends of epochs and the end of the run.
     """
     schedule = carry.schedule
     border, number = plan_burst(carry)
     carry, block, count = collect(carry, (border - carry.steps) // carry.ranks)
-    assert carry.buffer
-    assert isinstance(schedule, OffPolicySchedule)
-    learner, buffer, tally, finite = burst(
+    learner, buffer, tally, finite = run_burst(
         carry.algo,
         number,
         schedule.batch_size,
@@ -47,12 +44,9 @@ def advance(carry: Carry) -> Carry:
     return dataclasses.replace(carry, updates=carry.updates + number)
 
 
-def plan_burst(carry: Carry) -> tuple[int, int]:
-    """Return the next border, and how many updates are due there."""
+def plan_burst(carry: OffPolicyCarry) -> tuple[int, int]:
+    """Return the next border and the number of updates that are due there."""
     schedule = carry.schedule
-    assert isinstance(schedule, OffPolicySchedule)
-    assert schedule.update_every
-    assert schedule.updates_per_burst
     every, epoch = schedule.update_every, schedule.steps_per_epoch
     border = min(carry.steps - carry.steps % n + n for n in (every, epoch))
     border = min(border, schedule.steps)
@@ -60,7 +54,7 @@ def plan_burst(carry: Carry) -> tuple[int, int]:
     return border, schedule.updates_per_burst if learns else 0
 
 
-def burst(
+def run_burst(
     algo: ModuleType,
     updates: int,
     batch_size: int,
@@ -72,16 +66,17 @@ def burst(
     count: Any,
     words: Any,
 ) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
-    """Store a block, then sample and update `updates` times: the hot path, one compiled program.
+    """Add a block to the buffer, then sample and update `updates` times: one compiled program.
 
-    The same as `add` and then `sample` and `update` in a loop with the keys
-    `split(stream(seed, rank, "sample", updates done before), updates)`; indices, rows and noise
-    of all batches are drawn before the loop. Several devices hold the same memory, draw the same
-    batches and split the rows of each, so that the result is that of one but for rounding.
+    The result equals `add`, and then `sample` and `update` in a loop with the keys
+    `split(stream(seed, rank, "sample", updates done before), updates)`. The rows and the noise of
+    all batches are drawn before the loop. Several devices hold the same buffer, draw the same
+    batches and split the rows of each, so the result differs from that of one only by rounding.
+
+    The learner, the buffer and the tally are donated; without updates only the buffer is.
 
     Returns:
-        Learner, buffer and tally, and whether all parameters and metrics are finite. All are
-        donated; without updates the buffer alone.
+        Learner, buffer and tally, and whether all parameters and metrics are finite.
     """
     static = (algo, updates, batch_size, devices)
     if not updates:  # a learner that goes in and out of a program costs up to 0.4 ms
@@ -125,13 +120,13 @@ def _burst(
     if devices > 1:
         info = mpi.pmean(info)
     tally = merge_tallies(tally, tally_values(info))
-    return learner, buffer, tally, records.all_finite((learner.params, tally[1]))
+    return learner, buffer, tally, records.are_all_finite((learner.params, tally[1]))
 
 
 def draw_batch(
     algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int, key: jax.Array
 ) -> Any:
-    """Draw one batch, with the noise that its update needs."""
+    """Draw one batch, with the noise that `update` needs."""
     batch = replay.sample(buffer, key, batch_size)
     if not algo.NOISE_DRAWS:
         return batch
@@ -141,7 +136,7 @@ def draw_batch(
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=COMPILE_QUICKLY)
 def init(algo: ModuleType, spec: Any, capacity: int, words: jax.Array) -> tuple[Any, Any]:
-    """Make a learner and an empty replay memory: one program."""
+    """Make a learner and an empty replay buffer, in one program."""
     learner = algo.init(rng.stream(words[0], words[1], "init"), spec)
     return learner, replay.init(spec.env.example(), capacity)
 
@@ -160,7 +155,7 @@ def draw_random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Arra
 def list_metrics(
     algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int
 ) -> tuple[str, ...]:
-    """Return the names of what `update` reports, in the order of the tally."""
+    """List the metrics of `update`, in the order of the tally."""
 
     def metrics(learner: Any, buffer: replay.Replay) -> Any:
         batch = draw_batch(algo, learner, buffer, batch_size, jax.random.key(0))
@@ -169,11 +164,13 @@ def list_metrics(
     return list_names(jax.eval_shape(metrics, learner, buffer))
 
 
-def collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:
-    """Step the environments until `needed` rows are there: a block of fixed size, and a count."""
+def collect(carry: OffPolicyCarry, needed: int) -> tuple[OffPolicyCarry, Transition, np.int32]:
+    """Step the environments until there are `needed` rows.
+
+    Returns:
+        The carry, a block of fixed size, and the number of its valid rows.
+    """
     schedule, envs = carry.schedule, carry.envs
-    assert isinstance(schedule, OffPolicySchedule)
-    assert schedule.update_every
     size, number = schedule.update_every // carry.ranks, schedule.num_envs
     stage = records.allocate_rows(envs.spec.example(), size + number)
     who = np.empty(size + number, np.int64)  # environment of each row, for messages
@@ -201,5 +198,7 @@ def collect(carry: Carry, needed: int) -> tuple[Carry, Transition, np.int32]:
     fresh = Transition(*(rows[kept:filled] for rows in stage))
     faults.check_rows(fresh, who[kept:filled], carry.steps + kept * carry.ranks, carry.ranks)
     surplus = Transition(*(rows[needed:filled].copy() for rows in stage))
-    carry = dataclasses.replace(carry, obs=obs, calls=calls, surplus=surplus, **episodes.fields())
+    carry = dataclasses.replace(
+        carry, obs=obs, calls=calls, surplus=surplus, **episodes.to_fields()
+    )
     return carry, Transition(*(rows[:size] for rows in stage)), np.int32(needed)

@@ -10,18 +10,17 @@ import numpy as np
 
 from purerl import mpi, rng
 from purerl.loops import acting, faults, records
-from purerl.loops.carry import Carry
+from purerl.loops.carry import OnPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
 from purerl.loops.metrics import list_names, tally_values
-from purerl.schedules import OnPolicySchedule
+from purerl.schedules import ResolvedOnPolicySchedule
 from purerl.types import Rollout, Transition
 
 
-def advance(carry: Carry) -> Carry:
+def advance(carry: OnPolicyCarry) -> OnPolicyCarry:
     """Collect one rollout and learn from it."""
     schedule = carry.schedule
-    assert isinstance(schedule, OnPolicySchedule)
-    carry, rollout = collect(carry, schedule.steps_per_epoch // carry.ranks // schedule.num_envs)
+    carry, rollout = collect(carry, schedule.rollout_length)
     words = acting.pack_key_words(carry, carry.updates)
     learner, tally, finite = learn(carry.algo, schedule.devices, carry.learner, rollout, words)
     steps = carry.steps + schedule.steps_per_epoch
@@ -33,13 +32,14 @@ def advance(carry: Carry) -> Carry:
 def learn(
     algo: ModuleType, devices: int, learner: Any, rollout: Rollout, words: Any
 ) -> tuple[Any, jax.Array, jax.Array]:
-    """Prepare a rollout and update on it, one compiled program.
+    """Prepare a rollout and update on it, in one compiled program that donates the learner.
 
-    The same as `prepare` and `update` with the key `stream(seed, rank, "update", updates before)`.
-    Several devices prepare all of the rollout and split its rows.
+    The result equals `prepare` and `update` with the key
+    `stream(seed, rank, "update", updates done before)`. Several devices each prepare the whole
+    rollout and split its rows.
 
     Returns:
-        The learner, donated; the tally of the metrics; whether all is finite.
+        The learner, the tally of the metrics, and whether parameters and metrics are finite.
     """
     args = (learner, rollout, words)
     result: tuple[Any, jax.Array, jax.Array] = _compiled_learn()(algo, devices, *args)
@@ -68,23 +68,24 @@ def _learn(
     if "val" in info:
         info |= {"val": batch.val}  # over the steps of the rollout, as it was acted on
     tally = tally_values(info)
-    return learner, tally, records.all_finite((learner.params, tally[1]))
+    return learner, tally, records.are_all_finite((learner.params, tally[1]))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)
 def init(algo: ModuleType, spec: Any, words: jax.Array) -> Any:
-    """Make a learner: one program."""
+    """Make a learner, in one program."""
     return algo.init(rng.stream(words[0], words[1], "init"), spec)
 
 
 def list_metrics(
-    algo: ModuleType, learner: Any, length: int, number: int, devices: int
+    algo: ModuleType, learner: Any, schedule: ResolvedOnPolicySchedule
 ) -> tuple[str, ...]:
-    """Return the names of what `update` reports; refuses a rollout that does not suit it."""
+    """List the metrics of `update`; raise the error of `update` if the rollout does not suit it."""
+    length, number, devices = schedule.rollout_length, schedule.num_envs, schedule.devices
 
     def metrics(learner: Any, rollout: Rollout) -> Any:
         batch = algo.prepare(learner.params, rollout)._replace(key=jax.random.key(0))
-        if devices > 1:  # what has no rows cannot be split; of the rest a device has a part
+        if devices > 1:  # each device has a part of the rows, and no rollout
             rows = length * number // devices
             parts = jax.tree.map(lambda x: x[:rows], batch._replace(key=None, rollout=None))
             batch = parts._replace(key=batch.key)
@@ -94,14 +95,13 @@ def list_metrics(
     return list_names(jax.eval_shape(metrics, learner, rollout))
 
 
-def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
-    """Step the environments until `length` rows of each are there.
+def collect(carry: OnPolicyCarry, length: int) -> tuple[OnPolicyCarry, Rollout]:
+    """Step the environments until each has `length` rows.
 
-    A vector environment that resets itself with a step of its own fills its columns unevenly; what
-    the others do while the last one fills is stepped, counted in its episode, and not learned from.
+    A vector environment in NEXT_STEP mode spends steps on resets, so its columns fill unevenly.
+    Steps beyond a full column count in their episode, but the rollout does not contain them.
     """
     schedule, envs = carry.schedule, carry.envs
-    assert isinstance(schedule, OnPolicySchedule)
     number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode
     stage = records.allocate_rows(envs.spec.example(), most, number)
     valid = np.ones((most, number), bool)
@@ -116,17 +116,17 @@ def collect(carry: Carry, length: int) -> tuple[Carry, Rollout]:
         if step.valid is not None:
             valid[t] = step.valid
         t += 1
-    stage = Transition(*(_columns(rows[:t], valid[:t], length) for rows in stage))
+    stage = Transition(*(_take_valid(rows[:t], valid[:t], length) for rows in stage))
     flat = Transition(*(rows.reshape(-1, *rows.shape[2:]) for rows in stage))
     faults.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)
     if not schedule.continue_episodes:
         obs = envs.reset()
         episodes.drop()
-    carry = dataclasses.replace(carry, obs=obs, calls=calls, **episodes.fields())
+    carry = dataclasses.replace(carry, obs=obs, calls=calls, **episodes.to_fields())
     return carry, Rollout(*stage)
 
 
-def _columns(rows: np.ndarray, valid: np.ndarray, length: int) -> np.ndarray:
+def _take_valid(rows: np.ndarray, valid: np.ndarray, length: int) -> np.ndarray:
     """Return the first `length` valid rows of each environment."""
     if valid.all():
         return rows[:length]

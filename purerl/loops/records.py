@@ -13,10 +13,7 @@ from purerl import mpi
 from purerl.errors import Diverged
 from purerl.loops import vector
 from purerl.loops.carry import Carry, Record
-from purerl.loops.devices import (
-    init_tally,
-    unreplicate,
-)
+from purerl.loops.devices import init_tally, unreplicate
 from purerl.loops.metrics import merge_tallies, read_tally
 from purerl.types import Transition
 
@@ -27,7 +24,7 @@ def allocate_rows(row: Transition, *leading: int) -> Transition:
 
 
 class Episodes:
-    """Returns and lengths of episodes, in progress and finished, while environments are stepped."""
+    """Returns and lengths of episodes while the environments are stepped."""
 
     def __init__(self, carry: Carry) -> None:
         self.ep_return, self.ep_length = carry.ep_return.copy(), carry.ep_length.copy()
@@ -41,10 +38,10 @@ class Episodes:
             self.ep_return[i] = self.ep_length[i] = 0
 
     def drop(self) -> None:
-        """Forget the episodes in progress."""
+        """Discard the episodes in progress."""
         self.ep_return[:] = self.ep_length[:] = 0
 
-    def fields(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """Return them as fields of a carry."""
         return {
             "ep_return": self.ep_return,
@@ -66,9 +63,9 @@ def count_step(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) 
 
 
 def close_epoch(carry: Carry) -> tuple[Carry, Record]:
-    """Close the epoch: means of the metrics, finished episodes, and a carry that starts anew.
+    """Make the record of an epoch over all ranks, and start the statistics of the next one.
 
-    Over all ranks, and the same on all of them.
+    The record is the same on all ranks: means of the metrics, and the episodes that ended.
     """
     if carry.ranks > 1:
         mpi.assert_in_sync(unreplicate(carry.learner), f"the learner after {carry.updates} updates")
@@ -94,7 +91,7 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
 
 
 def check_learner(carry: Carry, updates: int, finite: Any) -> None:
-    """Refuse what `updates` updates made of a learner if not everything in it is finite."""
+    """Raise `Diverged` if the last `updates` updates left numbers that are not finite."""
     if finite:  # the only value read off the device per burst
         return
     means = zip(carry.metrics, np.asarray(carry.tally)[1], strict=True)
@@ -106,6 +103,6 @@ def check_learner(carry: Carry, updates: int, finite: Any) -> None:
     )
 
 
-def all_finite(tree: Any) -> jax.Array:
-    """Say on the device whether all numbers of a tree are finite."""
+def are_all_finite(tree: Any) -> jax.Array:
+    """Return whether all numbers of a tree are finite, as a boolean on the device."""
     return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(tree)]).all()

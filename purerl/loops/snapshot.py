@@ -1,11 +1,11 @@
-"""A carry as arrays and plain numbers, and back: everything that a resumed run needs.
+"""Turn a carry into arrays and plain numbers, and back: everything that a resumed run needs.
 
-    frozen = freeze(carry, since=0)            # since: rows of the replay memory saved before
-    carry = thaw(start(...), frozen)           # of the same arguments
+    frozen = freeze(carry, since=0)            # since: rows of the replay buffer saved before
+    carry, lost = thaw(start(...), frozen)     # start with the same arguments
 
-Keys and seeds are derived from counters, so counters stand for generators, and the episode in
-progress is its seed and the actions so far: they are played again and the observation reached is
-compared bit for bit. Nothing here touches a disk.
+Keys and seeds are derived from counters, so a snapshot has no generator states. An episode in
+progress is its seed and the actions so far: `thaw` plays them again and compares the observation it
+reaches bit for bit. Nothing here touches a disk.
 """
 
 import dataclasses
@@ -17,66 +17,69 @@ import numpy as np
 
 from purerl.buffers import replay
 from purerl.errors import SnapshotMismatch
-from purerl.loops.carry import Carry
+from purerl.loops.carry import Carry, OffPolicyCarry
 from purerl.loops.devices import replicate, unreplicate
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
 _HOST = ("obs", "ep_return", "ep_length")
-_ENDED = {"ep_returns": np.float64, "ep_lengths": np.int64}  # of any number
+_ENDED = {"ep_returns": np.float64, "ep_lengths": np.int64}  # arrays of any length
 
 
 class Frozen(NamedTuple):
-    """What a carry holds, without what its configuration says."""
+    """The content of a carry, without what follows from the arguments of `start`."""
 
     learner: dict[str, np.ndarray]  # path of each leaf -> array
     host: dict[str, np.ndarray]  # observations, returns, lengths, surplus rows, tally, actions
-    facts: dict[str, Any]  # counters and lists, as JSON knows them
-    rows: dict[str, np.ndarray] | None  # of the replay memory: field -> rows `first` .. `stop`
+    facts: dict[str, Any]  # counters and lists that JSON can hold
+    rows: dict[str, np.ndarray] | None  # rows `first` .. `stop` of each field of the replay buffer
     first: int = 0
     stop: int = 0
 
 
 def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
-    """Copy what a carry holds to the host.
+    """Copy the content of a carry to the host.
 
     Args:
-        carry: what to copy.
-        since: first row wanted of the replay memory.
-        copy: its rows too; without, they may be those of the carry, and are to be used before it
-            goes on: new memory for a million rows costs as much time as writing them.
+        carry: The carry to copy.
+        since: First row of the replay buffer to include.
+        copy: Whether to copy the rows of the replay buffer too. Otherwise they may share memory
+            with the carry, and must be used before the next `advance`. Copying a million rows takes
+            as long as writing them.
     """
-    learner = _leaves(unreplicate(carry.learner))
+    learner = _list_leaves(unreplicate(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
     host["tally"] = np.asarray(unreplicate(carry.tally))
     host |= {f"surplus.{k}": np.array(v) for k, v in carry.surplus._asdict().items()}
     facts: dict[str, Any] = {name: getattr(carry, name) for name in _COUNTERS}
     host |= {name: np.array(getattr(carry, name), dtype) for name, dtype in _ENDED.items()}
-    facts["episodes"], actions = carry.envs.progress()
+    facts["episodes"], actions = carry.envs.list_episodes()
     host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
-    if carry.buffer is None:
+    if not isinstance(carry, OffPolicyCarry):
         return Frozen(learner, host, facts, None)
     stop = carry.steps // carry.ranks
     data = unreplicate(carry.buffer.data)
     first = max(since, stop - len(data.rew))
-    rows = {name: _ring(np.asarray(x), first, stop, copy) for name, x in data._asdict().items()}
+    rows = {
+        name: _read_ring(np.asarray(x), first, stop, copy) for name, x in data._asdict().items()
+    }
     return Frozen(learner, host, facts, rows, first, stop)
 
 
 def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
-    """Fill a carry that was just started with what was frozen.
+    """Fill a carry that `start` just made with the content of a snapshot.
 
     Args:
-        carry: from `start`, of the same algorithm, spec, schedule, seed and environments.
-        frozen: with all rows the replay memory held; older ones are left out.
+        carry: A carry of the same algorithm, spec, schedule, seed and environments.
+        frozen: The snapshot, with all rows that the replay buffer held. Older rows are ignored.
 
     Returns:
-        The carry, and the environments whose episode could not be played again and starts anew.
+        The carry, and the environments whose episode could not be repeated. They start a new one.
 
     Raises:
-        Mismatch: naming the first array that does not fit.
+        SnapshotMismatch: if an array does not fit; the message names the first one.
     """
     old = unreplicate(carry.learner)
-    leaves = _fit_arrays("learner", _leaves(old), frozen.learner)
+    leaves = _fit_arrays("learner", _list_leaves(old), frozen.learner)
     learner = jax.tree.unflatten(jax.tree.structure(old), [jnp.asarray(x) for x in leaves])
     wanted = {name: np.asarray(getattr(carry, name)) for name in _HOST}
     wanted["tally"] = np.asarray(unreplicate(carry.tally))
@@ -86,30 +89,31 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     fields["tally"] = replicate(jnp.asarray(fields["tally"]), devices)
     rows = {name: np.empty(0, dtype) for name, dtype in _ENDED.items()}
     rows |= {f"surplus.{k}": x for k, x in carry.surplus._asdict().items()}
-    episodes, taken = carry.envs.progress()
+    episodes, taken = carry.envs.list_episodes()
     rows |= {f"actions.{i}": x for i, x in enumerate(taken)}
     long = {k: x for k, x in frozen.host.items() if k not in wanted}
-    _fit_arrays("host ", _rows_of(rows), _rows_of(long))
+    _fit_arrays("host ", _drop_rows(rows), _drop_rows(long))
     fields |= {name: tuple(long[name].tolist()) for name in _ENDED}
     fields["surplus"] = type(carry.surplus)(*(long[f"surplus.{k}"] for k in carry.surplus._fields))
     fields |= _check_counters(frozen.facts, len(episodes))
-    buffer = _fill_replay(carry, frozen)
+    if isinstance(carry, OffPolicyCarry):
+        fields["buffer"] = _fill_replay(carry, frozen)
     actions = [long[f"actions.{i}"] for i in range(len(taken))]
-    fields["obs"], lost = carry.envs.go_on(frozen.facts["episodes"], actions, fields["obs"])
+    episodes = frozen.facts["episodes"]
+    fields["obs"], lost = carry.envs.replay_episodes(episodes, actions, fields["obs"])
     fields["ep_return"][lost] = 0
     fields["ep_length"][lost] = 0
-    learner = replicate(learner, devices)
-    return dataclasses.replace(carry, learner=learner, buffer=buffer, **fields), lost
+    return dataclasses.replace(carry, learner=replicate(learner, devices), **fields), lost
 
 
 def select_shared(carry: Carry) -> dict[str, Any]:
-    """Return what must be equal on all ranks: the learner, and counters as words."""
+    """Return what must be equal on all ranks: the learner, and the counters as strings."""
     counters = {name: str(getattr(carry, name)) for name in _COUNTERS}
     return {"learner": unreplicate(carry.learner), **counters}
 
 
 def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
-    """Return the counters, if they and the numbers of the episodes in progress are any."""
+    """Return the counters, after checking them and the numbers of the episodes in progress."""
     episodes = facts.get("episodes")
     if not isinstance(episodes, list) or len(episodes) != number:
         raise SnapshotMismatch(f"episodes must be the numbers of {number}, got {episodes!r}.")
@@ -120,10 +124,8 @@ def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
     return {name: facts[name] for name in _COUNTERS}
 
 
-def _fill_replay(carry: Carry, frozen: Frozen) -> replay.Replay | None:
-    """Return the ring with the rows where they were."""
-    if carry.buffer is None:
-        return None
+def _fill_replay(carry: OffPolicyCarry, frozen: Frozen) -> replay.Replay:
+    """Build a replay buffer with every row at its old place."""
     if frozen.rows is None:
         raise SnapshotMismatch("the replay memory is missing.")
     data = unreplicate(carry.buffer.data)
@@ -134,13 +136,13 @@ def _fill_replay(carry: Carry, frozen: Frozen) -> replay.Replay | None:
             f"the replay memory must hold rows {first} .. {frozen.stop}, got "
             f"{len(frozen.rows['rew'])} rows from {frozen.first} on."
         )
-    empty = _rows_of(data._asdict())
-    _fit_arrays("replay ", empty, _rows_of(frozen.rows))
+    empty = _drop_rows(data._asdict())
+    _fit_arrays("replay ", empty, _drop_rows(frozen.rows))
     filled = {}
     for name, none in empty.items():
         kept = frozen.rows[name][first - frozen.first :]
         start = first % capacity
-        tail = min(len(kept), capacity - start)  # the others are at the beginning
+        tail = min(len(kept), capacity - start)  # the other rows are at the beginning of the ring
         filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
         filled[name][start : start + tail] = kept[:tail]
         filled[name][: len(kept) - tail] = kept[tail:]
@@ -152,8 +154,8 @@ def _fill_replay(carry: Carry, frozen: Frozen) -> replay.Replay | None:
     return replicate(ring, carry.schedule.devices)
 
 
-def _ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
-    """Return the rows `first` .. `stop`, of which row i is at i modulo the length."""
+def _read_ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
+    """Return the rows `first` .. `stop` of a ring, where row i is at i modulo its length."""
     start, number = first % len(x), stop - first
     tail = x[start : start + number]
     if len(tail) == number and not copy:
@@ -161,13 +163,13 @@ def _ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
     return np.concatenate([tail, x[: number - len(tail)]])
 
 
-def _leaves(tree: Any) -> dict[str, np.ndarray]:
+def _list_leaves(tree: Any) -> dict[str, np.ndarray]:
     pairs = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in pairs}
 
 
-def _rows_of(fields: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return fields without rows: what of their shapes must agree."""
+def _drop_rows(fields: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return arrays without their rows, to compare the rest of their shapes."""
     return {name: x[:0] if np.ndim(x) else x for name, x in fields.items()}
 
 

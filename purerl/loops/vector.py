@@ -1,7 +1,7 @@
-"""Environments behind one adapter: N of our own, or a user's vector environment.
+"""Adapters over environments: N single ones, or a user's vector environment.
 
-Both step all environments at once and hand back true transitions: `next_obs` is always the
-successor that the environment reached, whatever its way of starting the next episode.
+Both step all environments at once and return true transitions: `next_obs` is always the successor
+that the environment reached, whatever its way of starting the next episode.
 """
 
 import math
@@ -19,25 +19,26 @@ from purerl.types import Transition
 
 
 class Step(NamedTuple):
-    """What one call of `step` gives for N environments."""
+    """Result of one `step` of N environments."""
 
     rows: Transition  # [N, ...]
-    valid: np.ndarray | None  # [N] bool, False where the call only started an episode; none: all
+    valid: np.ndarray | None  # [N] bool, False where the call only started an episode; None: all
     ended: list[int]  # environments whose row ended an episode
     obs: np.ndarray  # [N, ...], to act on next
 
 
-Marks = list[tuple[int, list[Any], int]]  # number of an episode, its actions, how many
+Marks = list[tuple[int, list[Any], int]]  # number of an episode, its actions, their number
 
 
 class OwnEnvs:
-    """N single environments, reset here with a derived seed for every episode.
+    """N single environments; this class resets them, with a derived seed for every episode.
 
     Args:
-        envs: the environments.
-        spec: of each of them.
-        seed_of: seed of an episode, from the environment's index and the episode's number.
-        max_ep_len: cut episodes at this length, or None.
+        envs: The environments.
+        spec: Their spaces, which are equal.
+        seed_of: Function that returns the seed of an episode, given the environment's index and the
+            episode's number.
+        max_ep_len: Length at which episodes are cut, or None for no limit of the loop.
     """
 
     exact_resume = True
@@ -52,16 +53,16 @@ class OwnEnvs:
         self.envs, self.spec, self.seed_of, self.max_ep_len = envs, spec, seed_of, max_ep_len
         self.num_envs = len(envs)
         self.episode = [-1] * len(envs)  # number of the episode in progress
-        self.actions: list[list[Any]] = [[] for _ in envs]  # taken in it: with its seed, its state
-        self._hand_over = _make_action_converter(spec, envs[0].action_space)
+        self.actions: list[list[Any]] = [[] for _ in envs]  # actions of the episode in progress
+        self._convert_actions = _make_action_converter(spec, envs[0].action_space)
         self._limit = math.inf if max_ep_len is None else max_ep_len
         self._dtype = envs[0].observation_space.dtype  # 64 bits are stored as 32
 
     def reset(self) -> np.ndarray:
-        """Start an episode in every environment."""
+        """Start an episode in every environment; return the observations."""
         obs = np.empty((self.num_envs, *self.spec.obs_shape), self.spec.obs_dtype)
         for i in range(self.num_envs):
-            self._start(i, obs)
+            self._start_episode(i, obs)
         return obs
 
     def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
@@ -71,14 +72,14 @@ class OwnEnvs:
         rew = np.empty(number, np.float32)
         terminated, truncated = np.empty(number, bool), np.empty(number, bool)
         ended = []
-        for i, (env, action) in enumerate(zip(self.envs, self._hand_over(act), strict=True)):
+        for i, (env, action) in enumerate(zip(self.envs, self._convert_actions(act), strict=True)):
             self.actions[i].append(action if isinstance(action, int) else action.copy())
             try:
                 now, gain, ends, cut, _ = env.step(action)
             except faults.RAISED as error:  # whatever it raises, it is the environment's
-                raise self._fault(i, error, obs[i]) from error
+                raise self._explain(i, error, obs[i]) from error
             rew[i], ends, cut = faults.check_outcome(i, gain, ends, cut)
-            self._store(i, now, next_obs)
+            self._store_obs(i, now, next_obs)
             cut = cut or len(self.actions[i]) >= self._limit
             terminated[i], truncated[i] = ends, cut
             if ends or cut:
@@ -87,37 +88,37 @@ class OwnEnvs:
         if ended:
             next_obs = next_obs.copy()
             for i in ended:
-                self._start(i, next_obs)
+                self._start_episode(i, next_obs)
         return Step(rows, None, ended, next_obs)
 
-    def progress(self) -> tuple[list[int], list[np.ndarray]]:
-        """Return number and actions of each episode in progress: with its seed, its state."""
+    def list_episodes(self) -> tuple[list[int], list[np.ndarray]]:
+        """Return the numbers and the actions of the episodes in progress."""
         space = self.envs[0].action_space
         taken = [np.array(x, space.dtype).reshape(len(x), *space.shape) for x in self.actions]
         return list(self.episode), taken
 
-    def marks(self) -> Marks:
-        """Return where the episodes in progress are, for `rewind`."""
+    def mark_episodes(self) -> Marks:
+        """Return marks of the episodes in progress, for `rewind`."""
         return [(n, x, len(x)) for n, x in zip(self.episode, self.actions, strict=True)]
 
     def rewind(self, marks: Marks) -> None:
-        """Let `progress` say what it said at the marks; the environments stay where they are."""
+        """Restore what `list_episodes` returned at the marks; the environments do not move."""
         self.episode = [number for number, _, _ in marks]
         self.actions = [taken[:length] for _, taken, length in marks]
 
-    def go_on(
+    def replay_episodes(
         self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
     ) -> tuple[np.ndarray, list[int]]:
-        """Play the episodes in progress again, and compare where they lead bit for bit.
+        """Play episodes again, and compare the observations they reach with `obs`, bit for bit.
 
         Returns:
-            The observations to act on next, and the environments that led elsewhere, which start
-            a new episode.
+            The observations to act on next, and the environments that reached another one. They
+            start a new episode.
         """
         reached, lost = np.empty_like(obs), []
         for i, taken in enumerate(actions):
             self.episode[i] = episodes[i] - 1
-            self._start(i, reached)
+            self._start_episode(i, reached)
             ended = False
             for action in taken:
                 action = action.item() if isinstance(action, np.generic) else action
@@ -125,16 +126,16 @@ class OwnEnvs:
                 try:
                     now, _, ends, cut, _ = self.envs[i].step(action)
                 except faults.RAISED as error:  # whatever it raises, it is the environment's
-                    raise self._fault(i, error) from error
-                self._store(i, now, reached)
+                    raise self._explain(i, error) from error
+                self._store_obs(i, now, reached)
                 ended = ended or ends or cut
             if ended or reached[i].tobytes() != obs[i].tobytes():
                 lost.append(i)
-                self._start(i, reached)
+                self._start_episode(i, reached)
         return reached, lost
 
     def close(self) -> None:
-        """Close every environment; the first error of one is raised when all had their turn."""
+        """Close every environment, and only then raise the first error."""
         failed = None
         for i, env in enumerate(self.envs):
             _live.discard(env)
@@ -143,7 +144,7 @@ class OwnEnvs:
         if failed:
             raise failed
 
-    def _start(self, i: int, obs: np.ndarray) -> None:
+    def _start_episode(self, i: int, obs: np.ndarray) -> None:
         self.episode[i] += 1
         self.actions[i] = []
         seed = self.seed_of(i, self.episode[i])
@@ -151,15 +152,15 @@ class OwnEnvs:
             first, _ = self.envs[i].reset(seed=seed)
         except faults.RAISED as error:  # whatever it raises, it is the environment's
             raise faults.explain_exception(f"environment {i}", "reset", error) from error
-        self._store(i, first, obs)
+        self._store_obs(i, first, obs)
 
-    def _fault(self, i: int, error: BaseException, obs: np.ndarray | None = None) -> EnvFault:
+    def _explain(self, i: int, error: BaseException, obs: np.ndarray | None = None) -> EnvFault:
         when = f" (step {len(self.actions[i])} of its episode {self.episode[i] + 1})"
         return faults.explain_exception(f"environment {i}", "step", error, obs, when)
 
-    def _store(self, i: int, now: Any, obs: np.ndarray) -> None:
+    def _store_obs(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
-            obs[i] = now  # the usual case, without the questions below
+            obs[i] = now  # the usual case, without the checks below
             return
         if faults.describe_shape(now) != self.spec.obs_shape:
             raise EnvFault(
@@ -188,15 +189,15 @@ class VectorEnvs:
                 f"AutoresetMode, in metadata['autoreset_mode'], got {self.mode!r}."
             )
         self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
-        self._hand_over = _make_action_converter(spec, env.single_action_space)
+        self._convert_actions = _make_action_converter(spec, env.single_action_space)
 
     def reset(self) -> np.ndarray:
-        """Start an episode in every environment."""
+        """Start an episode in every environment; return the observations."""
         return self._call("reset", seed=self.seed)[0]
 
     def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
-        """Take one action in every environment; the environment starts episodes its own way."""
-        handed = self._hand_over(act)
+        """Take one action in every environment, which starts episodes in its own mode."""
+        handed = self._convert_actions(act)
         if not isinstance(self.spec.action, Box):
             handed = np.asarray(handed, self.env.action_space.dtype)
         now, rew, terminated, truncated, info = self._call("step", handed)
@@ -221,18 +222,18 @@ class VectorEnvs:
         rows = Transition(obs, act, np.array(rew, np.float32), next_obs, terminated, truncated)
         return Step(rows, valid, ended, now)
 
-    def progress(self) -> tuple[list[int], list[np.ndarray]]:
-        """Return nothing: these environments do not say how to come back."""
+    def list_episodes(self) -> tuple[list[int], list[np.ndarray]]:
+        """Return empty lists, because these episodes cannot be repeated."""
         return [], []
 
-    def marks(self) -> Marks:
-        """Return nothing."""
+    def mark_episodes(self) -> Marks:
+        """Return an empty list."""
         return []
 
     def rewind(self, marks: Marks) -> None:
         """Do nothing."""
 
-    def go_on(
+    def replay_episodes(
         self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
     ) -> tuple[np.ndarray, list[int]]:
         """Start new episodes in all environments."""
@@ -264,20 +265,20 @@ class VectorEnvs:
 Envs = OwnEnvs | VectorEnvs
 
 
-def make(
+def make_envs(
     env_fn: Callable[[], Any],
     num_envs: int | None,
     seed_of: Callable[[int, int], int],
     max_ep_len: int | None = None,
 ) -> Envs:
-    """Build the adapter: `num_envs` environments, or the one vector environment `env_fn` returns.
+    """Make `num_envs` environments, or the one vector environment, and the adapter over them.
 
     Args:
-        env_fn: returns a Gymnasium environment or a Gymnasium vector environment.
-        num_envs: how many environments; None for one, or as many as the vector environment has.
-        seed_of: derived seed, from an environment's index and an episode's number; (0, 0) for a
-            vector environment.
-        max_ep_len: cut episodes at this length, or None for the environment's own limit.
+        env_fn: Function that returns a Gymnasium environment or a Gymnasium vector environment.
+        num_envs: Number of environments. None means one, or all of the vector environment.
+        seed_of: Function that returns the seed of an episode, given the environment's index and the
+            episode's number; (0, 0) for a vector environment.
+        max_ep_len: Length at which episodes are cut, or None for the environment's own limit.
     """
     if not callable(env_fn):
         raise ValueError(f"env_fn must be a function that makes an environment, got {env_fn!r}.")
@@ -285,7 +286,7 @@ def make(
     try:
         return _make_adapter(made, env_fn, num_envs, seed_of, max_ep_len)
     except BaseException:
-        for env in made:  # nobody else will; the error there is says what is wrong
+        for env in made:  # the caller has no adapter to close them with
             _live.discard(env)
             faults.close_env("an environment", env)
         raise
@@ -298,7 +299,7 @@ def _make_adapter(
     seed_of: Callable[[int, int], int],
     max_ep_len: int | None,
 ) -> Envs:
-    """Make the other environments, into the same list, and the adapter over all of them."""
+    """Make the other environments, append them to `made`, and return the adapter over all."""
     first = made[0]
     if not hasattr(first, "single_observation_space"):
         while len(made) < (num_envs or 1):
@@ -321,11 +322,11 @@ def _make_adapter(
     return VectorEnvs(first, EnvSpec.of(first), seed_of(0, 0))
 
 
-_live: weakref.WeakSet[Any] = weakref.WeakSet()  # environments some adapter steps
+_live: weakref.WeakSet[Any] = weakref.WeakSet()  # environments in use by an adapter
 
 
 def _make_env(env_fn: Callable[[], Any]) -> Any:
-    """Make an environment, and refuse one that is stepped elsewhere already."""
+    """Make an environment, and refuse one that is in use."""
     try:
         env = env_fn()
     except faults.RAISED as error:  # whatever it raises, it is the environment's
@@ -343,7 +344,7 @@ def _make_env(env_fn: Callable[[], Any]) -> Any:
 
 
 def _make_action_converter(spec: EnvSpec, space: Any) -> Callable[[np.ndarray], Any]:
-    """Return the function from stored actions `[N, ...]` to what the environments are given."""
+    """Return the function that converts stored actions `[N, ...]` for the environments."""
     if not isinstance(spec.action, Box):
         return lambda act: [int(a) for a in act]
     low, high, dtype = space.low, space.high, space.dtype

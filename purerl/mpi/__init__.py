@@ -1,15 +1,19 @@
-"""Averages over ranks and devices: one interface, the identity where there is one of each.
+"""Averages over ranks and devices; on one rank and one device they return their argument.
 
     mpiexec -n 4 python examples/run_ppo.py      # or: python examples/run_ppo.py --num-cpu 4
 
-Inside a compiled program `pmean` and its sisters are decided when it is traced: over the axis
-`"device"` where `jax.shard_map` or `jax.vmap` binds it; over the ranks MPI launched, by one ordered
-callback around one `Allreduce` of all leaves; and where there is neither they return their argument
-and cost nothing. On NumPy arrays, Python numbers and arrays outside of a trace they work on the
-host. All ranks must make the same sequence of these calls: a branch around one needs a condition
-that is equal on all ranks, as counters are and averages make it.
+Inside a compiled program `pmean`, `psum`, `pmin` and `pmax` are decided when it is traced:
 
-Importing this imports no MPI; the first question about ranks does, if a launcher asked for several.
+- Where `jax.shard_map` or `jax.vmap` binds the axis `"device"`, they reduce over that axis.
+- With several ranks, they reduce by one ordered callback around one `Allreduce` of all leaves.
+- With neither, they return their argument and cost nothing.
+
+On arrays outside of a trace and on Python numbers they work on the host. All ranks must make the
+same sequence of these calls. A branch around one needs a condition that is equal on all ranks, for
+example a step counter or an averaged number.
+
+This import is light: it loads neither JAX nor MPI. MPI is loaded by the first function that needs
+the number of ranks, and only if a launcher started this process as one of several.
 """
 
 import importlib
@@ -55,11 +59,12 @@ __all__ = [
 _IN_MODULE = {  # these modules import JAX, so each is loaded on first use
     **dict.fromkeys(("AXIS", "pmax", "pmean", "pmean_grads", "pmin", "psum"), "collective"),
     **dict.fromkeys(("allgather", "assert_in_sync", "broadcast", "statistics", "sync"), "host"),
-    **dict.fromkeys(("own_rows", "sharded"), "sharding"),
+    **dict.fromkeys(("own_rows", "shard_update"), "sharding"),
 }
 
 
 def __getattr__(name: str) -> Any:
+    """Import a function from its module on first use."""
     if name not in _IN_MODULE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_IN_MODULE[name]}"), name)
@@ -68,29 +73,29 @@ def __getattr__(name: str) -> Any:
 
 
 def init() -> None:
-    """Connect to the other ranks, if this process was launched with any; else do nothing.
+    """Connect to the other ranks, if this process was launched with others; else do nothing.
 
-    The first call of anything here that needs to know does the same. Do it first thing, or call
-    `purerl.setup()`, which does: from then on a rank that fails ends the job; before, MPI may hang.
+    Call it first, or call `purerl.setup()`, which does it. From then on a rank that fails ends the
+    job; before, MPI may hang.
     """
-    world.world()
+    world.get_world()
 
 
 def num_procs() -> int:
     """Return the number of ranks."""
-    return world.world().size
+    return world.get_world().size
 
 
 def num_local() -> int:
     """Return the number of ranks on this host."""
-    return world.world().neighbours
+    return world.get_world().neighbours
 
 
 def proc_id() -> int:
     """Return the rank of this process."""
-    return world.world().rank
+    return world.get_world().rank
 
 
 def is_root() -> bool:
-    """Say whether this rank prints and writes."""
+    """Return whether this rank prints and writes."""
     return proc_id() == 0

@@ -1,4 +1,4 @@
-"""Averages, sums and extremes of a tree: along an axis, between ranks, or neither."""
+"""Reduce the leaves of a tree: mean, sum, minimum and maximum over devices and ranks."""
 
 import functools
 import os
@@ -60,21 +60,21 @@ def pmean_grads() -> optax.GradientTransformation:
 
 def reduce(op: str, tree: Tree) -> Tree:
     """Apply a collective to all leaves at once: one message instead of one per leaf."""
-    bound = _bound()
-    if not bound and world.world().size == 1:
+    bound = _is_bound()
+    if not bound and world.get_world().size == 1:
         return tree
     leaves, structure = jax.tree.flatten(tree)
     if any(jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key) for x in leaves):
         raise ValueError(f"{op} takes numbers; a key has no {op[1:]}.")
     traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
     if bound:
-        leaves = _flat(functools.partial(getattr(lax, op), axis_name=AXIS), leaves)
-    if world.world().size > 1 and not _spans_processes():
-        leaves = _over_ranks(op, leaves) if traced else _on_host(op, leaves)
+        leaves = _apply_flat(functools.partial(getattr(lax, op), axis_name=AXIS), leaves)
+    if world.get_world().size > 1 and not _spans_processes():
+        leaves = _reduce_over_ranks(op, leaves) if traced else _reduce_on_host(op, leaves)
     return jax.tree.unflatten(structure, leaves)
 
 
-def _bound() -> bool:
+def _is_bound() -> bool:
     try:
         lax.axis_index(AXIS)
     except NameError:
@@ -83,14 +83,14 @@ def _bound() -> bool:
 
 
 def _spans_processes() -> bool:
-    """Say whether the axis is that of a mesh over all processes; refuse one within a rank."""
+    """Return whether the axis spans all processes; refuse an axis within one of several ranks."""
     mesh = jax.sharding.get_abstract_mesh()
     devices = mesh.size if mesh.manual_axes else 1
     if devices == 1:
         return False
-    if jax.process_count() == world.world().size and devices == jax.device_count():
+    if jax.process_count() == world.get_world().size and devices == jax.device_count():
         return True
-    ranks = world.world().size
+    ranks = world.get_world().size
     raise RuntimeError(
         f"a program over {devices} devices cannot average over {ranks} ranks as well: each device "
         f"would call MPI on its own. Use one device per rank, or connect the processes by "
@@ -98,7 +98,7 @@ def _spans_processes() -> bool:
     )
 
 
-def _flat(collective: Callable[[Any], Any], leaves: list[Any]) -> list[Any]:
+def _apply_flat(collective: Callable[[Any], Any], leaves: list[Any]) -> list[Any]:
     """Apply a collective to one vector per dtype."""
     leaves = list(leaves)
     by_dtype: dict[Any, list[int]] = {}
@@ -106,8 +106,8 @@ def _flat(collective: Callable[[Any], Any], leaves: list[Any]) -> list[Any]:
         by_dtype.setdefault(jnp.result_type(leaf), []).append(i)
     for dtype, indices in by_dtype.items():
         ends = np.cumsum([0, *(jnp.size(leaves[i]) for i in indices)]).tolist()
-        # Written piece by piece: XLA's CPU backend fuses a concatenation of gradients with what
-        # made them, element by element, and that took longer than all the rest of an update.
+        # Write leaf by leaf. XLA's CPU backend fuses a concatenation with the gradients in it and
+        # computes it element by element, which took longer than the rest of an update.
         flat = jnp.zeros(ends[-1], dtype)
         for i, start in zip(indices, ends, strict=False):
             flat = lax.dynamic_update_slice(flat, jnp.ravel(leaves[i]), (start,))
@@ -120,11 +120,11 @@ def _flat(collective: Callable[[Any], Any], leaves: list[Any]) -> list[Any]:
 _EXTREMES = {"pmin": np.min, "pmax": np.max}
 
 
-def _over_ranks(op: str, leaves: list[Any]) -> list[Any]:
-    """Call MPI from within a compiled program, in the order of the program on all ranks."""
+def _reduce_over_ranks(op: str, leaves: list[Any]) -> list[Any]:
+    """Reduce over ranks from within a compiled program, in the same order on all ranks."""
     leaves = [jnp.asarray(x) for x in leaves]
-    site = _site() if os.environ.get("PURERL_MPI_CHECK") == "1" else ""
-    call = functools.partial(_allreduce, world.world().inside, op, site)
+    site = _find_caller() if os.environ.get("PURERL_MPI_CHECK") == "1" else ""
+    call = functools.partial(_allreduce, world.get_world().inside, op, site)
 
     @jax.custom_batching.custom_vmap
     def collective(flat: jax.Array) -> jax.Array:
@@ -140,28 +140,28 @@ def _over_ranks(op: str, leaves: list[Any]) -> list[Any]:
     one = jax.custom_jvp(collective)
 
     @one.defjvp
-    def undifferentiated(primals: Any, tangents: Any) -> Any:
+    def refuse_derivative(primals: Any, tangents: Any) -> Any:
         raise ValueError(
             f"a {op} over ranks has no derivative: differentiate the loss, then average gradients."
         )
 
-    wide = [x.astype(_wide_dtype(op, x.dtype)) for x in leaves]
-    wide = _flat(one, wide)
+    wide = [x.astype(_widen(op, x.dtype)) for x in leaves]
+    wide = _apply_flat(one, wide)
     return [_narrow(op, x, leaf.dtype) for x, leaf in zip(wide, leaves, strict=True)]
 
 
-def _on_host(op: str, leaves: list[Any]) -> list[Any]:
-    """Call MPI now, with what is in the host's memory."""
+def _reduce_on_host(op: str, leaves: list[Any]) -> list[Any]:
+    """Reduce over ranks at once, outside of a compiled program."""
     reduced = []
     for leaf in leaves:
         x = np.asarray(leaf)
-        wide = _allreduce(world.world().outside, op, "", x.astype(_wide_dtype(op, x.dtype)))
+        wide = _allreduce(world.get_world().outside, op, "", x.astype(_widen(op, x.dtype)))
         reduced.append(convert_like(leaf, np.asarray(_narrow(op, wide, x.dtype))))
     return reduced
 
 
-def _wide_dtype(op: str, dtype: Any) -> Any:
-    """Return the dtype in which numbers travel: MPI adds neither half precision nor bools."""
+def _widen(op: str, dtype: Any) -> Any:
+    """Return a dtype that MPI can add: it adds neither half precision nor booleans."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return np.float32 if dtype.itemsize < 4 else dtype
     if op == "pmean":
@@ -170,15 +170,15 @@ def _wide_dtype(op: str, dtype: Any) -> Any:
 
 
 def _narrow(op: str, x: Any, dtype: Any) -> Any:
-    """Return the dtype that came, where the result fits: a mean of integers is none."""
+    """Convert a result back to `dtype` if it fits; a mean of integers stays a float."""
     if op == "pmean":
-        x = x / world.world().size
+        x = x / world.get_world().size
     fits = jnp.issubdtype(dtype, jnp.inexact) or op in ("pmin", "pmax")
     return x.astype(dtype) if fits else x
 
 
 def _allreduce(channel: world.Channel, op: str, site: str, flat: Any) -> np.ndarray:
-    """Reduce one array over ranks; runs on a thread of XLA's, so with NumPy alone."""
+    """Reduce one array over ranks, with NumPy alone, because XLA calls it on its own thread."""
     flat = np.asarray(flat, order="C")
     if site:
         mine = f"{op} of {flat.size} {flat.dtype} at {site}"
@@ -186,8 +186,8 @@ def _allreduce(channel: world.Channel, op: str, site: str, flat: Any) -> np.ndar
         if len(set(everyone)) > 1:
             came = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(everyone))
             raise errors.RanksDisagree(f"ranks came to different collectives: {came}")
-    if op in _EXTREMES:  # NaN wins, as in XLA; with MPI's own it depends on the rank
-        table = np.empty((world.world().size, *flat.shape), flat.dtype)
+    if op in _EXTREMES:  # NumPy and XLA return NaN if any is NaN; MPI's answer depends on the rank
+        table = np.empty((world.get_world().size, *flat.shape), flat.dtype)
         channel(lambda comm: comm.Allgather(flat, table))
         return np.asarray(_EXTREMES[op](table, axis=0))
     out = np.empty_like(flat)
@@ -195,7 +195,7 @@ def _allreduce(channel: world.Channel, op: str, site: str, flat: Any) -> np.ndar
     return out
 
 
-def _site() -> str:
+def _find_caller() -> str:
     """Return file and line of the caller outside of this folder."""
     here = Path(__file__).parent
     frames = [f for f in traceback.extract_stack() if Path(f.filename).parent != here]
@@ -203,14 +203,14 @@ def _site() -> str:
 
 
 def to_host(leaf: Any) -> np.ndarray:
-    """Return a leaf as a NumPy array; a key as its data."""
+    """Convert a leaf to a NumPy array, and a key to the array of its data."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     return np.asarray(leaf)
 
 
 def convert_like(leaf: Any, x: np.ndarray) -> Any:
-    """Return a host array as the kind of thing a leaf is: JAX or NumPy array, or number."""
+    """Convert a host array to the type of `leaf`: a JAX array, a NumPy array or a number."""
     if isinstance(leaf, jax.Array):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(jnp.asarray(x), impl=jax.random.key_impl(leaf))

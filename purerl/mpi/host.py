@@ -14,49 +14,53 @@ Tree = TypeVar("Tree")
 
 
 def allgather(x: Any) -> list[Any]:
-    """Return what every rank gave, in the order of ranks: any Python object."""
-    if world.world().size == 1:
+    """Return the objects of all ranks, in the order of ranks.
+
+    Args:
+        x: This rank's object, which pickle can serialise.
+    """
+    if world.get_world().size == 1:
         return [x]
-    return world.world().outside(lambda comm: comm.allgather(x))
+    return world.get_world().outside(lambda comm: comm.allgather(x))
 
 
 def broadcast(tree: Tree, root: int = 0) -> Tree:
-    """Return the tree of one rank; trees must be of the same structure."""
-    if world.world().size == 1:
+    """Return the tree of one rank on all ranks; all trees must have the same structure."""
+    if world.get_world().size == 1:
         return tree
     leaves, structure = jax.tree.flatten(tree)
-    sent = [collective.to_host(leaf) for leaf in leaves] if world.world().rank == root else None
-    received = world.world().outside(lambda comm: comm.bcast(sent, root))
+    sent = [collective.to_host(leaf) for leaf in leaves] if world.get_world().rank == root else None
+    received = world.get_world().outside(lambda comm: comm.bcast(sent, root))
     pairs = zip(leaves, received, strict=True)
     return jax.tree.unflatten(structure, [collective.convert_like(leaf, x) for leaf, x in pairs])
 
 
 def sync(state: Tree) -> Tree:
-    """Return rank 0's state on all ranks, after checking that all have one of its shapes.
+    """Return rank 0's state on all ranks, after checking that all states have equal shapes.
 
-    For the start of a loop of one's own, and after loading. What differs between ranks on purpose
-    (buffers, environments, keys) does not belong into it.
+    Use it at the start of a custom loop, and after loading. Buffers, environments and keys differ
+    between ranks on purpose; leave them out.
     """
-    if world.world().size > 1:
+    if world.get_world().size > 1:
         _assert_equal("the shapes of state", _digest_leaves(state, values=False))
     return broadcast(state)
 
 
 def assert_in_sync(tree: Any, what: str = "state") -> None:
-    """Raise `RanksDisagree` on all ranks unless a tree is the same, bit for bit, on all of them.
+    """Raise `RanksDisagree` on all ranks unless a tree has the same bits on all of them.
 
     Args:
-        tree: arrays, or words to compare.
-        what: its name in the message.
+        tree: Arrays or strings to compare.
+        what: Name of the tree in the message.
     """
-    if world.world().size > 1:
+    if world.get_world().size > 1:
         _assert_equal(what, _digest_leaves(tree))
 
 
 def statistics(x: Any, min_max: bool = False) -> tuple[float, ...]:
-    """Return mean and population standard deviation (then min and max) of numbers on all ranks.
+    """Return the mean and population standard deviation of the numbers of all ranks.
 
-    A rank may have none of them.
+    With `min_max` the minimum and the maximum follow. A rank may have no numbers.
 
     Example:
         >>> statistics([1.0, 2.0, 3.0, 4.0], min_max=True)
@@ -75,7 +79,7 @@ def statistics(x: Any, min_max: bool = False) -> tuple[float, ...]:
 
 
 def _digest_leaves(tree: Any, values: bool = True) -> dict[str, str]:
-    """Return a word for each leaf: dtype, shape and checksum of an array, or the word it is."""
+    """Describe each leaf: dtype, shape and checksum of an array; a string as it is."""
     words = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         x = collective.to_host(leaf)
@@ -85,6 +89,7 @@ def _digest_leaves(tree: Any, values: bool = True) -> dict[str, str]:
 
 
 def _assert_equal(what: str, words: dict[str, str]) -> None:
+    """Raise `RanksDisagree` with the first entries that differ between ranks."""
     everyone = allgather(words)
     names = dict.fromkeys(name for one in everyone for name in one)
     bad = [n for n in names if len({one.get(n) for one in everyone}) > 1]

@@ -1,4 +1,4 @@
-"""Start this program again under mpiexec, and end as it ends."""
+"""Start this program again under mpiexec, and exit with the exit code of the job."""
 
 import ctypes
 import importlib.util
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from purerl import checks, errors
-from purerl.mpi import world
+from purerl.mpi import library, world
 from purerl.mpi.signals import AGAIN, SAME_SIGNAL_SECONDS, write_note
 
 # Variables that limit the threads of numerical libraries in a process.
 THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# What launchers set for a process they start; other variables of theirs are the user's.
+# Variables that launchers set for the processes they start; the user sets their other variables.
 _OF_LAUNCHERS = (
     *("PURERL_MPI_JOB", "PMI_", "HYDI_", "MPI_LOCAL"),
     *("OMPI_COMM_WORLD_", "OMPI_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_ARGV", "OMPI_COMMAND"),
@@ -31,60 +31,59 @@ _OF_LAUNCHERS = (
     *("PMIX_GDS_", "PMIX_PTL_", "PMIX_DSTORE_", "PMIX_HOSTNAME", "PMIX_VERSION"),
     *("PMIX_SYSTEM_TMPDIR", "PMIX_PARAM_FILE_PASSED", "PRTE_LAUNCHED", "PRTE_SHARED_FS"),
 )
-_PATIENCE = 2.0  # seconds that ranks have to end after the second signal
+_PATIENCE = 2.0  # seconds until the launcher is killed after the second signal
 
 
 def fork(ranks: int | None = None) -> None:
-    """Run this program on several ranks: start it again under mpiexec, and exit as it exits.
+    """Run this program on several ranks: start it again under mpiexec, and exit with its code.
 
-    Call it before the first JAX computation. In the processes that mpiexec starts, and where one
-    rank is enough, it only checks and returns. Each rank gets its share of the cores.
+    Call it before the first JAX computation. In the processes that mpiexec starts, and for one
+    rank, it only checks and returns. Each rank gets its share of the cores.
 
     Args:
-        ranks: how many; None for one, or as many as launched this process.
+        ranks: Number of ranks. None means one, or as many as mpiexec launched.
 
     Raises:
         MPIUnavailable: if mpi4py or mpiexec is missing; the message says what to install.
-        ValueError: if this process is one of another number of ranks already.
+        ValueError: if mpiexec launched this process as one of another number of ranks.
     """
     if ranks is not None:
         checks.integer("ranks", ranks, 1)
-    if world.find_launch() is not None or world.world().size > 1:
-        if ranks not in (None, size := world.world().size):
+    if library.find_launch() is not None or world.get_world().size > 1:
+        if ranks not in (None, size := world.get_world().size):
             raise ValueError(f"{ranks} ranks are asked for, but mpiexec launched {size}.")
         return
-    if ranks in (None, 1):
+    if ranks is None or ranks == 1:
         return
-    assert ranks
     if "PURERL_MPI_JOB" in os.environ:
         raise errors.MPIUnavailable(
             f"{find_launcher()} did not tell its processes that they are ranks, in none of the "
             f"variables that purerl knows. If it is an MPI launcher, set PURERL_MPI=1 and start "
             f"the program with it yourself."
         )
-    sys.exit(_run(ranks))
+    sys.exit(_run_ranks(ranks))
 
 
-def _run(ranks: int) -> int:
+def _run_ranks(ranks: int) -> int:
     """Run this program on `ranks` ranks; return the exit code of the job."""
     if importlib.util.find_spec("mpi4py") is None:
         raise errors.MPIUnavailable(
-            f"{ranks} ranks need mpi4py, which is not installed. Type: {world.INSTALL}"
+            f"{ranks} ranks need mpi4py, which is not installed. Type: {library.INSTALL}"
         )
     launcher = find_launcher()
     if launcher is None:
         raise errors.MPIUnavailable(
             f"{ranks} ranks need an MPI library, and there is no mpiexec next to {sys.executable} "
-            f"or on the PATH. Type: {world.INSTALL}"
+            f"or on the PATH. Type: {library.INSTALL}"
         )
-    cores = len(world.cpus())
+    cores = len(world.list_cpus())
     if ranks > cores:
         warnings.warn(
             f"{ranks} ranks on {cores} cores: it works, but ranks that wait take time from those "
             f"that work.",
             stacklevel=3,
         )
-    words, env = _line(launcher, ranks, cores)
+    words, env = _make_command(launcher, ranks, cores)
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="purerl-mpi-") as name:
         folder = Path(name)
@@ -93,19 +92,19 @@ def _run(ranks: int) -> int:
             env=env | {"PURERL_MPI_JOB": name},
             stdin=subprocess.DEVNULL,  # which a group of its own may not read from a terminal
             process_group=0,  # a terminal's Ctrl-C comes to this process alone, which passes it on
-            preexec_fn=_prepare,
+            preexec_fn=_prepare_launcher,
         )
-        signals = _Signals(process, folder)
-        ended = _wait(process, folder, signals)
+        signals = _SignalRelay(process, folder)
+        ended = _wait_for_launcher(process, folder, signals)
         if signals.number and _list_unfinished(folder):
             return 128 + signals.number
-        return _verdict(process.returncode, ranks, ended, folder)
+        return _decide_code(process.returncode, ranks, ended, folder)
 
 
-def _line(launcher: str, ranks: int, cores: int) -> tuple[list[str], dict[str, str]]:
-    """Return the words that start this program again on `ranks` ranks, and their environment."""
+def _make_command(launcher: str, ranks: int, cores: int) -> tuple[list[str], dict[str, str]]:
+    """Return the command that starts this program on `ranks` ranks, and its environment."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(_OF_LAUNCHERS)}
-    env.pop("PURERL_MPI", None)  # said of this process, not of the ranks it starts
+    env.pop("PURERL_MPI", None)  # meant for this process, not for its ranks
     for name in THREADS:
         env.setdefault(name, str(max(1, cores // ranks)))
     words = [launcher, "-n", str(ranks)]
@@ -118,20 +117,23 @@ def _line(launcher: str, ranks: int, cores: int) -> tuple[list[str], dict[str, s
     return [*words, sys.executable, *sys.orig_argv[1:]], env
 
 
-class _Signals:
+class _SignalRelay:
     """Passes the first signal on to the ranks, and ends the job at the second.
 
-    By notes that the ranks' watchers read: some launchers kill their ranks instead of forwarding.
+    It writes notes for the ranks' watchers, because some launchers kill their ranks instead of
+    forwarding a signal.
     """
 
     def __init__(self, process: Any, folder: Path) -> None:
         self.process, self.folder = process, folder
         self.number, self.since, self.until = 0, 0.0, float("inf")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
-                signal.signal(number, self.take)
+            if (
+                signal.getsignal(number) is not signal.SIG_IGN
+            ):  # nohup ignores it, and so does the job
+                signal.signal(number, self.handle)
 
-    def take(self, number: int, _: Any) -> None:
+    def handle(self, number: int, _: Any) -> None:
         """Handle a signal."""
         now = time.monotonic()
         passed = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM
@@ -145,8 +147,8 @@ class _Signals:
             write_note(str(self.folder), passed, AGAIN)
             self.until = min(self.until, now + _PATIENCE)
 
-    def insist(self) -> None:
-        """Kill the launcher where the ranks do not leave at the second signal."""
+    def kill_if_overdue(self) -> None:
+        """Kill the launcher if the ranks have not ended in time after the second signal."""
         if time.monotonic() > self.until:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.until = float("inf")
@@ -162,13 +164,13 @@ def find_launcher() -> str | None:
 
 
 def is_open_mpi(launcher: str) -> bool:
-    """Say whether a launcher is Open MPI's, whose options differ."""
+    """Return whether a launcher belongs to Open MPI, whose options differ."""
     done = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False)
     return "Open MPI" in done.stdout or "OpenRTE" in done.stdout
 
 
-def _prepare() -> None:
-    """Leave a session that is closed to this process, and end the launcher if it is killed."""
+def _prepare_launcher() -> None:
+    """Prepare the launcher's process: ignore SIGHUP, and end it when its parent is killed."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     die_with_parent()
 
@@ -179,8 +181,11 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
-def _wait(process: Any, folder: Path, signals: _Signals) -> list[set[int]]:
-    """Wait for the launcher; return the ranks as their processes ended, together if at one look."""
+def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> list[set[int]]:
+    """Wait for the launcher; return the ranks in the order in which their processes ended.
+
+    Ranks that one look found ended are one set, because their order is unknown.
+    """
     watched: dict[int, int] = {}  # descriptor of a process -> its rank
     seen: set[int] = set()
     ended: list[set[int]] = []
@@ -188,7 +193,7 @@ def _wait(process: Any, folder: Path, signals: _Signals) -> list[set[int]]:
     while running:
         running = process.poll() is None
         if running:
-            signals.insist()
+            signals.kill_if_overdue()
         for path in folder.glob("pid-*") if hasattr(os, "pidfd_open") else ():
             rank, text = int(path.name.removeprefix("pid-")), path.read_text()
             if rank not in seen and text:
@@ -207,7 +212,7 @@ def _wait(process: Any, folder: Path, signals: _Signals) -> list[set[int]]:
 
 
 def _list_unfinished(folder: Path) -> set[int]:
-    """Return the ranks that began and did not end well; those of other hosts leave no notes."""
+    """List the ranks of this host that began and did not finish, from their notes."""
     began, done = (
         {int(path.name.removeprefix(f"{what}-")) for path in folder.glob(f"{what}-*")}
         for what in ("pid", "done")
@@ -215,8 +220,8 @@ def _list_unfinished(folder: Path) -> set[int]:
     return began - done
 
 
-def _verdict(code: int, ranks: int, ended: list[set[int]], folder: Path) -> int:
-    """Return the exit code of the job; name the rank that ended it without a word of its own."""
+def _decide_code(code: int, ranks: int, ended: list[set[int]], folder: Path) -> int:
+    """Return the exit code of the job; name the rank that ended it without printing an error."""
     if list(folder.glob("failed-*")):
         return code or 1
     unfinished = _list_unfinished(folder)

@@ -16,19 +16,19 @@ Update = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
-    """Split the rows of a batch over devices: `update` of an algorithm, compiled for a mesh.
+    """Compile the `update` of an algorithm for a mesh, with the rows of the batch split over it.
 
-    Each device computes the gradients of its rows; `update` averages them. With `batch.noise`
-    given the result is that of the whole batch; a `batch.key` is folded with the number of the
-    device. State and metrics come back equal on all devices.
+    Each device computes the gradients of its rows, and `update` averages them. With `batch.noise`
+    the result equals that of the whole batch. A `batch.key` is folded with the number of the
+    device. State and metrics are equal on all devices.
 
     Args:
-        update: of a module of `purerl.algos`.
-        mesh: with the axis `"device"`; None for all devices of this process, or of all processes
-            that `jax.distributed` connects.
+        update: The `update` of a module of `purerl.algos`.
+        mesh: Mesh with the axis `"device"`. None means all devices of this process, or of all
+            processes that `jax.distributed` connects.
 
     Example:
-        >>> update = sharded(lambda state, batch: (state, {"mean": batch["rew"].mean()}))
+        >>> update = shard_update(lambda state, batch: (state, {"mean": batch["rew"].mean()}))
         >>> float(update(0, {"rew": jnp.ones(4)})[1]["mean"])
         1.0
     """
@@ -54,7 +54,7 @@ def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
 
 
 def own_rows(batch: Any) -> Any:
-    """Return this device's rows of a batch that all devices hold, where the axis is bound."""
+    """Return this device's rows of a batch that all devices hold; the axis must be bound."""
     number, index = lax.axis_size(AXIS), lax.axis_index(AXIS)
     batch = _fold(_check_rows(batch, number))
 
@@ -65,14 +65,14 @@ def own_rows(batch: Any) -> Any:
 
 
 def _fold(batch: Any) -> Any:
-    """Give each device a key of its own, if the batch has one."""
+    """Fold the number of the device into the key of a batch, if it has one."""
     if getattr(batch, "key", None) is None:
         return batch
     return batch._replace(key=jax.random.fold_in(batch.key, lax.axis_index(AXIS)))
 
 
 def _check_rows(batch: Any, number: int) -> Any:
-    """Drop the rollout, which has no rows, and refuse rows that do not divide."""
+    """Drop the rollout of a batch, and refuse rows that do not divide over the devices."""
     if getattr(batch, "rollout", None) is not None:
         batch = batch._replace(rollout=None)
     keyless = batch._replace(key=None) if hasattr(batch, "key") else batch

@@ -1,8 +1,8 @@
-"""Requests to stop a rank: signals, seen by its watcher even while it waits inside MPI.
+"""Requests to stop a rank, which its watcher thread sees even while the rank waits inside MPI.
 
-Python calls its handlers on the main thread, between two of its operations: while that thread waits
-for other ranks they are not called. Whoever launched the ranks may also leave a note instead of a
-signal, since not every launcher forwards one.
+Python calls signal handlers on the main thread, between two of its operations. While that thread
+waits for other ranks, they are not called, so the watcher reads the signals from a pipe. Not every
+launcher forwards signals, so the process that launched the ranks leaves a note in a file instead.
 """
 
 import os
@@ -10,67 +10,72 @@ import signal
 import threading
 from pathlib import Path
 
-SAME_SIGNAL_SECONDS = (
-    1.0  # seconds within which two signals are one: a terminal's, and a launcher's that forwards
-)
-LATE_SECONDS = 10.0  # seconds in one collective after which a rank that was asked says so
+# Two signals within this time are one: the terminal sends it, and the launcher forwards it.
+SAME_SIGNAL_SECONDS = 1.0
+LATE_SECONDS = 10.0  # seconds in one collective after which a rank reports why it has not stopped
 AGAIN = "again"
 
 
 class StopSignals:
-    """What a rank was asked by signals; made on the main thread, or it sees notes alone.
+    """The requests to stop that a rank has received.
+
+    An object made on another thread than the main one sees notes only.
 
     Args:
-        job: folder for notes of the process that launched the ranks; empty for none.
+        job: Folder for notes of the process that launched the ranks; empty without one.
     """
 
     def __init__(self, job: str) -> None:
         self.job = job
         self.number = 0  # the first signal
         self.since = 0.0
-        self.is_said = False
-        self.passed_on = False
-        self.came = -1  # where the interpreter writes the numbers of signals that come
+        self.has_warned = False
+        self.has_forwarded = False
+        self.pipe = -1  # the interpreter writes the numbers of received signals here
         if threading.current_thread() is not threading.main_thread():
             return
-        self.came, other_end = os.pipe()
-        os.set_blocking(self.came, False)
+        self.pipe, other_end = os.pipe()
+        os.set_blocking(self.pipe, False)
         os.set_blocking(other_end, False)
         before = signal.set_wakeup_fd(other_end, warn_on_full_buffer=False)
-        if before != -1:  # somebody else's, as of an event loop
+        if before != -1:  # another one was set, for example by an event loop
             signal.set_wakeup_fd(before)
 
-    def to_leave(self, now: float) -> int:
-        """Return the signal by which the job must end at once, or 0: it came a second time."""
+    def poll(self, now: float) -> int:
+        """Read new requests; return the signal at which the job must end at once, or 0.
+
+        The job ends at the second request. A first request that came as a note is sent to the main
+        thread as a signal.
+        """
         if number := read_note(self.job, AGAIN):
             return number
         number = read_note(self.job)
-        if number and not self.passed_on:
-            self.passed_on = True
+        if number and not self.has_forwarded:
+            self.has_forwarded = True
             if main := threading.main_thread().ident:
                 signal.pthread_kill(main, number)
-        for number in self._numbers():
+        for number in self._read_numbers():
             if not self.number:
                 self.number, self.since = number, now
             elif now - self.since > SAME_SIGNAL_SECONDS:
                 return self.number
         return 0
 
-    def is_late(self, now: float, entered: float | None) -> bool:
-        """Say once that the main thread is still where it was when the signal came.
+    def note_lateness(self, now: float, entered: float | None) -> bool:
+        """Return True once, if the collective of the first request is still in progress.
 
         Args:
-            now: time.
-            entered: when the collective in progress was entered, if one is.
+            now: The time.
+            entered: Time at which the collective in progress was entered, or None without one.
         """
-        if self.is_said or not self.number or entered is None or entered > self.since:
+        if self.has_warned or not self.number or entered is None or entered > self.since:
             return False
-        self.is_said = now - self.since > LATE_SECONDS
-        return self.is_said
+        self.has_warned = now - self.since > LATE_SECONDS
+        return self.has_warned
 
-    def _numbers(self) -> list[int]:
+    def _read_numbers(self) -> list[int]:
         try:
-            numbers = os.read(self.came, 256) if self.came != -1 else b""
+            numbers = os.read(self.pipe, 256) if self.pipe != -1 else b""
         except BlockingIOError:
             return []
         return [n for n in numbers if n in (signal.SIGINT, signal.SIGTERM)]

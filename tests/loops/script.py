@@ -1,12 +1,19 @@
-"""A scripted environment that counts its steps: every number it returns is known beforehand."""
+"""A scripted environment whose numbers are all known beforehand, and TD3 on it."""
 
 import itertools
 from typing import Any
 
 import gymnasium
+import jax
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from purerl.algos import td3
+from purerl.loops import gym as loop
+from purerl.schedules import OffPolicySchedule
+from purerl.spaces import EnvSpec
+from purerl.types import Transition
 
 ENDS = ("terminated", "truncated", "both")
 
@@ -83,3 +90,52 @@ def vector(number: int, mode: AutoresetMode, **kwargs: Any) -> Any:
         return SyncVectorEnv([lambda e=e: e for e in made], autoreset_mode=mode)
 
     return env_fn, made
+
+
+WAYS = {
+    "one": (1, own(1)),
+    "three": (3, own(3)),
+    "next_step": (3, vector(3, AutoresetMode.NEXT_STEP)),
+    "same_step": (3, vector(3, AutoresetMode.SAME_STEP)),
+    "disabled": (3, vector(3, AutoresetMode.DISABLED)),
+}
+SMALL = {"hidden": (8,)}
+
+
+def schedule(**changes: Any) -> OffPolicySchedule:
+    fields = {
+        "steps": 60,
+        "steps_per_epoch": 30,
+        "start_steps": 12,
+        "update_after": 18,
+        "update_every": 6,
+        "batch_size": 4,
+        "replay_size": 1_000,
+        "num_test_episodes": 0,
+    }
+    return OffPolicySchedule(**(fields | changes))
+
+
+def start(env_fn: Any, seed: int = 0, spec: Any = None, **changes: Any) -> loop.Carry:
+    spec = spec or td3.Spec(EnvSpec.of(Script()), **SMALL)
+    return loop.start(td3, spec, env_fn, schedule(**changes), seed)
+
+
+def finish(carry: loop.Carry) -> tuple[loop.Carry, list[Any]]:
+    records = []
+    while carry.steps < carry.schedule.steps:
+        carry, record = loop.advance(carry)
+        records += [record] if record else []
+    return carry, records
+
+
+def stored(carry: loop.Carry) -> dict[int, list[tuple[Any, ...]]]:
+    """Rows of the replay memory in order, by environment."""
+    data, rows = jax.tree.map(np.asarray, carry.buffer.data), {}
+    for i in range(int(carry.buffer.stored)):
+        row = Transition(*(leaf[i] for leaf in data))
+        ints = lambda x: tuple(int(v) for v in x)  # noqa: E731
+        flags = (bool(row.terminated), bool(row.truncated))
+        entry = (ints(row.obs), float(row.rew), ints(row.next_obs), *flags)
+        rows.setdefault(int(row.obs[0]), []).append(entry)
+    return rows

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from purerl import algos
-from purerl.loops import acting as acting_
-from purerl.loops import devices
+from purerl.loops import acting, devices, offpolicy
 from purerl.loops import gym as loop
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import EnvSpec
@@ -44,11 +43,11 @@ def records(name, schedule):
 @pytest.mark.parametrize("name", ["td3", "sac", "dqn", "ppo"])
 def test_two_devices_train_as_one_does(name):
     schedule = ON if name == "ppo" else OFF
-    acting_._act.clear_cache()  # of tests before
+    acting._act.clear_cache()  # from tests before
     one, _ = records(name, schedule())
-    acting = acting_._act._cache_size()
+    programs = acting._act._cache_size()
     two, carry = records(name, schedule(devices=2))
-    assert acting_._act._cache_size() == 2 * acting  # once, not after every burst
+    assert acting._act._cache_size() == 2 * programs  # once, not after every burst
     for a, b in zip(one, two, strict=True):
         assert a.keys() == b.keys()
         for key in a:
@@ -58,8 +57,6 @@ def test_two_devices_train_as_one_does(name):
 
 
 def test_bursts_over_devices_compile_once_each():
-    from purerl.loops import offpolicy
-
     before = offpolicy._compiled_burst()._cache_size()
     records("ddpg", OFF(devices=2))
     assert offpolicy._compiled_burst()._cache_size() - before == 2  # with and without updates
@@ -103,3 +100,14 @@ def test_programs_of_one_device_are_given_its_copy():
     assert own.tolist() == [0.0, 1.0, 2.0]
     plain = {"x": np.arange(3.0)}
     assert devices.unreplicate(plain) is plain
+
+
+def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
+    asked = []
+    jit = jax.jit
+    monkeypatch.setattr(devices, "_FAST_OPTIONS", {"xla_no_such_option": 1} | devices._FAST_OPTIONS)
+    monkeypatch.setattr(jax, "jit", lambda *a, **kw: asked.append(kw) or jit(*a, **kw))
+    offpolicy._compiled_burst.cache_clear()
+    offpolicy._compiled_burst()
+    assert "xla_no_such_option" not in asked[-1]["compiler_options"]
+    offpolicy._compiled_burst.cache_clear()

@@ -20,7 +20,7 @@ def parts():
 
 def test_merged_bursts_have_the_statistics_of_all_updates():
     q, pi, there = parts()
-    total = jnp.asarray(metrics.empty_tally(2))
+    total = jnp.asarray(metrics.make_empty_tally(2))
     for one, two, t in zip(q, pi, there, strict=True):
         info = {"q": one, "loss_pi": two, "loss_pi_count": t.astype(np.float32)}
         assert metrics.list_names(info) == METRICS
@@ -46,8 +46,8 @@ def test_what_has_no_value_has_no_entry_and_a_single_one_no_spread():
 
 
 def test_nothing_merged_with_nothing_is_nothing():
-    none = metrics.merge_tallies(metrics.empty_tally(2), metrics.empty_tally(2), np)
-    np.testing.assert_array_equal(none, metrics.empty_tally(2))
+    none = metrics.merge_tallies(metrics.make_empty_tally(2), metrics.make_empty_tally(2), np)
+    np.testing.assert_array_equal(none, metrics.make_empty_tally(2))
     assert metrics.read_tally(METRICS, none, 1) == {}
 
 

@@ -8,25 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 
 from purerl import errors, rng
 from purerl.algos import ppo, reinforce, vpg
+from purerl.loops import acting, onpolicy
 from purerl.loops import gym as loop
-from purerl.loops import onpolicy
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import EnvSpec
 from purerl.types import Rollout
 from tests.loops import script
+from tests.loops.script import WAYS
 
 SPEC = vpg.Spec(EnvSpec.of(script.Script()), hidden=(4,), train_v_iters=2)
-WAYS = {
-    "one": (1, script.own(1)),
-    "three": (3, script.own(3)),
-    "next_step": (3, script.vector(3, AutoresetMode.NEXT_STEP)),
-    "same_step": (3, script.vector(3, AutoresetMode.SAME_STEP)),
-    "disabled": (3, script.vector(3, AutoresetMode.DISABLED)),
-}
 
 
 def start(env_fn: Any, seed: int = 0, spec: Any = SPEC, algo: Any = vpg, **changes: Any) -> Any:
@@ -145,7 +138,7 @@ def test_an_advance_is_prepare_and_update_with_the_documented_key():
 def test_the_key_of_an_update_is_new_each_time():
     spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=10, train_pi_iters=2, train_v_iters=2)
     carry = start(script.own(1)[0], spec=spec, algo=ppo)
-    words = [onpolicy.memory.words(dataclasses.replace(carry, updates=n), n) for n in (0, 1)]
+    words = [acting.pack_key_words(dataclasses.replace(carry, updates=n), n) for n in (0, 1)]
     keys = [rng.stream(int(w[0]), int(w[1]), "update", w[2:]) for w in words]
     assert bool((jax.random.key_data(keys[0]) != jax.random.key_data(keys[1])).any())
     assert bool(keys[1] == rng.stream(0, 0, "update", 1))

@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant(FAULTS, "RAISED = (Exception, SystemExit)", "RAISED = (Exception,)", T_ENVS),
     Mutant(FAULTS, 'return " ".join(str(error).split())', "return str(error)", T_ENVS),
     Mutant(VECTOR, "        if failed:\n            raise failed\n", "", T_ENVS),
-    Mutant("purerl/loops/devices.py", "row * (schedule.replay_size // ranks)", "row * schedule.replay_size", T_ROOM),
+    Mutant("purerl/schedules.py", "self.replay_size // ranks,", "self.replay_size,", T_ROOM),
     Mutant("purerl/loops/devices.py", "name = max(needs", "name = min(needs", T_ROOM),
     Mutant(CHECKS, "    if value > high:", "    if False:", T_CONFIGS),
     Mutant(CHECKS, "    if abs(value) > LARGEST:", "    if False:", T_CONFIGS),

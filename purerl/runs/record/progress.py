@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from purerl.algos import ALGORITHMS
-from purerl.loops.carry import Carry, Record
+from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.runs.console import format_clock
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
@@ -68,7 +68,7 @@ def describe_sizes(carry: Carry) -> str:
     leaves = jax.tree.leaves(carry.learner.params)
     text = f"observations {env.obs_shape} {env.obs_dtype}, actions {_describe_action(env.action)}, "
     text += f"{sum(x.size for x in leaves):,} parameters"
-    if carry.buffer is not None:
+    if isinstance(carry, OffPolicyCarry):
         rows = jax.tree.leaves(carry.buffer.data)
         size = sum(x.nbytes for x in rows) / 1e6
         text += f", replay memory of {len(rows[0]):,} rows = {size:,.0f} MB"

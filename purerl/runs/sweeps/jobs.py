@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from purerl import checks, errors
 from purerl.errors import OutputClosed
-from purerl.mpi import world
+from purerl.mpi import library, world
 from purerl.mpi.launch import THREADS
 from purerl.runs.console import try_print_lines, write_text
 from purerl.runs.interrupts import collect_requests
@@ -83,12 +83,12 @@ class Plan:
     @property
     def at_once(self) -> int:
         """Runs at a time."""
-        return self.jobs or max(1, len(world.cpus()) // self.num_cpu)
+        return self.jobs or max(1, len(world.list_cpus()) // self.num_cpu)
 
     @property
     def threads(self) -> int:
         """Threads of numerical libraries in each process."""
-        return max(1, len(world.cpus()) // (self.at_once * self.num_cpu))
+        return max(1, len(world.list_cpus()) // (self.at_once * self.num_cpu))
 
 
 def run_tasks(
@@ -114,7 +114,7 @@ def run_tasks(
             "a grid of functions imports your script in each of its processes: put what starts it "
             "under `if __name__ == '__main__':`."
         )
-    if world.find_launch():
+    if library.find_launch():
         raise errors.ConfigError(
             "a grid starts its runs itself: start it without mpiexec; num_cpu gives each run its "
             "ranks."

@@ -20,14 +20,13 @@ from purerl.buffers import replay as memory
 from purerl.errors import Diverged, NonFiniteError
 from purerl.loops import devices, offpolicy, onpolicy
 from purerl.loops import gym as loop
-from purerl.loops.carry import Carry
+from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry
 from purerl.runs.record import checkpoint, files, manifest
 from purerl.runs.record.arrays import pack_named_arrays
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training import train
 from purerl.runs.training.saving import describe_run
-from purerl.schedules import OffPolicySchedule
 
 
 class Finding(NamedTuple):
@@ -73,7 +72,10 @@ def diagnose(
     try:
         while carry.steps < before:
             carry, _ = loop.advance(carry)
-        step, batches = _collect_batches(carry)
+        if isinstance(carry, OffPolicyCarry):
+            step, batches = _collect_burst(carry)
+        else:
+            step, batches = _collect_rollout(carry)
         return _find_bad_update(run, carry, step, batches, message)
     finally:
         carry.envs.close()
@@ -101,20 +103,22 @@ def _advance_until_divergence(carry: Carry) -> tuple[int | None, str]:
         carry.envs.close()
 
 
-def _collect_batches(carry: Carry) -> tuple[int, list[Any]]:
-    """Collect the batches of the next burst, or of the next rollout; return the step after it."""
+def _collect_burst(carry: OffPolicyCarry) -> tuple[int, list[Any]]:
+    """Collect the batches of the next burst; return them with the step after it."""
+    border, updates = offpolicy.plan_burst(carry)
+    size = carry.schedule.batch_size
+    collected, block, count = offpolicy.collect(carry, (border - carry.steps) // carry.ranks)
+    ring = memory.add(devices.unreplicate(carry.buffer), block, count)
+    stream = rng.stream(carry.seed, carry.rank, "sample", carry.updates)
+    keys = jax.random.split(stream, updates)
+    learner = devices.unreplicate(collected.learner)
+    return border, [offpolicy.draw_batch(carry.algo, learner, ring, size, key) for key in keys]
+
+
+def _collect_rollout(carry: OnPolicyCarry) -> tuple[int, list[Any]]:
+    """Collect the batch of the next rollout; return it with the step after it."""
     schedule = carry.schedule
-    if isinstance(schedule, OffPolicySchedule) and carry.buffer is not None:
-        border, updates = offpolicy.plan_burst(carry)
-        collected, block, count = offpolicy.collect(carry, (border - carry.steps) // carry.ranks)
-        ring = memory.add(devices.unreplicate(carry.buffer), block, count)
-        keys = jax.random.split(
-            rng.stream(carry.seed, carry.rank, "sample", carry.updates), updates
-        )
-        learner, size = devices.unreplicate(collected.learner), schedule.batch_size
-        return border, [offpolicy.draw_batch(carry.algo, learner, ring, size, key) for key in keys]
-    length = schedule.steps_per_epoch // carry.ranks // schedule.num_envs
-    collected, rollout = onpolicy.collect(carry, length)
+    collected, rollout = onpolicy.collect(carry, schedule.rollout_length)
     params = devices.unreplicate(collected.learner.params)
     key = rng.stream(carry.seed, carry.rank, "update", carry.updates)
     batch = jax.jit(carry.algo.prepare)(params, rollout)._replace(key=key)

@@ -81,7 +81,7 @@ class Saver:
 
         Several ranks save nothing, because the others wait for the one that failed.
         """
-        marks = carry.envs.marks()
+        marks = carry.envs.mark_episodes()
         try:
             yield
         except EnvFault:

@@ -1,0 +1,124 @@
+"""Off-policy: blocks and bursts, exact counts and exact updates."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl import rng
+from purerl.algos import td3
+from purerl.buffers import replay
+from purerl.loops import gym as loop
+from purerl.loops import offpolicy
+from purerl.spaces import EnvSpec
+from tests.loops import script
+from tests.loops.script import SMALL, WAYS, finish, start, stored
+
+
+@pytest.mark.parametrize("name", ["one", "three", "same_step", "disabled"])
+def test_a_run_makes_exactly_the_steps_asked_for(name):
+    number, (env_fn, envs) = WAYS[name]
+    envs.clear()
+    finish(start(env_fn, num_envs=number))
+    assert sum(env.steps for env in envs) == 60
+
+
+def test_rows_beyond_a_border_wait_for_the_next_block():
+    env_fn, envs = WAYS["next_step"][1]
+    carry = start(env_fn, num_envs=3)
+    waited = 0
+    while carry.steps < 60:
+        carry, _ = loop.advance(carry)
+        assert int(carry.buffer.stored) == carry.steps
+        assert carry.steps + len(carry.surplus.rew) == sum(len(e.actions) for e in envs)
+        waited = max(waited, len(carry.surplus.rew))
+    assert 0 < waited < 3
+
+
+def test_exactly_start_steps_actions_are_uniform_and_the_rest_the_policys():
+    env_fn, envs = script.own(1)
+    spec = td3.Spec(EnvSpec.of(script.Script()), act_noise=0.0, **SMALL)
+    carry = start(env_fn, spec=spec, start_steps=12, update_after=60)
+    params = jax.tree.map(jnp.copy, carry.learner.params)
+    carry, _ = finish(carry)
+    rows = [np.float32(r[0]) for r in stored(carry)[0]]
+    same = [
+        np.allclose(a, td3.policy(params, o)) for a, o in zip(envs[0].actions, rows, strict=True)
+    ]
+    assert same[:12] == [False] * 12
+    assert same[12:58] == [True] * 46
+
+
+def test_random_actions_fill_the_box():
+    env_fn, envs = script.own(1)
+    finish(start(env_fn, steps=600, start_steps=600))
+    actions = np.array(envs[0].actions)
+    np.testing.assert_allclose(actions.min(axis=0), [-2, 0], atol=0.05)
+    np.testing.assert_allclose(actions.max(axis=0), [2, 1], atol=0.05)
+    np.testing.assert_allclose(actions.mean(axis=0), [0, 0.5], atol=0.15)
+    assert len(np.unique(actions)) == actions.size
+
+
+def test_updates_start_and_follow_as_the_schedule_says():
+    carry, seen = start(script.own(1)[0]), []
+    while carry.steps < 60:
+        carry, _ = loop.advance(carry)
+        seen.append((carry.steps, carry.updates))
+        assert int(carry.learner.step) == carry.updates
+    # Bursts of 6 at 18, 24, ...; a border at the end of an epoch (30, 60) falls on them.
+    assert seen == [(s, max(0, s - 12)) for s in range(6, 61, 6)]
+
+
+def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
+    sizes = {"steps": 47, "steps_per_epoch": 20, "update_every": 6, "updates_per_burst": 2}
+    sizes["replay_size"] = 999  # shared with no other test, as the program without updates is
+    before = offpolicy._compiled_burst()._cache_size()
+    spec = td3.Spec(EnvSpec.of(script.Script()), hidden=(9,))
+    carry, seen = start(script.own(1)[0], spec=spec, **sizes), []
+    while carry.steps < 47:
+        carry, record = loop.advance(carry)
+        seen.append((carry.steps, carry.updates, bool(record)))
+    assert [s for s, _, _ in seen] == [6, 12, 18, 20, 24, 30, 36, 40, 42, 47]
+    assert [u for _, u, _ in seen] == [0, 0, 2, 2, 4, 6, 8, 8, 10, 10]
+    assert [s for s, _, r in seen if r] == [20, 40, 47]
+    assert offpolicy._compiled_burst()._cache_size() - before == 2  # with and without updates
+
+
+def test_a_burst_is_add_then_sample_and_update_in_a_loop():
+    carry = start(script.own(1)[0])
+    for _ in range(4):
+        carry, _ = loop.advance(carry)
+    learner, buffer = jax.tree.map(jnp.copy, (carry.learner, carry.buffer))
+    following, _ = loop.advance(carry)
+    new = jax.tree.map(lambda x: x[24:30], following.buffer.data)
+    buffer = replay.add(buffer, new)
+    metrics = []
+    for key in jax.random.split(rng.stream(0, 0, "sample", 12), 6):
+        learner, info = td3.update(learner, replay.sample(buffer, key, 4))
+        metrics.append(info)
+    for a, b in zip(jax.tree.leaves(learner), jax.tree.leaves(following.learner), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_the_replay_memory_holds_replay_size_rows_and_forgets_the_oldest():
+    """TorchingUp read its `capacity` and kept 1000."""
+    env_fn, _ = script.own(1, lengths=(1000,))
+    whole, _ = finish(start(env_fn))
+    carry, _ = finish(start(env_fn, replay_size=20))
+    assert carry.buffer.data.rew.shape == (20,)
+    assert int(carry.buffer.stored) == 20
+    newest = np.asarray(whole.buffer.data.rew)[40:60]
+    np.testing.assert_array_equal(np.sort(carry.buffer.data.rew), np.sort(newest))
+
+
+def test_the_delay_of_td3_holds_at_one_update_per_step():
+    """Spinning Up's count restarted in each burst, so that at `update_every=1` nothing waited."""
+    every = {"update_every": 1, "updates_per_burst": 1, "steps": 30}
+    carry, counts = start(script.own(1)[0], **every), []
+    while carry.steps < 30:
+        actor, updates = jax.tree.map(jnp.copy, carry.learner.params.actor), carry.updates
+        carry, _ = loop.advance(carry)
+        if carry.updates > updates:
+            pairs = zip(*map(jax.tree.leaves, (actor, carry.learner.params.actor)), strict=True)
+            counts.append(any(bool((a != b).any()) for a, b in pairs))
+    assert counts == [True, False] * 6 + [True]

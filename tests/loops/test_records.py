@@ -1,0 +1,93 @@
+"""Records of an epoch: episodes, means of the metrics, and divergence."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl import errors, rng
+from purerl.algos import td3
+from purerl.buffers import replay
+from purerl.loops import gym as loop
+from purerl.spaces import EnvSpec
+from purerl.types import Transition
+from tests.loops import script
+from tests.loops.script import SMALL, WAYS, finish, start, stored
+
+
+@pytest.mark.parametrize(("number", "made"), WAYS.values(), ids=WAYS)
+def test_finished_episodes_are_reported_with_return_and_length(number, made):
+    env_fn, envs = made
+    envs.clear()
+    carry, records = finish(start(env_fn, num_envs=number, steps=24, steps_per_epoch=24))
+    ended = [row for rows in stored(carry).values() for row in rows if any(row[3:])]
+    assert len(records[0]["ep_lengths"]) == len(ended) + sum(carry.surplus[4] | carry.surplus[5])
+    for total, length in zip(records[0]["ep_returns"], records[0]["ep_lengths"], strict=True):
+        episode = (total - length * (length + 1) / 2) / (100 * length)
+        assert episode == int(episode)
+        assert any((3, 1, 4)[(int(episode) + who) % 3] == length for who in range(number))
+
+
+def test_an_episode_goes_on_across_epochs_and_its_return_is_whole():
+    env_fn, _ = script.own(1, lengths=(10_000, 45))
+    _, records = finish(start(env_fn, steps=30, steps_per_epoch=12))
+    assert [r["ep_returns"] for r in records] == [[], [], []]  # and nothing crashes
+    env_fn, _ = script.own(1, lengths=(45, 10_000))
+    _, records = finish(start(env_fn))
+    assert [r["ep_lengths"] for r in records] == [[], [45]]
+    assert records[1]["ep_returns"] == [45 * 46 / 2]
+
+
+def test_a_record_holds_means_over_the_updates_that_computed_a_metric():
+    carry = start(script.own(1)[0], steps_per_epoch=6, updates_per_burst=1)
+    infos = []
+    for _ in range(6):
+        learner, buffer = jax.tree.map(jnp.copy, (carry.learner, carry.buffer))
+        updates = carry.updates
+        carry, record = loop.advance(carry)
+        if carry.updates > updates:
+            block = slice(carry.steps - 6, carry.steps)
+            new = Transition(*(leaf[block] for leaf in carry.buffer.data))
+            buffer = replay.add(buffer, new)
+            (key,) = jax.random.split(rng.stream(0, 0, "sample", updates), 1)
+            _, info = td3.update(learner, replay.sample(buffer, key, 4))
+            infos.append(info)
+            assert record["loss_q"] == pytest.approx(float(info["loss_q"]), rel=1e-4)
+            assert ("loss_pi" in record) == bool(info["loss_pi_count"])
+        else:
+            assert "loss_q" not in record
+    assert [float(i["loss_pi_count"]) for i in infos] == [1, 0, 1, 0]
+    assert not any(name.endswith("_count") for name in record)
+
+
+def test_metrics_of_an_epoch_are_averaged_over_its_updates_alone():
+    carry, records = finish(start(script.own(1)[0]))
+    assert [r["updates"] for r in records] == [18, 48]
+    assert [r["epoch"] for r in records] == [1, 2]
+    assert all(np.isfinite(r["loss_pi"]) for r in records)
+    assert not np.asarray(carry.tally)[0].any()
+
+
+def test_updates_longer_than_an_epoch_away_and_no_episode_do_not_break_a_record():
+    env_fn, _ = script.own(1, lengths=(1000,))
+    _, records = finish(start(env_fn, steps_per_epoch=10, update_after=50))
+    assert [sorted(r) for r in records[:2]] == [
+        ["ep_lengths", "ep_returns", "epoch", "steps", "updates"]
+    ] * 2
+
+
+def test_records_count_the_steps_taken_not_one_less():
+    carry = start(script.own(1)[0], steps_per_epoch=20)
+    while carry.steps < 60:
+        carry, record = loop.advance(carry)
+        if record:
+            assert record["steps"] == carry.steps == carry.calls == int(carry.buffer.stored)
+
+
+def test_divergence_is_named():
+    spec = td3.Spec(EnvSpec.of(script.Script()), q_lr=1e38, pi_lr=1e38, **SMALL)
+    with pytest.raises(
+        errors.NonFiniteError,
+        match=r"^learning diverged between updates \d+ and \d+ \(environment step \d+\): .*loss_q",
+    ):
+        finish(start(script.own(1)[0], spec=spec))

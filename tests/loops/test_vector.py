@@ -1,0 +1,167 @@
+"""Environments behind the adapters: true transitions, seeds, actions, and refused environments."""
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from purerl import rng
+from purerl.algos import td3
+from purerl.errors import EnvFault
+from purerl.loops import gym as loop
+from purerl.loops import offpolicy, vector
+from purerl.spaces import Discrete, EnvSpec
+from tests.loops import script
+from tests.loops.script import SMALL, WAYS, finish, start, stored
+
+
+@pytest.mark.parametrize(("number", "made"), WAYS.values(), ids=WAYS)
+def test_every_way_of_resetting_gives_the_same_true_transitions(number, made):
+    env_fn, envs = made
+    envs.clear()
+    carry, records = finish(start(env_fn, num_envs=number))
+    rows = stored(carry)
+    assert sum(map(len, rows.values())) == 60 == carry.steps == records[-1]["steps"]
+    assert sorted(rows) == list(range(number))
+    for who, found in rows.items():
+        assert found == script.expected(who, len(found))
+        assert abs(len(found) - 60 / number) <= 8  # NEXT_STEP environments wait while they reset
+
+
+def test_max_ep_len_truncates_and_keeps_a_terminal_on_the_same_step():
+    env_fn, _ = script.own(1, lengths=(3,))  # episodes end: terminated, truncated, both
+    carry, _ = finish(start(env_fn, max_ep_len=3))
+    ends = [row[3:] for row in stored(carry)[0] if any(row[3:])]
+    assert ends[:3] == [(True, True), (False, True), (True, True)]
+    env_fn, _ = script.own(1, lengths=(100,))
+    carry, records = finish(start(env_fn, max_ep_len=7))
+    assert set(records[0]["ep_lengths"]) == {7}
+    assert {row[3:] for row in stored(carry)[0]} == {(False, False), (False, True)}
+
+
+def test_every_episode_is_seeded_from_its_own_stream():
+    env_fn, envs = script.own(2)
+    finish(start(env_fn, seed=7, num_envs=2))
+    assert envs[0].seeds == [rng.host_seed(7, 0, "env", 0, n) for n in range(len(envs[0].seeds))]
+    assert envs[1].seeds == [rng.host_seed(7, 0, "env", 1, n) for n in range(len(envs[1].seeds))]
+    assert len(set(envs[0].seeds + envs[1].seeds)) == len(envs[0].seeds + envs[1].seeds)
+
+
+def test_the_carry_knows_the_episode_in_progress():
+    env_fn, envs = script.own(1, lengths=(1000,))
+    carry, _ = finish(start(env_fn, steps=20))
+    np.testing.assert_array_equal(carry.envs.actions[0], envs[0].actions)
+    assert carry.envs.episode == [0]
+    assert carry.envs.exact_resume
+    assert not start(WAYS["disabled"][1][0], num_envs=3).envs.exact_resume
+
+
+def test_actions_so_far_are_what_the_environment_was_given():
+    class Greedy(script.Script):
+        def step(self, action):
+            out = super().step(action)
+            action *= 0
+            return out
+
+    made = []
+    carry, _ = finish(start(lambda: made.append(Greedy(lengths=(99,))) or made[-1], steps=20))
+    np.testing.assert_array_equal(carry.envs.actions[0], made[0].actions)
+    assert np.abs(carry.envs.actions[0]).max() > 0
+
+
+def test_the_environment_gets_a_clipped_copy_in_its_own_dtype():
+    class Fine(script.Script):
+        def __init__(self):
+            super().__init__()
+            self.action_space = gymnasium.spaces.Box(-0.3, 0.3, (2,), np.float64)
+
+    made = []
+    spec = td3.Spec(EnvSpec.of(Fine()), act_noise=5.0, **SMALL)
+    carry = start(lambda: made.append(Fine()) or made[-1], spec=spec, start_steps=0)
+    carry, _ = finish(carry)  # the script asserts that its space contains each action
+    assert made[0].actions[0].dtype == np.float64
+    assert carry.buffer.data.act.dtype == np.float32
+    assert np.abs(made[0].actions).max() == pytest.approx(0.3, abs=1e-6)
+
+
+def test_discrete_actions_are_whole_numbers_of_the_space():
+    class Buttons(script.Script):
+        def __init__(self):
+            super().__init__()
+            self.action_space = gymnasium.spaces.Discrete(3, start=5)
+
+    spec = EnvSpec.of(Buttons())
+    assert spec.action == Discrete(3, 5)
+    act = np.asarray(offpolicy.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
+    assert sorted(set(act.tolist())) == [5, 6, 7]
+    envs = vector.make_envs(Buttons, None, lambda i, n: 0)
+    obs = envs.reset()
+    step = envs.step(obs, act[:1])  # the script asserts that its space contains the action
+    assert step.rows.act.dtype == np.int32
+    many = gymnasium.vector.SyncVectorEnv([Buttons] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs = vector.make_envs(lambda: many, 2, lambda i, n: 0)
+    envs.step(envs.reset(), act[:2])
+
+
+def test_vector_environments_must_say_how_they_reset():
+    env = script.vector(3, AutoresetMode.DISABLED)[0]()
+    env.metadata = {}
+    with pytest.raises(ValueError, match="must name its autoreset mode.*got None"):
+        start(lambda: env, num_envs=3)
+    env = script.vector(3, AutoresetMode.SAME_STEP)[0]()
+    step = env.step
+    env.step = lambda actions: (*step(actions)[:4], {})
+    with pytest.raises(EnvFault, match=r"^environment \d ended .* without info\['final_obs'\]"):
+        finish(start(lambda: env, num_envs=3))
+
+
+def test_a_vector_environment_must_fit_the_schedule():
+    with pytest.raises(ValueError, match="^num_envs is 2 but env_fn returns a vector .* of 3; set"):
+        start(WAYS["disabled"][1][0], num_envs=2)
+    with pytest.raises(ValueError, match="^max_ep_len=9 cannot be imposed on a vector environment"):
+        start(WAYS["disabled"][1][0], num_envs=3, max_ep_len=9)
+
+
+def test_one_environment_cannot_serve_twice():
+    env = script.Script()
+    with pytest.raises(ValueError, match="^env_fn must make a new environment at each call"):
+        start(lambda: env, num_envs=2)
+    other = script.Script()
+    carry = start(lambda: other)
+    params = carry.learner.params
+    with pytest.raises(ValueError, match="^env_fn must make a new environment at each call"):
+        loop.evaluate(td3, params, lambda: other, 0, 1, 1)
+    carry.envs.close()
+    assert loop.evaluate(td3, params, lambda: other, 0, 1, 1)["test_lengths"]
+
+
+def test_env_fn_must_be_a_function_that_makes_equal_environments():
+    with pytest.raises(ValueError, match="^env_fn must be a function that makes an environment"):
+        start(script.Script())
+    with pytest.raises(ValueError, match="^env_fn must return a Gymnasium environment, got None"):
+        start(lambda: None)
+
+    class Wide(script.Script):
+        def __init__(self):
+            super().__init__()
+            self.action_space = gymnasium.spaces.Box(-9, 9, (2,))
+
+    kinds = iter([script.Script, Wide])
+    with pytest.raises(ValueError, match="^env_fn must make environments of equal spaces"):
+        start(lambda: next(kinds)(), num_envs=2)
+    params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(script.Script()), **SMALL)).params
+    with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn"):
+        loop.evaluate(td3, params, Wide, 0, 1, 1)
+
+
+def test_environments_of_a_refused_start_may_be_used_again():
+    for env_fn, message in (
+        (WAYS["disabled"][1][0], "num_envs is 2 but env_fn returns a vector"),
+        (script.own(1)[0], "env_fn must make a new environment"),
+    ):
+        env = env_fn()
+        with pytest.raises(ValueError, match=message):
+            start(lambda env=env: env, num_envs=2)
+        again = start(lambda env=env: env, num_envs=getattr(env, "num_envs", 1))
+        assert again.envs.num_envs == getattr(env, "num_envs", 1)

@@ -1,0 +1,92 @@
+"""Examples and commands on two ranks: rank 0 alone prints, and mistakes are one line."""
+
+import re
+
+import pytest
+
+from purerl.runs.record import folder
+from purerl.runs.settings.config import to_json
+from tests.mpi.launch import python, ranks
+from tests.runs.script import settings
+
+
+def test_without_mpi4py_everything_runs_on_one_rank_and_fork_says_what_to_type():
+    code = "import sys; sys.modules['mpi4py'] = None;"
+    train = "import runpy; sys.argv = ['run_ppo.py', '--steps', '200', '--steps-per-epoch', '200',"
+    train += "'--num-cpu', '{}']; sys.path.insert(0, 'examples');"
+    train += "runpy.run_path('examples/run_ppo.py', run_name='__main__')"
+    done = python("-c", code + train.format(1))
+    assert done.code == 0, done.err
+    assert "return" in done.out
+    done = python("-c", code + train.format(2))
+    assert done.code == 2
+    assert (
+        "error: 2 ranks need mpi4py, which is not installed. Type: pip install 'purerl" in done.err
+    )
+    assert "Traceback" not in done.err
+
+
+def test_a_mistake_that_all_ranks_share_is_one_line_and_its_code(tmp_path):
+    config = settings("vpg")
+    folder.update_status(
+        folder.create_folder(to_json(config), str(tmp_path)), status="stopped", step=40
+    )
+    words = ["vpg", "--env", "Pendulum-v1", "--seed", "5", "--hidden", "16,16"]
+    done = ranks(2, "-m", "purerl", "train", *words, "--data-dir", str(tmp_path))
+    assert done.code == 2
+    assert done.err.count("exists and is not finished (step 40)") == 1
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("fork", [True, pytest.param(False, marks=pytest.mark.mpi)])
+def test_an_example_on_two_ranks(fork):
+    words = ["examples/run_vpg.py", "--steps", "2000", "--steps-per-epoch", "1000"]
+    done = python(*words, "--num-cpu", "2") if fork else ranks(2, *words)
+    assert done.code == 0, done.err
+    said = done.out.splitlines()
+    assert re.match(r"vpg on CartPole-v1, seed 0: 2,000 steps on 2 ranks, processes \[", said[0])
+    assert len(said) == 4  # rank 0 alone speaks
+    assert said[2].startswith("step     2,000")
+
+
+def test_spinning_ups_command_line_starts_ranks(tmp_path):
+    words = [
+        "ppo",
+        "--env",
+        "CartPole-v1",
+        "--exp_name",
+        "x",
+        "--hid",
+        "8",
+        "--steps_per_epoch",
+        "200",
+        "--epochs",
+        "2",
+    ]
+    done = python("-m", "purerl.run", *words, "--num_cpu", "2", "--data_dir", str(tmp_path))
+    assert done.code == 0, done.err
+    run = tmp_path / "x" / "x_s0"
+    assert f"ppo on CartPole-v1, seed 0, 2 ranks: {run}\n" in done.out
+    assert done.out.count("return") == 2  # in the heading and the last line: rank 0 alone speaks
+    assert re.search(r"\n +400 ", (run / "stdout.log").read_text())
+
+
+@pytest.mark.mpi
+def test_a_grid_is_refused_on_two_ranks(tmp_path):
+    words = ["sweep", "ppo", "--env", "CartPole-v1", "--grid", "gamma=0.9,0.8"]
+    done = ranks(2, "-m", "purerl", *words, "--data-dir", str(tmp_path))
+    assert done.code == 2
+    assert "a grid starts its runs itself: start it without mpiexec" in done.err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_one_process_does_alone_is_refused_on_two_ranks():
+    done = ranks(2, "-m", "purerl", "eval", "anything")
+    assert done.code == 2
+    assert "purerl eval: one process does it alone: start it without mpiexec." in done.err
+
+
+def test_an_example_with_counts_that_do_not_divide_is_refused_once():
+    done = python("examples/run_vpg.py", "--num-cpu", "3")
+    assert done.code == 2
+    assert done.err.count("must divide by num_envs times ranks = 3, got 4000") == 1
