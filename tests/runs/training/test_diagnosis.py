@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+import purerl
 from purerl import rng
 from purerl.buffers import replay as memory
 from purerl.cli.commands import doctor
@@ -18,7 +19,7 @@ from purerl.runs.record import manifest, status
 from purerl.runs.settings import config
 from purerl.runs.training import diagnosis, train
 from purerl.runs.training.progress_bar import Screen
-from tests.mpi.launch import python
+from tests.runs.script import quietly, the_run
 
 SPIKE = 1e30
 
@@ -133,24 +134,26 @@ def test_a_number_from_the_environment_is_not_laid_on_an_update(tmp_path):
     assert doctor.describe_finding(finding) == [f"the environment gave it: {finding.message}"]
 
 
-def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
-    words = ("train", "ddpg", "--env", "Pendulum-v1", "--hidden", "4", "--steps", "400")
-    words += ("--start-steps", "100", "--update-after", "200", "--batch-size", "10")
-    words += ("--save-freq", "100", "--data-dir", str(tmp_path))
-    done = python("-m", "purerl", *words, "--q-lr", "1e30")
-    assert done.code == 3, done.err
-    (path,) = tmp_path.rglob("config.json")
-    assert f"purerl doctor {path.parent} looks for the cause" in done.err
-    done = python("-m", "purerl", "doctor", str(path.parent))
-    assert done.code == 3, done.err
-    assert "checkpoint 100: whole" in done.out
-    assert "is the first" in done.out
-    assert "not finite: " in done.out
-    (path.parent / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
-    done = python("-m", "purerl", "doctor", str(path.parent), "--checkpoint", "100")
-    assert done.code == 6
-    assert "must have" in done.out
-    assert python("-m", "purerl", "doctor", str(tmp_path)).code == 2
+def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(purerl, "setup", lambda: None)  # JAX has started
+    schedule = {"steps": 400, "start_steps": 100, "update_after": 200, "batch_size": 10}
+    content = {"algo": "ddpg", "env": "Pendulum-v1", "spec": {"hidden": [4], "q_lr": 1e30}}
+    content |= {"schedule": schedule, "options": {"save_freq": 100}}
+    with pytest.raises(Diverged) as caught:
+        quietly(config.from_json(content), tmp_path)
+    run = the_run(tmp_path)
+    assert f"purerl doctor {run} looks for the cause" in str(caught.value.__notes__)
+    assert doctor.doctor([str(run)]) == 3
+    said = capsys.readouterr().out
+    assert "checkpoint 100: whole" in said
+    assert "is the first" in said
+    assert "not finite: " in said
+    (run / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
+    assert doctor.doctor([str(run), "--checkpoint", "100"]) == 6
+    assert "must have" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as left:
+        doctor.doctor([str(tmp_path)])
+    assert left.value.code == 2
 
 
 def test_the_machine_is_described():
