@@ -190,6 +190,10 @@ def read_text(path: Path, most: int = MAX_JSON) -> str:
         content = file.read(most + 1)
     if len(content) > most:
         raise Damaged(f"{path} must have at most {most} bytes.")
+    return _decode(content, path)
+
+
+def _decode(content: bytes, path: Path) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -200,10 +204,7 @@ def read_lines(path: Path) -> Iterator[str]:
     """Read the complete lines of a text, without their ends; an incomplete one is being written."""
     with safe_files.open_file(path) as file:
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
-            try:
-                yield line[:-1].decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise Damaged(f"{path} is no text: {error}.") from error
+            yield _decode(line[:-1], path)
         if len(line) == MAX_LINE:
             raise Damaged(f"{path} must have at most {MAX_LINE} bytes in a line.")
 

@@ -20,8 +20,6 @@ from purerl.runs.console import clean_text
 from purerl.runs.record import files, json_values, safe_files, status
 from purerl.runs.record.machine import describe_machine
 
-__all__ = ["check_earlier_runs", "create_folder", "update_status"]
-
 
 def create_folder(
     content: dict[str, Any],
