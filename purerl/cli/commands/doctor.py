@@ -60,7 +60,8 @@ def describe_machine() -> dict[str, str]:
     from purerl.runs.policy import display
 
     found = machine.list_versions()
-    found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {_measure_memory()}"
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GiB"
     found["devices"] = ", ".join(str(device) for device in jax.devices())
     found["threads"] = (
         f"1 of XLA in the commands and after purerl.setup(); elsewhere "
@@ -90,11 +91,6 @@ def list_headless_libraries() -> str:
                 there.append(f"{name} loads")
     chosen = os.environ.get("MUJOCO_GL", "unset")
     return f"{', '.join(there) or 'neither libEGL nor libOSMesa'}; MUJOCO_GL={chosen}"
-
-
-def _measure_memory() -> str:
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return f"{pages / 2**30:.0f} GiB"
 
 
 def _check_run(args: argparse.Namespace) -> int:

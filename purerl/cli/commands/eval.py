@@ -35,6 +35,8 @@ def main(words: list[str]) -> int:
             found = _evaluate(args, folder)
             lines += json.dumps(found, allow_nan=False) + "\n"
             _save(folder, found)
+        except errors.OutputClosed:
+            raise
         except errors.PurerlError as error:
             print_warning(f"purerl eval: {error}")
             code = code or errors.exit_code_of(error)

@@ -1,5 +1,6 @@
 """`purerl eval`: its lines, its files, its exit codes."""
 
+import errno
 import json
 import re
 import shutil
@@ -7,6 +8,7 @@ import shutil
 import pytest
 
 from purerl.cli import run_arguments
+from purerl.errors import OutputClosed
 from tests.cli.commands.call import call
 from tests.mpi.launch import python
 from tests.runs.trained import begun
@@ -106,3 +108,14 @@ def test_an_interrupted_evaluation_ends_as_a_shell_expects_and_saves_nothing(mon
     monkeypatch.setattr(run_arguments, "load_run", lambda args, folder: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # an unexpected error keeps its traceback
         call("eval", begun("ppo").folder)
+
+
+def test_a_closed_output_ends_the_command_at_once(monkeypatch):
+    def close(args, folder):
+        folders.append(folder)
+        raise OutputClosed(errno.EPIPE, "closed")
+
+    folders = []
+    monkeypatch.setattr(run_arguments, "load_run", close)
+    assert call("eval", begun("ppo").folder, begun("ppo").folder) == 141
+    assert len(folders) == 1
