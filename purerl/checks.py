@@ -5,7 +5,7 @@ Used by every validated dataclass; nothing here runs inside a compiled program.
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 LARGEST = 3.4e38  # of float32, in which everything is computed
@@ -77,6 +77,28 @@ def member(name: str, value: Any, choices: Iterable[str]) -> None:
     choices = sorted(choices)
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {_short(value)}.")
+
+
+def each(
+    settings: Any,
+    names: Iterable[str],
+    check: Callable[..., None],
+    *limits: Any,
+    optional: bool = False,
+) -> None:
+    """Apply one check to several fields of a dataclass.
+
+    Args:
+        settings: Dataclass with the fields.
+        names: Names of the fields.
+        check: Function of this module that takes a name, a value and limits.
+        limits: Limits for the check.
+        optional: Whether the fields may be None.
+    """
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None or not optional:
+            check(name, value, *limits)
 
 
 def _short(value: Any) -> str:

@@ -49,7 +49,7 @@ def merge(moments: Moments, rows: jax.Array) -> Moments:
     """Take rows `[B, ...]` of all ranks into the moments.
 
     Example:
-        >>> seen = merge(no_moments(()), jnp.arange(1.0, 5.0))
+        >>> seen = merge(init_moments(()), jnp.arange(1.0, 5.0))
         >>> [float(x) for x in merge(seen, jnp.arange(5.0, 11.0))]
         [5.5, 8.25, 10.0]
     """
