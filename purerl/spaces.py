@@ -1,6 +1,6 @@
 """Spaces of an environment: its observations and its actions, `EnvSpec`, `Box` and `Discrete`.
 
-Imports NumPy alone, so that command lines can read them without starting JAX.
+This module imports no JAX, so that commands start fast.
 """
 
 from __future__ import annotations

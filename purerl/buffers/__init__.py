@@ -1,4 +1,4 @@
-"""Immutable buffers: a state over any pytree of arrays, and pure functions on it."""
+"""Immutable buffers over any pytree of arrays, and minibatches of their rows."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

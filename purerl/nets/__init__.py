@@ -1,6 +1,6 @@
 """Flax modules, and the only place that imports `flax.linen`.
 
-Default networks read flat observations; a user's own module takes the same inputs and outputs:
+Default networks take flat observations. A custom module has the same inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac
