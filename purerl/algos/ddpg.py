@@ -37,7 +37,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a DDPG learner: hashable and compared by value.
 
-    `actor` and `critic` are Flax modules of your own, or None for an MLP:
+    `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape]) -> [B, A]` in [-1, 1] and
     `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`.
     """

@@ -44,7 +44,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a DQN learner: hashable and compared by value.
 
-    `critic` is a Flax module of your own, or None for an MLP:
+    `critic` is a custom Flax module, or None for an MLP:
     `critic(obs [B, *obs_shape]) -> [B, n]`, the values of all actions.
     """
 

@@ -38,7 +38,7 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a REINFORCE learner: hashable and compared by value.
 
-    `actor` is a Flax module of your own, or None for an MLP: `actor(obs [B, *obs_shape])` ->
+    `actor` is a custom Flax module, or None for an MLP: `actor(obs [B, *obs_shape])` ->
     logits `[B, n]`, or mean and log standard deviation `[B, A]` in units of [-1, 1].
     """
 

@@ -42,7 +42,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a SAC learner: hashable and compared by value.
 
-    `actor` and `critic` are Flax modules of your own, or None for an MLP:
+    `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]` of the Gaussian before squashing,
     and `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
     """

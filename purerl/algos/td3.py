@@ -37,7 +37,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a TD3 learner: hashable and compared by value.
 
-    `actor` and `critic` are Flax modules of your own, or None for an MLP:
+    `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape]) -> [B, A]` in [-1, 1] and
     `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
     """
@@ -281,7 +281,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
         due, step_policy, skip_policy, params, state.opt_state["actor"]
     )
 
-    # Count the update.
+    # Report whether the policy moved, and count the update.
     info = info | info_pi | {"loss_pi_count": due.astype(jnp.float32)}
     return State(params, {"actor": opt_actor, "critic": opt_critic}, state.step + 1), info
 

@@ -39,7 +39,7 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a TRPO or NPG learner: hashable and compared by value.
 
-    `actor` and `critic` are Flax modules of your own, or None for an MLP:
+    `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
     in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
     """

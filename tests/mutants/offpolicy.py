@@ -294,4 +294,11 @@ MUTANTS = [
     Mutant(CHECKS, "    if not hasattr(params, \"spec\"):", "    if False:", f"{T_CONTRACT}::test_a_state_for_its_parameters_is_refused_and_the_other_way_round"),
     Mutant(CHECKS, "    if not isinstance(value, cls):", "    if False:", f"{T_CONTRACT}::test_settings_of_another_algorithm_are_refused"),
     Mutant(NETS, "    except flax.errors.InvalidRngError as error:", "    except ZeroDivisionError as error:", f"{T_CONTRACT}::test_own_networks_must_be_pure_and_float"),
+    # Values that can be called alone.
+    Mutant(TD3, "for tree in params.critic]", "for tree in params.target_critic]", T_TD3),
+    Mutant(SAC, "for tree in params.critic]", "for tree in params.target_critic]", T_SAC),
+    Mutant(DDPG, "params.critic, *row)", "params.target_critic, *row)", T_DDPG),
+    Mutant(DQN, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.target_critic, obs,", T_DQN),
+    Mutant("purerl/spaces.py", 'checks.shape("act", act, (*leading, *(self.action.shape or ())))', "pass", T_DDPG),
+    Mutant(NETS, "x.shape[len(leading) :])", "obs_shape)", T_DDPG),
 ]  # fmt: skip

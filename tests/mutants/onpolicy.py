@@ -280,4 +280,10 @@ MUTANTS = [
     Mutant("purerl/moments.py", "weight / jnp.where(mean > 0, mean, 1.0)", "weight / jnp.maximum(mean, 1e-3)", T_MOMENTS),
     Mutant("purerl/moments.py", "jnp.where(std <= rounding, 0.0, (x - mean) / (std + 1e-8))", "jnp.where(std > rounding, (x - mean) / (std + 1e-8), 0.0)", T_MOMENTS),
     Mutant(REINFORCE, "counted.astype(jnp.float32) for name", "1.0 for name", T_REINFORCE),
+    # Values that can be called alone, and minibatches.
+    Mutant(PPO, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_PPO),
+    Mutant(VPG, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_VPG),
+    Mutant(TRPO, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_TRPO),
+    Mutant(MINIBATCHES, "    if rows % size:", "    if False:", T_MINIBATCHES),
+    Mutant(MINIBATCHES, "    if size is None:\n        return step(carry, rows)[0]\n", "    size = size or 4\n", T_MINIBATCHES),
 ]  # fmt: skip
