@@ -1,9 +1,9 @@
-"""Unit tests of a loss in isolation, as one would write them for a loss of one's own.
+"""Unit tests of a loss in isolation, as a template for the tests of a custom loss.
 
     python -m pytest examples/test_your_own_loss.py
 
-A loss is a function of parameters and a batch: no environment, no trainer, nothing to mock. The
-tests below would hold for any clipped double-Q loss; replace `td3.critic_loss` by yours.
+A loss is a function of parameters and a batch, so a test needs no environment and no trainer. The
+tests below hold for any clipped double-Q loss. Replace `td3.critic_loss` by your own.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ PARAMS = td3.init(jax.random.key(0), SPEC).params
 
 
 def make_batch(rows: int = 4, seed: int = 0) -> Batch:
-    """Random transitions; the noise that the loss needs is in the batch."""
+    """Make random transitions, with the noise that the loss needs."""
     rng = np.random.default_rng(seed)
     obs, next_obs = rng.normal(size=(2, rows, 3)).astype(np.float32)
     act = rng.uniform(-2.0, 2.0, size=(rows, 1)).astype(np.float32)
@@ -32,17 +32,11 @@ def make_batch(rows: int = 4, seed: int = 0) -> Batch:
     return Batch(obs, act, rew, next_obs, flags, flags, noise=noise)
 
 
-def q_of(tree: object, obs: np.ndarray, act: np.ndarray) -> np.ndarray:
-    """Value of one critic at actions in the environment's units."""
-    _, critic = td3._networks(SPEC)
-    return np.asarray(critic.apply(tree, obs, SPEC.env.normalise(act)))
-
-
 def test_the_target_of_a_terminal_step_is_its_reward() -> None:
-    """Isolate a term: at the end of an episode nothing but the reward is left of the target."""
+    """Isolate a term: at the end of an episode the target is the reward alone."""
     batch = make_batch()._replace(terminated=np.ones(4, bool))
-    errors = [q_of(tree, batch.obs, batch.act) - batch.rew for tree in PARAMS.critic]
-    expected = sum(np.mean(error**2) for error in errors)
+    q = td3.q_value(PARAMS, batch.obs, batch.act)  # [2, B], one row for each critic
+    expected = sum(np.mean((one - batch.rew) ** 2) for one in q)
     np.testing.assert_allclose(td3.critic_loss(PARAMS, batch)[0], expected, rtol=1e-5)
 
 
@@ -55,8 +49,8 @@ def test_a_time_limit_does_not_end_the_return() -> None:
     assert td3.critic_loss(PARAMS, over)[0] != td3.critic_loss(PARAMS, batch)[0]
 
 
-def test_the_smaller_target_critic_is_believed() -> None:
-    """Push one target critic far up: nothing changes. Push it far down: everything does."""
+def test_the_target_uses_the_minimum_of_the_two_critics() -> None:
+    """Raising one target critic far up has no effect; lowering it has."""
     batch = make_batch()
 
     def loss_with_shift(shift: float) -> float:
@@ -71,7 +65,7 @@ def test_the_smaller_target_critic_is_believed() -> None:
 
 
 def test_the_gradient_matches_finite_differences() -> None:
-    """Autodiff against the definition, along a random direction and away from kinks."""
+    """Compare automatic differentiation with its definition along a random direction."""
     batch = make_batch()
     rng = np.random.default_rng(1)
     direction = jax.tree.map(lambda x: rng.normal(size=x.shape).astype(np.float32), PARAMS.critic)
@@ -85,7 +79,7 @@ def test_the_gradient_matches_finite_differences() -> None:
 
 
 def test_targets_and_actor_get_no_gradient_from_the_critic_loss() -> None:
-    """A missing stop-gradient does not crash and often still learns: ask for exact zeros."""
+    """A missing stop-gradient does not crash and often still learns, so test for exact zeros."""
     grads, _ = jax.grad(td3.critic_loss, has_aux=True)(PARAMS, make_batch())
     for tree in (grads.target_critic, grads.target_actor, grads.actor):
         assert all(bool(jnp.all(leaf == 0)) for leaf in jax.tree.leaves(tree))

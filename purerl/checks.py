@@ -1,17 +1,17 @@
-"""Checks of user input, with one shape of message: what, what was expected, what came.
+"""Checks of user input. Each message names the argument, what is expected and the value.
 
-Used by every validated dataclass; nothing here runs inside a compiled program.
+Every validated dataclass uses them. They run while tracing, never inside a compiled program.
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
-LARGEST = 3.4e38  # of float32, in which everything is computed
-SMALLEST = 1.2e-38  # above zero
-INTEGER = 2**31 - 1  # of int32, which counts inside of compiled programs
-COUNTER = 10**12 - 1  # of what is counted outside: a checkpoint's name has twelve digits
+LARGEST = 3.4e38  # largest float32
+SMALLEST = 1.2e-38  # smallest positive float32
+INTEGER = 2**31 - 1  # largest int32, the integer type of compiled programs
+COUNTER = 10**12 - 1  # largest counter outside of them: checkpoint names have twelve digits
 
 
 S = TypeVar("S")
@@ -79,33 +79,55 @@ def member(name: str, value: Any, choices: Iterable[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {_short(value)}.")
 
 
+def each(
+    settings: Any,
+    names: Iterable[str],
+    check: Callable[..., None],
+    *limits: Any,
+    optional: bool = False,
+) -> None:
+    """Apply one check to several fields of a dataclass.
+
+    Args:
+        settings: Dataclass with the fields.
+        names: Names of the fields.
+        check: Function of this module that takes a name, a value and limits.
+        limits: Limits for the check.
+        optional: Whether the fields may be None.
+    """
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None or not optional:
+            check(name, value, *limits)
+
+
 def _short(value: Any) -> str:
-    if isinstance(value, int) and value.bit_length() > 200:  # of whose digits Python refuses 5,000
+    if isinstance(value, int) and value.bit_length() > 200:  # Python prints at most 4,300 digits
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:100]}... ({len(text)} characters)"
 
 
 def seed(value: Any) -> None:
-    """Refuse seeds outside 0 .. 2**32 - 1, which JAX would map onto others without a word."""
+    """Refuse seeds outside 0 .. 2**32 - 1, which JAX would silently map to other seeds."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
         raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {_short(value)}.")
 
 
 def key(name: str, value: Any) -> None:
-    """Refuse anything but one typed JAX key; the dtype of a traced one is known as well."""
+    """Refuse anything but one typed JAX key, traced or not."""
     if not str(getattr(value, "dtype", "")).startswith("key<") or value.shape != ():
         raise ValueError(f"{name} must be one typed key such as jax.random.key(0), got {value!r}.")
 
 
 def spec(value: Any, cls: type[Any]) -> None:
-    """Refuse what is not the `Spec` of an algorithm, such as that of another one."""
+    """Refuse anything but an instance of `cls`, such as the `Spec` of another algorithm."""
     if not isinstance(value, cls):
         raise ValueError(f"spec must be a {_place(cls)}, got {_describe(value)}.")
 
 
 def spec_of(params: _HasSpec[S]) -> S:
-    """Return the settings that a learner's parameters carry; refuse what carries none."""
+    """Return the static settings inside a learner's parameters; refuse anything else."""
     if not hasattr(params, "spec"):
         hint = " Pass state.params." if hasattr(params, "params") else ""
         raise ValueError(f"params must be the Params of a learner, got {_describe(params)}.{hint}")
@@ -113,13 +135,13 @@ def spec_of(params: _HasSpec[S]) -> S:
 
 
 def state(value: Any) -> None:
-    """Refuse what is not the state of a learner, such as its parameters alone."""
+    """Refuse anything but the state of a learner, such as its parameters alone."""
     if not hasattr(value, "params"):
         raise ValueError(f"state must be the State that init returns, got {_describe(value)}.")
 
 
 def _describe(value: Any) -> str:
-    """Return the class of one of our dataclasses with its module, anything else as it prints."""
+    """Return a dataclass as its class with the module, anything else as its short `repr`."""
     cls = type(value)
     return f"a {_place(cls)}" if dataclasses.is_dataclass(cls) else _short(value)
 
@@ -129,7 +151,7 @@ def _place(cls: type[Any]) -> str:
 
 
 def hashable(spec: Any) -> None:
-    """Refuse a dataclass with an unhashable field here rather than in the middle of a trace."""
+    """Refuse a dataclass with an unhashable field, which would fail later, during tracing."""
     for field in dataclasses.fields(spec):
         value = getattr(spec, field.name)
         try:

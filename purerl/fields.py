@@ -1,6 +1,7 @@
-"""Declare the fields of a settings dataclass with what commands and pages show of them."""
+"""Declare settings: dataclass fields with the metadata that commands and pages show."""
 
 import dataclasses
+import functools
 from typing import Any
 
 
@@ -10,11 +11,11 @@ def setting(
     """Declare a field of a `Spec`, a schedule or the options of a run.
 
     Args:
-        default: default value.
-        help: one line that describes the setting.
-        flag: second flag on the command line, besides the field's name.
-        group: heading of the setting in `purerl train ALGO --help`.
-        rare: show the setting only in `--help-all`.
+        default: Default value.
+        help: One line that describes the setting.
+        flag: Second flag on the command line, besides the field's name.
+        group: Heading of the setting in `purerl train ALGO --help`.
+        rare: Whether only `--help-all` shows the setting.
 
     Example:
         >>> @dataclasses.dataclass(frozen=True)
@@ -25,3 +26,7 @@ def setting(
     """
     metadata = {"help": help, "flag": flag, "group": group, "rare": rare}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+network_setting = functools.partial(setting, group="Network")
+"""Declare a setting under the heading of the networks."""

@@ -12,11 +12,11 @@ def standardise(x: jax.Array, weight: jax.Array) -> jax.Array:
     """Shift and scale to mean 0 and standard deviation 1 over the rows of all ranks.
 
     Numbers that differ by no more than float32's rounding are equal, and equal numbers become 0.
-    A number that is not finite makes NaN of all.
+    A single number that is not finite makes all results NaN.
 
     Args:
-        x: numbers.
-        weight: of each, 0 for those that must not count; all zero make everything 0.
+        x: Numbers.
+        weight: Weight of each number, 0 to ignore it. If all weights are 0, so are all results.
     """
     x = jnp.where(weight > 0, x, 0.0)
     total = jnp.maximum(mpi.psum(weight.sum()), 1e-8)
@@ -27,13 +27,13 @@ def standardise(x: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def scale_to_mean_one(weight: jax.Array) -> jax.Array:
-    """Scale weights to mean 1 over the rows of all ranks; weights that are all zero stay so."""
+    """Scale weights to mean 1 over the rows of all ranks; weights that are all 0 stay 0."""
     mean = mpi.pmean(weight.mean())
     return weight / jnp.where(mean > 0, mean, 1.0)
 
 
 class Moments(NamedTuple):
-    """Mean and population variance of all rows seen, per element, and how many they were."""
+    """Running mean and population variance per element, and the number of rows seen."""
 
     mean: jax.Array
     var: jax.Array
@@ -46,10 +46,10 @@ def init_moments(shape: tuple[int, ...]) -> Moments:
 
 
 def merge(moments: Moments, rows: jax.Array) -> Moments:
-    """Take rows `[B, ...]` of all ranks into the moments.
+    """Update the moments with the rows `[B, ...]` of all ranks.
 
     Example:
-        >>> seen = merge(no_moments(()), jnp.arange(1.0, 5.0))
+        >>> seen = merge(init_moments(()), jnp.arange(1.0, 5.0))
         >>> [float(x) for x in merge(seen, jnp.arange(5.0, 11.0))]
         [5.5, 8.25, 10.0]
     """
@@ -66,12 +66,12 @@ def merge(moments: Moments, rows: jax.Array) -> Moments:
 def scale(x: Any, moments: Moments, shift: bool = True) -> jax.Array:
     """Divide by the running standard deviation, after subtracting the mean; clip to ±10.
 
-    Before the first row is seen nothing is known, and nothing is changed.
+    Return `x` itself before the first row.
 
     Args:
-        x: numbers `[..., *shape]`.
-        moments: taken as constants.
-        shift: subtract the mean (observations do, rewards do not).
+        x: Numbers `[..., *shape]`.
+        moments: Running moments, which receive no gradient.
+        shift: Whether to subtract the mean: yes for observations, no for rewards.
     """
     x = jnp.asarray(x, jnp.float32)
     ones = (1,) * (x.ndim - moments.mean.ndim)

@@ -1,9 +1,9 @@
-r"""Returns, advantages and running statistics: pure functions on arrays `[T]` or `[T, N]`.
+r"""Returns and advantages: pure functions on arrays `[T]` or `[T, N]`.
 
-Time is the first axis. `terminated` says that no value follows a step, `truncated` that its
-episode was cut there; the last row is a cut as well, whatever its flags. `next_val` holds the value
-of every step's true successor, so a cut bootstraps from the state it happened in. `gamma` is one
-number, or one for every reward. Most of it is a linear recursion backwards in time,
+Time is the first axis. A step with `terminated` has no next value, and one with `truncated` cuts
+its episode. The last row is always a cut. `next_val` holds the value of each step's true successor,
+so that a cut bootstraps from the state where it happened. `gamma` is one number, or an array with
+one number for each reward. Most functions are a linear recursion backwards in time,
 
 .. math::
     x_t = b_t + w_t \, x_{t+1}, \qquad x_T = 0,
@@ -20,7 +20,7 @@ from purerl import checks
 
 
 def reward_to_go(rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
-    r"""Discounted sum of the rewards from each step on, bootstrapped where the episode is cut.
+    r"""Return the discounted sum of rewards from each step on, bootstrapped at cuts.
 
     .. math::
         R_t = r_t + \gamma \begin{cases} 0 & \text{terminated} \\
@@ -37,7 +37,7 @@ def reward_to_go(rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma
 def lambda_returns(
     rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, lam: float
 ) -> jax.Array:
-    r"""Mix of bootstrapped returns of all lengths.
+    r"""Return the exponentially weighted mean of bootstrapped returns of all lengths.
 
     .. math::
         G_t = r_t + \gamma (1 - d_t) \, [(1 - \lambda_t) V(s_{t+1}) + \lambda_t G_{t+1}],
@@ -53,13 +53,14 @@ def lambda_returns(
 def gae(
     rew: Any, val: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, lam: float
 ) -> jax.Array:
-    r"""Generalized advantage estimates (Schulman et al., 2016, https://arxiv.org/abs/1506.02438).
+    r"""Return generalised advantage estimates.
 
     .. math::
         \delta_t = r_t + \gamma (1 - d_t) V(s_{t+1}) - V(s_t), \qquad
         A_t = \delta_t + \gamma \lambda A_{t+1},
 
-    where the sum stops at the end of each episode.
+    where the sum stops at the end of each episode. Reference: Schulman et al., 2016,
+    https://arxiv.org/abs/1506.02438.
     """
     _check(
         rew=rew, val=val, next_val=next_val, terminated=terminated, truncated=truncated, gamma=gamma
@@ -71,7 +72,7 @@ def gae(
 def n_step_returns(
     rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, n: int
 ) -> jax.Array:
-    r"""Sum of at most `n` rewards, bootstrapped after the last of them unless it was terminal.
+    r"""Return sums of at most `n` rewards, bootstrapped after the last unless it is terminal.
 
     .. math::
         G_t = \sum_{k < m} \gamma^k r_{t+k} + \gamma^m (1 - d_{t+m-1}) V(s_{t+m}),
@@ -84,13 +85,13 @@ def n_step_returns(
     goes_on = _goes_on(terminated, truncated)
     ret = one = rew + discount * next_val
     for _ in range(n - 1):
-        later = jnp.concatenate([ret[1:], ret[-1:]])  # of one step later; the last is never used
+        later = jnp.concatenate([ret[1:], ret[-1:]])  # return of the next step; the last is unused
         ret = jnp.where(goes_on, rew + discount * later, one)
     return ret
 
 
 def episode_return(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
-    """Discounted return of the whole episode that a step belongs to, as far as it is in the rows.
+    """Return the discounted return of each step's whole episode, as far as the rows contain it.
 
     Example:
         >>> end = jnp.array([0.0, 1.0, 0.0])
@@ -120,25 +121,26 @@ def vtrace(
     clip_rho: float = 1.0,
     clip_c: float = 1.0,
 ) -> tuple[jax.Array, jax.Array]:
-    r"""V-trace targets of off-policy data (Espeholt et al., 2018, https://arxiv.org/abs/1802.01561).
+    r"""Return V-trace targets and advantages of off-policy data.
 
     .. math::
         \delta_t = \bar\rho_t (r_t + \gamma (1 - d_t) V(s_{t+1}) - V(s_t)), \qquad
         v_t = V(s_t) + \delta_t + \gamma c_t (v_{t+1} - V(s_{t+1})),
 
     with :math:`\bar\rho_t = \min(\bar\rho, \rho_t)` and :math:`c_t = \lambda \min(\bar c, \rho_t)`.
+    Reference: Espeholt et al., 2018, https://arxiv.org/abs/1802.01561.
 
     Args:
-        rew: rewards.
-        val: values of the states.
-        next_val: values of the successors.
-        terminated: no value follows.
-        truncated: the episode was cut.
-        rho: probability of the action under the policy over that under the behaviour.
-        gamma: discount.
-        lam: weight of the traces.
-        clip_rho: bound of the ratio in the errors: which policy's value is estimated.
-        clip_c: bound of the ratio in the traces: how far errors travel.
+        rew: Rewards.
+        val: Values of the states.
+        next_val: Values of the successors.
+        terminated: Flags of steps without a next value.
+        truncated: Flags of steps that cut their episode.
+        rho: Probability ratios of the actions, policy over behaviour.
+        gamma: Discount factor.
+        lam: Decay of the traces.
+        clip_rho: Clip of the ratios in the errors, which sets the policy that is evaluated.
+        clip_c: Clip of the ratios in the traces, which limits how far errors travel.
 
     Returns:
         The targets, and the advantages :math:`\bar\rho_t (r_t + \gamma v_{t+1} - V(s_t))`.
@@ -170,23 +172,24 @@ def retrace(
     gamma: Any,
     lam: float = 1.0,
 ) -> jax.Array:
-    r"""Retrace targets of action values (Munos et al., 2016, https://arxiv.org/abs/1606.02647).
+    r"""Return Retrace targets of action values.
 
     .. math::
         Q^{ret}_t = r_t + \gamma (1 - d_t) \,
             [V(s_{t+1}) + \lambda \min(1, \rho_{t+1}) (Q^{ret}_{t+1} - Q(s_{t+1}, a_{t+1}))],
 
-    without the last term where the episode is cut.
+    without the last term where the episode is cut. Reference: Munos et al., 2016,
+    https://arxiv.org/abs/1606.02647.
 
     Args:
-        rew: rewards.
-        q: values of the actions taken.
-        next_val: expected values of the successors under the policy.
-        terminated: no value follows.
-        truncated: the episode was cut.
-        rho: probability of the action under the policy over that under the behaviour.
-        gamma: discount.
-        lam: weight of the traces.
+        rew: Rewards.
+        q: Values of the actions taken.
+        next_val: Expected values of the successors under the policy.
+        terminated: Flags of steps without a next value.
+        truncated: Flags of steps that cut their episode.
+        rho: Probability ratios of the actions, policy over behaviour.
+        gamma: Discount factor.
+        lam: Decay of the traces.
     """
     _check(
         rew=rew,
@@ -205,9 +208,9 @@ def retrace(
 
 
 def forward_sum(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
-    r"""Discounted sum of the rewards up to each step, starting anew with each episode.
+    r"""Return the discounted sum of rewards up to each step of its episode.
 
-    And at the first row: of an episode that began before, only the steps in the rows count.
+    The sum restarts at the first row, so earlier steps of the same episode do not count.
 
     .. math::
         S_t = r_t + \gamma \, (1 - e_{t-1}) \, S_{t-1}

@@ -1,6 +1,6 @@
 """Spaces of an environment: its observations and its actions, `EnvSpec`, `Box` and `Discrete`.
 
-Imports NumPy alone, so that command lines can read them without starting JAX.
+This module imports no JAX, so that commands start fast.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Box:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of stored actions; the loop hands the environment its own dtype."""
+        """Dtype of stored actions; the loop converts to the environment's own dtype."""
         return np.dtype(np.float32)
 
 
@@ -71,12 +71,12 @@ class Discrete:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one action."""
+        """Shape of one action."""
         return ()
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of stored actions."""
+        """Dtype of stored actions."""
         return np.dtype(np.int32)
 
 
@@ -85,7 +85,7 @@ _NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
-    """What an algorithm must know of an environment: hashable and compared by value.
+    """Observation and action space of an environment: hashable and compared by value.
 
     Example:
         >>> env = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0,), high=(2.0,)))
@@ -117,7 +117,7 @@ class EnvSpec:
         """Read the spaces of a Gymnasium environment, single or vector.
 
         Raises:
-            ValueError: for spaces that no algorithm here handles, with the wrapper that helps.
+            ValueError: The space is not supported; the message names a wrapper that helps.
         """
         from gymnasium import spaces
 
@@ -146,11 +146,11 @@ class EnvSpec:
 
     @property
     def act_dim(self) -> int:
-        """Number of dimensions of a Box action (A), or of actions of a Discrete one."""
+        """Dimensions of a Box action (A), or number of Discrete actions (n)."""
         return self.action.n if isinstance(self.action, Discrete) else len(self.action.low)
 
     def example(self) -> Transition:
-        """A transition of zeros, the example a replay buffer is made from."""
+        """Return a transition of zeros, from which a replay buffer is allocated."""
         obs = np.zeros(self.obs_shape, self.obs_dtype)
         act = np.zeros(self.action.shape or (), self.action.dtype)
         return Transition(obs, act, np.float32(0), obs.copy(), np.bool_(False), np.bool_(False))
@@ -194,6 +194,12 @@ class EnvSpec:
             raise ValueError(f"obs must be an array [..., *{self.obs_shape}], got {type(obs)}.")
         if got[max(0, len(got) - len(self.obs_shape)) :] != self.obs_shape:
             raise ValueError(f"obs must have shape [..., *{self.obs_shape}], got {got}.")
+
+    def check_obs_act(self, obs: Any, act: Any) -> None:
+        """Refuse observations and actions of different leading axes."""
+        self.check_obs(obs)
+        leading = obs.shape[: len(obs.shape) - len(self.obs_shape)]
+        checks.shape("act", act, (*leading, *(self.action.shape or ())))
 
     def check_batch(self, batch: Batch) -> None:
         """Refuse a batch with a field of the wrong shape; static, so free under jit.

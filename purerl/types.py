@@ -1,7 +1,7 @@
-"""Data that travels between modules: environments' shapes, transitions, batches, schedules.
+"""Data that travels between modules: transitions, batches and rollouts.
 
-Axis letters, the same everywhere: B batch, T time, N environments, O observation, A action,
-E ensemble. Imports NumPy alone, so that command lines can read schedules without starting JAX.
+Axis letters are the same everywhere: B batch, T time, N environments, O observation, A action,
+E ensemble. This module imports no JAX, so that commands start fast.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Transition(NamedTuple):
 class Batch(NamedTuple):
     """A minibatch for an off-policy loss: every field `[B, ...]`.
 
-    The losses take their standard normals from `noise` `[B, K, A]` when it is there, else they
-    draw the same shape from `key`.
+    The losses read standard normals from `noise` `[B, K, A]` if it is set. Otherwise they draw the
+    same shape from `key`.
     """
 
     obs: Any
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """What an on-policy loop collects between two updates: every field `[T, N, ...]`."""
+    """Transitions collected between two on-policy updates: every field `[T, N, ...]`."""
 
     obs: Any
     act: Any  # in the environment's units, as sampled (not clipped)
@@ -59,7 +59,7 @@ class Rollout(NamedTuple):
 
 
 class PolicyBatch(NamedTuple):
-    """What on-policy losses read: every leading field `[T*N, ...]`."""
+    """A batch for on-policy losses: every leading field `[T*N, ...]`."""
 
     obs: Any
     act: Any
@@ -72,5 +72,5 @@ class PolicyBatch(NamedTuple):
     rollout: Any = None
 
     def flatten(self) -> PolicyBatch:
-        """Return the leading fields `[T, N, ...]` as rows `[T*N, ...]`, without key and rollout."""
+        """Reshape the leading fields `[T, N, ...]` to rows `[T*N, ...]`; drop key and rollout."""
         return PolicyBatch(*(x.reshape(-1, *x.shape[2:]) for x in self[:7]))

@@ -683,7 +683,7 @@ def test_weights_have_mean_one_and_standardised_advantages_mean_zero(case):
 def test_the_losses_start_at_the_policy_that_acted(case):
     batch = prepared(case)
     params = learner(case).params
-    dist = case.algo._dist(params, batch.obs)
+    dist = case.algo.distribution(params, batch.obs)
     close(batch.logp, policies.log_prob(case.env, dist, batch.act))
 
 

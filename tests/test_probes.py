@@ -26,31 +26,19 @@ class Learner(NamedTuple):
 
 
 def td3_value(params, obs):
-    _, critic = td3._networks(params.spec)
-    act = params.spec.env.normalise(td3.policy(params, obs))
-    return np.asarray(critic.apply(params.critic[0], obs, act))
+    return np.asarray(td3.q_value(params, obs, td3.policy(params, obs))[0])
 
 
 def ddpg_value(params, obs):
-    _, critic = ddpg._networks(params.spec)
-    act = params.spec.env.normalise(ddpg.policy(params, obs))
-    return np.asarray(critic.apply(params.critic, obs, act))
+    return np.asarray(ddpg.q_value(params, obs, ddpg.policy(params, obs)))
 
 
 def sac_value(params, obs):
-    _, critic = sac._networks(params.spec)
-    act = params.spec.env.normalise(sac.policy(params, obs))
-    return np.asarray(critic.apply(params.critic[0], obs, act))
+    return np.asarray(sac.q_value(params, obs, sac.policy(params, obs))[0])
 
 
 def dqn_value(params, obs):
-    return np.asarray(dqn._network(params.spec).apply(params.critic, obs)).max(axis=1)
-
-
-def critic_value(params, obs):
-    spec = params.spec
-    _, critic = vpg._networks(spec)
-    return np.asarray(critic.apply(params.critic, obs))
+    return np.asarray(dqn.q_value(params, obs)).max(axis=1)
 
 
 SCHEDULE = OffPolicySchedule(
@@ -72,12 +60,12 @@ LEARNERS = {
     "dqn": Learner(dqn, True, GREEDY, SCHEDULE, dqn_value),
     "reinforce-discrete": Learner(reinforce, True, NETS, ROLLOUTS, None),
     "reinforce-box": Learner(reinforce, False, NETS | {"log_std_init": -1.0}, ROLLOUTS, None),
-    "vpg-discrete": Learner(vpg, True, STEPS | {"pi_lr": 1e-2}, ROLLOUTS, critic_value),
-    "vpg-box": Learner(vpg, False, STEPS | {"pi_lr": 1e-2}, ROLLOUTS, critic_value),
-    "trpo-discrete": Learner(trpo, True, STEPS | {"delta": 0.05}, ROLLOUTS, critic_value),
-    "trpo-box": Learner(trpo, False, STEPS | {"delta": 0.05}, ROLLOUTS, critic_value),
-    "ppo-discrete": Learner(ppo, True, MANY, ROLLOUTS, critic_value),
-    "ppo-box": Learner(ppo, False, MANY, ROLLOUTS, critic_value),
+    "vpg-discrete": Learner(vpg, True, STEPS | {"pi_lr": 1e-2}, ROLLOUTS, vpg.value),
+    "vpg-box": Learner(vpg, False, STEPS | {"pi_lr": 1e-2}, ROLLOUTS, vpg.value),
+    "trpo-discrete": Learner(trpo, True, STEPS | {"delta": 0.05}, ROLLOUTS, trpo.value),
+    "trpo-box": Learner(trpo, False, STEPS | {"delta": 0.05}, ROLLOUTS, trpo.value),
+    "ppo-discrete": Learner(ppo, True, MANY, ROLLOUTS, ppo.value),
+    "ppo-box": Learner(ppo, False, MANY, ROLLOUTS, ppo.value),
 }
 
 pytestmark = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerl import moments as moments_
-from purerl import mpi, returns
+from purerl import returns
 
 
 def near(got: Any, wanted: Any, tolerance: float = 1e-5) -> None:
@@ -368,88 +367,3 @@ def test_arrays_that_would_broadcast_are_refused():
         returns.reward_to_go(jnp.zeros(()), rew, rew, rew, 0.9)
     with pytest.raises(ValueError, match="^n must be an integer of at least 1, got 0"):
         returns.n_step_returns(rew, rew, rew, rew, 0.9, 0)
-
-
-# --- statistics ---------------------------------------------------------------------------------
-
-
-def test_standardise_counts_weighted_rows_only_and_survives_constants():
-    x, weight = f32(1, 2, 3, 100), f32(2, 2, 2, 0)
-    got = moments_.standardise(x, weight)
-    near(got[:3], (-np.sqrt(1.5), 0, np.sqrt(1.5)))
-    for many in (5, 4_000):
-        for constant in (7.0, 1.1, 0.1, 1000.1, -3.3):  # not all of them have an exact mean
-            equal = jnp.full(many, constant)
-            near(moments_.standardise(equal, jnp.ones(many)), np.zeros(many), 0)
-            rounded = equal.at[::2].multiply(1 + 1e-7)
-            near(moments_.standardise(rounded, jnp.ones(many)), np.zeros(many), 0)
-    near(moments_.standardise(x, 0 * x), np.zeros(4), 0)
-    near(moments_.standardise(1e20 * x, 0 * x), np.zeros(4), 0)
-    small = 100.0 + 0.01 * x[:3]  # but a small difference is one
-    near(moments_.standardise(small, jnp.ones(3)), (-np.sqrt(1.5), 0, np.sqrt(1.5)), 1e-3)
-    tiny = 1e-7 * x[:3]
-    near(moments_.standardise(tiny, jnp.ones(3)), (-np.sqrt(1.5), 0, np.sqrt(1.5)), 0.15)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_number_that_is_not_finite_is_not_standardised_away(bad):
-    assert np.isnan(moments_.standardise(f32(1, bad, 2), jnp.ones(3))).all()
-    got = moments_.standardise(f32(1, bad, 2), f32(1, 0, 1))  # unless its row does not count
-    near(got[jnp.array([0, 2])], (-1, 1))
-
-
-def test_standardise_takes_the_population_deviation_of_all_ranks():
-    x = jnp.float32(np.random.default_rng(0).normal(size=(2, 5)))
-    split = jax.vmap(moments_.standardise, axis_name=mpi.AXIS)(x, jnp.ones((2, 5)))
-    near(split, (np.asarray(x) - np.mean(x)) / np.std(x))
-    apart = jnp.float32([[1e4, 1e4], [1.0, 1.0]]) + jnp.float32([0.0, 1e-3])[None]
-    split = jax.vmap(moments_.standardise, axis_name=mpi.AXIS)(apart, jnp.ones((2, 2)))
-    near(split, [[1, 1], [-1, -1]], 1e-3)
-    ranks = jax.vmap(moments_.standardise, axis_name=mpi.AXIS)
-    equal = ranks(jnp.float32([[1e4, 1e4 + 2e-3], [0.0, 0.0]]), jnp.float32([[1, 1], [0, 0]]))
-    near(equal, np.zeros((2, 2)), 0)  # what one rank calls rounding, all do
-
-
-def test_weights_of_mean_one():
-    near(moments_.scale_to_mean_one(f32(1, 0, 0, 1)), (2, 0, 0, 2))
-    near(moments_.scale_to_mean_one(jnp.zeros(3)), (0, 0, 0))
-    near(moments_.scale_to_mean_one(jnp.zeros(4_000).at[7].set(1.0))[7], 4_000)
-    split = jax.vmap(moments_.scale_to_mean_one, axis_name=mpi.AXIS)(
-        jnp.array([[1.0, 1.0], [0.0, 1.0]])
-    )
-    near(split, [[4 / 3, 4 / 3], [0, 4 / 3]])
-
-
-@examples
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 10**6))
-def test_moments_do_not_depend_on_how_rows_are_cut(sizes, seed):
-    chunks = [np.random.default_rng(seed + i).normal(3, 2, (n, 2)) for i, n in enumerate(sizes)]
-    moments = moments_.init_moments((2,))
-    for chunk in chunks:
-        moments = moments_.merge(moments, jnp.float32(chunk))
-    everything = np.concatenate(chunks)
-    near(moments.mean, everything.mean(axis=0), 1e-4)
-    near(moments.var, everything.var(axis=0), 1e-4)  # of the population, not of a sample
-    assert float(moments.rows) == len(everything)
-
-
-def test_moments_merge_the_rows_of_all_ranks():
-    x = jnp.float32(np.random.default_rng(0).normal(size=(3, 4, 2)))
-    merge = jax.vmap(lambda r: moments_.merge(moments_.init_moments((2,)), r), axis_name=mpi.AXIS)
-    for i in range(3):
-        near(merge(x).mean[i], np.mean(x, axis=(0, 1)))
-        near(merge(x).var[i], np.var(x, axis=(0, 1)))
-    assert merge(x).rows.tolist() == [12.0] * 3
-
-
-def test_scale_shifts_divides_clips_and_passes_no_gradient_to_statistics():
-    moments = moments_.Moments(f32(1, 2), f32(4, 9), jnp.float32(10))
-    x = jnp.array([[3.0, -1.0], [100.0, 2.0]])
-    near(moments_.scale(x, moments), [[1, -1], [10, 0]])
-    near(moments_.scale(x, moments, shift=False), [[1.5, -1 / 3], [10, 2 / 3]])
-    constant = moments_.Moments(f32(1, 2), f32(0, 9), jnp.float32(10))
-    near(moments_.scale(f32(1, 2), constant), [0, 0])
-    far = jnp.array([[3.0, -1e6]])
-    near(moments_.scale(far, moments_.init_moments((2,))), far)  # before the first row: as it came
-    grads = jax.grad(lambda m: moments_.scale(x, m).sum())(moments)
-    assert all(not leaf.any() for leaf in grads)

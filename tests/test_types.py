@@ -1,224 +1,34 @@
-"""Specs of environments, units of actions, schedules: what is read and what is refused."""
+"""Data that travels between modules: its order of fields, and how a rollout becomes rows."""
 
-import dataclasses
+import subprocess
+import sys
 
-import gymnasium
+import chex
 import numpy as np
-import pytest
-from gymnasium import spaces
-from hypothesis import given
-from hypothesis import strategies as st
 
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
-from purerl.spaces import Box, Discrete, EnvSpec
+from purerl.types import Batch, PolicyBatch, Rollout, Transition
 
 
-class Fake:
-    """Anything with two spaces."""
-
-    def __init__(self, obs=None, act=None):
-        self.observation_space = obs or spaces.Box(-1, 1, (3,))
-        self.action_space = act or spaces.Box(-1, 1, (2,))
-
-
-def test_spec_of_single_environments():
-    pendulum = EnvSpec.of(gymnasium.make("Pendulum-v1"))
-    assert pendulum == EnvSpec((3,), Box((-2.0,), (2.0,)), "float32")
-    assert EnvSpec.of(gymnasium.make("CartPole-v1")) == EnvSpec((4,), Discrete(2, 0))
-    assert hash(pendulum) == hash(EnvSpec.of(gymnasium.make("Pendulum-v1")))
-
-
-def test_spec_of_vector_environments_is_that_of_one():
-    for name in ("Pendulum-v1", "CartPole-v1"):
-        many = gymnasium.make_vec(name, 3, vectorization_mode="sync")
-        assert EnvSpec.of(many) == EnvSpec.of(gymnasium.make(name))
-
-
-def test_spec_keeps_asymmetric_bounds_starts_and_small_dtypes():
-    act = spaces.Box(np.array([-1.0, 0.5]), np.array([3.0, 0.75]), dtype=np.float64)
-    spec = EnvSpec.of(Fake(spaces.Box(0, 255, (4, 4), np.uint8), act))
-    assert spec == EnvSpec((4, 4), Box((-1.0, 0.5), (3.0, 0.75)), "uint8")
-    assert EnvSpec.of(Fake(act=spaces.Discrete(4, start=-2))).action == Discrete(4, -2)
-    assert EnvSpec.of(Fake(spaces.Box(-1, 1, (3,), np.float64))).obs_dtype == "float32"
-    assert EnvSpec.of(Fake(spaces.Box(-1, 1, (3,), np.int64))).obs_dtype == "int32"
-    assert EnvSpec.of(Fake(act=spaces.Box(-1, 1, (2, 3)))).action.shape == (2, 3)
-
-
-@pytest.mark.parametrize(
-    ("env", "message"),
-    [
-        (Fake(act=spaces.Box(-np.inf, 1, (2,))), r"action dimension 0 .*finite.*TransformAction"),
-        (
-            Fake(act=spaces.Box(np.float32([0, 1]), np.float32([1, 1]))),
-            "action dimension 1 .*low < high",
-        ),
-        (Fake(act=spaces.Box(-3e38, 3e38, (1,))), "action dimension 0 .*no wider than 1e30"),
-        (Fake(act=spaces.Box(1e8, 1e8 + 8, (1,))), "action dimension 0 .*float32 can tell apart"),
-        ("Pendulum-v1", "env must be a Gymnasium environment, got 'Pendulum-v1'"),
-        (Fake(act=spaces.Box(-1, 1, (0,))), "at least one dimension"),
-        (Fake(act=spaces.Box(0, 9, (2,), np.int32)), "Box of floats.*TransformAction"),
-        (
-            Fake(act=spaces.MultiDiscrete([2, 3])),
-            "must be Discrete or a Box of floats.*MultiDiscrete",
-        ),
-        (Fake(act=spaces.MultiBinary(3)), "TransformAction"),
-        (Fake(act=spaces.Dict(a=spaces.Discrete(2))), "TransformAction"),
-        (
-            Fake(spaces.Discrete(5)),
-            r"observations must be a Box.*Discrete\(5\).*FlattenObservation",
-        ),
-        (Fake(spaces.Dict(a=spaces.Discrete(2))), "FlattenObservation"),
-        (Fake(spaces.Tuple([spaces.Discrete(2)])), "FlattenObservation"),
-        (Fake(spaces.Box(-1, 1, (0,))), "no empty one"),
-        (Fake(spaces.Box(-1, 1, ())), "at least one axis"),
-        (Fake(spaces.Text(5)), "observations must be a Box"),
-        (Fake(act=spaces.Discrete(3, start=2**31 - 2)), "must fit into int32"),
-    ],
-)
-def test_other_spaces_are_refused_with_the_way_out(env, message):
-    with pytest.raises(ValueError, match=f"(?s){message}"):
-        EnvSpec.of(env)
-
-
-def test_the_wrapper_that_the_message_names_helps():
-    frozen = gymnasium.wrappers.FlattenObservation(gymnasium.make("FrozenLake-v1"))
-    assert EnvSpec.of(frozen) == EnvSpec((16,), Discrete(4), "int32")
-
-
-def test_hand_made_specs_are_checked():
-    for fields, message in (
-        ({"obs_shape": [3]}, "obs_shape must be a tuple"),
-        ({"obs_shape": (3, 0)}, r"obs_shape\[1\] must be an integer of at least 1"),
-        ({"action": spaces.Discrete(2)}, "action must be a Box or a Discrete"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            EnvSpec(**({"obs_shape": (3,), "action": Discrete(2)} | fields))
-    for low, high, shape in (
-        ((0.0,), (1.0, 1.0), None),
-        ((0.0,) * 3, (1.0,) * 3, (2, 2)),
-        ((), (), None),
-    ):
-        with pytest.raises(ValueError, match="one low and one high per action dimension"):
-            Box(low, high, shape)
-    with pytest.raises(ValueError, match=r"Discrete\.n must be"):
-        Discrete(0)
-    with pytest.raises(ValueError, match="must be tuples"):
-        Box(-1.0, 1.0)
-    for dtype in ("object", "float128", "complex64", "foo", "U3"):
-        with pytest.raises(ValueError, match="^obs_dtype must name a number's dtype, got"):
-            EnvSpec((3,), Discrete(2), dtype)
-    with pytest.raises(
-        ValueError, match=r"^act must have shape \[\.\.\., \*\(2,\)\], got \(4, 1\)"
-    ):
-        EnvSpec((1,), Box((-1.0,) * 2, (1.0,) * 2)).normalise(np.zeros((4, 1)))
-
-
-bounds = st.tuples(st.floats(-100, 100), st.floats(0.01, 100)).map(lambda t: (t[0], t[0] + t[1]))
-
-
-@given(st.lists(bounds, min_size=1, max_size=4), st.integers(0, 2**32 - 1))
-def test_units_are_affine_invertible_and_per_dimension(pairs, seed):
-    low, high = (tuple(b[i] for b in pairs) for i in (0, 1))
-    spec = EnvSpec((1,), Box(low, high))
-    unit = np.random.default_rng(seed).uniform(-1, 1, (5, len(pairs))).astype(np.float32)
-    act = spec.denormalise(unit)
-    expected = np.asarray(low) + (unit.astype(np.float64) + 1) / 2 * np.subtract(high, low)
-    scale = np.abs([low, high]).max() + 1
-    np.testing.assert_allclose(act, expected, atol=1e-6 * scale)
-    np.testing.assert_allclose(
-        spec.normalise(act), unit, atol=1e-6 * scale / min(np.subtract(high, low))
+def test_types_spaces_and_schedules_do_not_import_jax():
+    program = (
+        "import sys, purerl.types, purerl.spaces, purerl.schedules; "
+        "sys.exit(any(name.partition('.')[0] == 'jax' for name in sys.modules))"
     )
-    ends = spec.denormalise(np.stack([-np.ones(len(low)), np.ones(len(low))]).astype(np.float32))
-    np.testing.assert_allclose(ends, [low, high], atol=1e-6 * scale)
-    clipped = spec.clip(spec.denormalise(5 * unit))
-    assert (clipped >= np.float32(low)).all()
-    assert (clipped <= np.float32(high)).all()
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
-def test_units_by_hand():
-    spec = EnvSpec((1,), Box((-2.0, 0.0), (2.0, 1.0)))
-    assert spec.denormalise(np.float32([[0.5, 0.5]])).tolist() == [[1.0, 0.75]]
-    assert spec.normalise(np.float32([[1.0, 0.75]])).tolist() == [[0.5, 0.5]]
-    assert spec.clip(np.float32([[9.0, -9.0]])).tolist() == [[2.0, 0.0]]
-    with pytest.raises(ValueError, match="only Box actions have units"):
-        EnvSpec((1,), Discrete(2)).normalise(np.zeros(1))
+def test_a_batch_and_a_rollout_begin_with_the_fields_of_a_transition():
+    assert Rollout._fields == Transition._fields
+    assert Batch._fields == (*Transition._fields, "key", "noise")
+    assert Batch(*range(6))[6:] == (None, None)
 
 
-def test_the_example_is_a_row_of_zeros():
-    row = EnvSpec((3,), Box((-2.0, 0.0), (2.0, 1.0)), "uint8").example()
-    assert [(np.shape(x), np.asarray(x).dtype.name) for x in row] == [
-        ((3,), "uint8"),
-        ((2,), "float32"),
-        ((), "float32"),
-        ((3,), "uint8"),
-        ((), "bool"),
-        ((), "bool"),
-    ]
-    assert EnvSpec((3,), Discrete(2, 5)).example().act.dtype == np.int32
-
-
-COUNTS = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
-
-
-def test_counts_divide_over_environments_and_ranks():
-    for name in COUNTS:
-        near = r"must divide by num_envs = 4, got 1002\. The nearest that fits is 1000"
-        with pytest.raises(ValueError, match=f"^{name} counts .* {near}"):
-            OffPolicySchedule(**({"num_envs": 4} | {name: 1002}))
-        with pytest.raises(ValueError, match=rf"^{name} .* num_envs times ranks = 8, got 1004"):
-            OffPolicySchedule(**({"num_envs": 4} | {name: 1004})).resolve(2)
-    with pytest.raises(ValueError, match="^replay_size .* ranks = 3"):
-        OffPolicySchedule(steps=9000, steps_per_epoch=900, start_steps=9, update_after=999).resolve(
-            3
-        )
-    with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs = 3"):
-        OnPolicySchedule(num_envs=3, steps=4000)
-    with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs times ranks = 3"):
-        OnPolicySchedule().resolve(3)
-    with pytest.raises(ValueError, match=r"update_after counts .* all 16 ranks, .* at least 1600"):
-        OffPolicySchedule(
-            steps=1600, steps_per_epoch=1600, start_steps=0, update_after=1008
-        ).resolve(16)
-    with pytest.raises(ValueError, match=r"replay_size counts .* at least 400, got 200"):
-        OffPolicySchedule(replay_size=200, update_after=400).resolve(4)
-    with pytest.raises(
-        ValueError,
-        match=r"^steps must be a whole number of rollouts .* 2048, got 100000\. .* 100352",
-    ):
-        OnPolicySchedule(steps=100_000, steps_per_epoch=2_048)
-
-
-@pytest.mark.parametrize(
-    ("num_envs", "ranks", "every"),
-    [(1, 1, 50), (2, 1, 50), (4, 1, 52), (8, 1, 56), (1, 4, 52), (4, 2, 56)],
-)
-def test_update_every_is_fifty_rounded_up_to_what_divides(num_envs, ranks, every):
-    resolved = OffPolicySchedule(num_envs=num_envs).resolve(ranks)
-    assert (resolved.update_every, resolved.updates_per_burst) == (every, every)
-    two = OffPolicySchedule(num_envs=num_envs, updates_per_burst=2).resolve(ranks)
-    assert (two.update_every, two.updates_per_burst) == (every, 2)
-
-
-@pytest.mark.parametrize("schedule", [OffPolicySchedule(), OnPolicySchedule()], ids=["off", "on"])
-@pytest.mark.parametrize("value", [-1, 1.5, "8", True, float("nan")])
-def test_schedules_refuse_bad_numbers_by_name(schedule, value):
-    for field in dataclasses.fields(schedule):
-        if field.type == "bool" and value is True:
-            continue
-        kind = "True or False" if field.type == "bool" else "an integer"
-        with pytest.raises(ValueError, match=f"^{field.name} must be {kind}"):
-            dataclasses.replace(schedule, **{field.name: value})
-
-
-def test_schedules_refuse_what_does_not_fit_together():
-    with pytest.raises(ValueError, match="^batch_size must not exceed replay_size, got 100 > 50"):
-        OffPolicySchedule(replay_size=50)
-    with pytest.raises(ValueError, match="^replay_size must be an integer of at most 1073"):
-        OffPolicySchedule(replay_size=2**31)
-    with pytest.raises(ValueError, match="^update_after must be at least batch_size.*50 < 100"):
-        OffPolicySchedule(update_after=50)
-
-
-def test_types_are_readable_without_jax():
-    assert OffPolicySchedule.__dataclass_params__.frozen
-    assert OnPolicySchedule() == OnPolicySchedule()
+def test_flatten_puts_the_environments_of_each_step_next_to_each_other():
+    steps = np.arange(6.0).reshape(3, 2)
+    obs = np.stack([steps, -steps], axis=-1)
+    batch = PolicyBatch(obs, *[steps] * 6, key="key", rollout="rollout").flatten()
+    chex.assert_shape(batch.obs, (6, 2))
+    chex.assert_shape(batch[1:7], (6,))
+    assert batch.adv.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert batch.obs[3].tolist() == [3.0, -3.0]
+    assert (batch.key, batch.rollout) == (None, None)

@@ -1,7 +1,7 @@
-r"""DQN: deep Q-network, with a target network and, as an option, double Q-learning.
+r"""DQN: deep Q-network, with a target network and optional double Q-learning.
 
 A network learns the values of all discrete actions from replayed transitions. Its targets come from
-a copy that is replaced every `target_every` updates; acting is greedy but for a part epsilon.
+a copy that is replaced every `target_every` updates. Acting is epsilon-greedy.
 
 .. math::
     y = r + \gamma (1 - d) \max_{a'} Q_{\phi'}(s', a'), \qquad
@@ -13,16 +13,16 @@ the action that the target network values: :math:`Q_{\phi'}(s', \arg\max_{a'} Q_
 References: Mnih et al., 2015, https://doi.org/10.1038/nature14236, algorithm 1; van Hasselt et al.,
 2016, https://arxiv.org/abs/1509.06461.
 
-The defaults are for small control tasks, measured on CartPole-v1: seeds 0 to 4 hold the pole in two
-evaluations in a row (475 of 500) within 25 000 steps. In trials with one seed a target that lags
-and a small learning rate mattered: copied every 10 updates, values diverged; with 2.3e-3 the
-network forgot what it had learned. Double Q-learning, which bounds overestimation for one more
-forward pass, made no difference on this task. The published Atari settings are another world: batch
-32, a copy every 10 000 updates, 1e6 frames of replay and of decay to 0.1, one update every four
-actions, clipped rewards, RMSProp at 2.5e-4.
+The defaults are for small control tasks. On CartPole-v1, seeds 0 to 4 reach 475 of 500 in two
+consecutive evaluations within 25 000 steps. In trials with one seed, two settings mattered. With a
+copy every 10 updates the values diverged, and with a learning rate of 2.3e-3 the network forgot
+what it had learned. Double Q-learning bounds overestimation for one more forward pass, and made no
+difference on this task. The published Atari settings are very different: batch 32, a copy every
+10 000 updates, and one update every four actions. They keep 1e6 frames of replay, decay epsilon to
+0.1 over 1e6 frames, clip rewards, and use RMSProp at 2.5e-4.
 
-Where this differs from the papers: the decay of epsilon counts updates, not frames; `d` is
-`terminated` alone, so a time limit never stops bootstrapping.
+Differences from the papers: the decay of epsilon counts updates, not frames. `d` is `terminated`
+alone, so a time limit never stops bootstrapping.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets
-from purerl.fields import setting
+from purerl.fields import network_setting, setting
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import Discrete, EnvSpec, require_discrete
 from purerl.types import Batch, Metrics
@@ -44,40 +44,38 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a DQN learner: hashable and compared by value.
 
-    `critic` is a Flax module of your own, or None for an MLP:
+    `critic` is a custom Flax module, or None for an MLP:
     `critic(obs [B, *obs_shape]) -> [B, n]`, the values of all actions.
     """
 
     env: EnvSpec
     critic: Any = None
-    hidden: tuple[int, ...] = setting(
-        (256, 256), "units of the hidden layers", flag="--hid", group="Network"
+    hidden: tuple[int, ...] = network_setting(
+        (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = setting("relu", "of the hidden layers", flag="--act", group="Network")
-    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    lr: float = setting(3e-4, "learning rate")
-    target_every: int = setting(100, "updates between two copies into the target network")
-    double: bool = setting(True, "let the online network choose the action of the target")
-    huber: bool = setting(
-        True, "Huber loss of slope 1 beyond an error of 1; else half the square", rare=True
+    lr: float = setting(3e-4, "learning rate of the critic")
+    target_every: int = setting(100, "updates between two copies to the target network")
+    double: bool = setting(
+        True, "double Q-learning: the online network chooses the target's action"
     )
-    eps_start: float = setting(1.0, "part of random actions before the first update", rare=True)
-    eps_end: float = setting(0.04, "part of random actions after eps_decay updates")
-    eps_decay: int = setting(4_000, "updates over which it falls linearly")
+    huber: bool = setting(
+        True, "Huber loss, of slope 1 beyond an error of 1; otherwise half the square", rare=True
+    )
+    eps_start: float = setting(1.0, "exploration rate before the first update", rare=True)
+    eps_end: float = setting(0.04, "exploration rate after eps_decay updates")
+    eps_decay: int = setting(4_000, "updates over which the exploration rate falls linearly")
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_discrete("dqn", self.env)
-        nets.check_style(self)
-        for name in ("gamma", "eps_start", "eps_end"):
-            checks.real(name, getattr(self, name), 0.0, 1.0)
+        nets.check_networks(self)
+        checks.each(self, ("gamma", "eps_start", "eps_end"), checks.real, 0.0, 1.0)
         checks.positive("lr", self.lr)
-        for name in ("target_every", "eps_decay"):
-            checks.integer(name, getattr(self, name), 1)
-        for name in ("double", "huber"):
-            checks.boolean(name, getattr(self, name))
-        nets.check_module("critic", self.critic, self.env)
+        checks.each(self, ("target_every", "eps_decay"), checks.integer, 1)
+        checks.each(self, ("double", "huber"), checks.boolean)
         checks.hashable(self)
 
 
@@ -98,22 +96,24 @@ class Params:
 
     critic: Any
     target_critic: Any
-    epsilon: jax.Array  # () part of random actions, written by `update`
+    epsilon: jax.Array  # () exploration rate, written by `update`
     spec: Spec = struct.field(pytree_node=False)
 
 
 @struct.dataclass
 class State:
-    """What `update` carries from one call to the next."""
+    """Everything that `update` carries from one call to the next."""
 
     params: Params
     opt_state: dict[str, optax.OptState]
     step: jax.Array  # () int32, number of updates done
 
 
-def _network(spec: Spec) -> Any:
+def networks(spec: Spec) -> nets.Networks:
+    """Return the Flax modules of a learner: no policy, and a critic."""
     style = (spec.hidden, spec.activation, spec.initializer)
-    return spec.critic or nets.DiscreteQFunction(spec.env.act_dim, *style)
+    critic = spec.critic or nets.DiscreteQFunction(spec.env.act_dim, *style)
+    return nets.Networks(None, critic)
 
 
 def _optimizer(spec: Spec) -> optax.GradientTransformation:
@@ -121,16 +121,16 @@ def _optimizer(spec: Spec) -> optax.GradientTransformation:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Make a fresh learner; the target is a copy of the online network.
+    """Initialise a learner whose target is a copy of the online network.
 
     Args:
-        key: typed key of all initial parameters.
-        spec: static settings.
+        key: PRNG key of the initial parameters.
+        spec: Static settings.
     """
     checks.key("key", key)
     checks.spec(spec, Spec)
     obs = spec.env.example().obs
-    q = nets.init_params("critic", _network(spec), key, (obs,), (spec.env.act_dim,))
+    q = nets.init_params("critic", networks(spec).critic, key, (obs,), (spec.env.act_dim,))
     params = Params(q, jax.tree.map(jnp.copy, q), jnp.float32(spec.eps_start), spec)
     return State(params, {"critic": _optimizer(spec).init(q)}, jnp.zeros((), jnp.int32))
 
@@ -140,9 +140,9 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     """Return uniform actions with probability epsilon, greedy ones otherwise.
 
     Args:
-        params: of the learner.
-        obs: `[..., *obs_shape]`.
-        key: of the choice and of the random actions.
+        params: The learner's parameters.
+        obs: Observations `[..., *obs_shape]`.
+        key: PRNG key of the choice and of the random actions.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
@@ -160,77 +160,87 @@ def policy(params: Params, obs: Any) -> jax.Array:
     return _start(spec) + _greedy(params, obs)
 
 
-def _greedy(params: Params, obs: Any) -> jax.Array:
-    spec = params.spec
+def q_value(params: Params, obs: Any) -> jax.Array:
+    """Return the values `[..., n]` of all actions for observations `[..., *obs_shape]`."""
+    spec = checks.spec_of(params)
     spec.env.check_obs(obs)
-    q = nets.apply_rows(_network(spec), params.critic, obs, spec.env.obs_shape)  # [..., n]
-    return q.argmax(axis=-1).astype(jnp.int32)
+    return nets.apply_rows(networks(spec).critic, params.critic, obs, spec.env.obs_shape)
+
+
+def _greedy(params: Params, obs: Any) -> jax.Array:
+    """Return the most valuable actions, counted from 0."""
+    return q_value(params, obs).argmax(axis=-1).astype(jnp.int32)
 
 
 def _start(spec: Spec) -> int:
-    """Return the number of the first action."""
-    assert isinstance(spec.env.action, Discrete)
-    return spec.env.action.start
+    """Return the smallest action."""
+    return spec.env.action.start if isinstance(spec.env.action, Discrete) else 0
 
 
 def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Mean Huber loss, or half the squared error, of the values of the actions taken.
+    r"""Return the mean Huber loss, or half the squared error, of the values of the actions taken.
 
     .. math::
         y = r + \gamma (1 - d) \max_{a'} Q_{\phi'}(s', a'), \qquad
         L = \mathbb{E}\,[\ell(Q_\phi(s, a) - y)]
 
     Args:
-        params: online and target parameters, with the static spec.
-        batch: obs `[B, *obs_shape]`, act `[B]`, rew `[B]`, next_obs, terminated `[B]`. An action
-            that the space does not have makes the loss NaN.
+        params: The learner's parameters, online and target.
+        batch: obs `[B, *obs_shape]`, act `[B]`, rew `[B]`, next_obs and terminated `[B]`. An
+            action outside the space makes the loss NaN.
 
     Returns:
         The loss, and `loss_q`, `q` (mean of the values of the actions taken), `target`.
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
-    critic = _network(spec)
-    next_q = nets.apply(critic, params.target_critic, batch.next_obs)  # [B, n]
-    chooser = nets.apply(critic, params.critic, batch.next_obs) if spec.double else next_q  # [B, n]
+    next_q = nets.apply(networks(spec).critic, params.target_critic, batch.next_obs)  # [B, n]
+    chooser = q_value(params, batch.next_obs) if spec.double else next_q  # [B, n]
     next_value = nets.categorical.chosen(next_q, chooser.argmax(axis=1))  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_value  # [B]
     target = jax.lax.stop_gradient(target)
-    values = nets.apply(critic, params.critic, batch.obs)  # [B, n]
-    q = nets.categorical.chosen(values, jnp.asarray(batch.act) - _start(spec))  # [B]
+    q = nets.categorical.chosen(
+        q_value(params, batch.obs), jnp.asarray(batch.act) - _start(spec)
+    )  # [B]
     penalty = optax.losses.huber_loss if spec.huber else optax.losses.l2_loss
-    value = penalty(q, target).mean()
-    return value, {"loss_q": value, "q": q.mean(), "target": target.mean()}
+    loss_q = penalty(q, target).mean()
+    return loss_q, {"loss_q": loss_q, "q": q.mean(), "target": target.mean()}
 
 
 def loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    """Return the critic's loss: there is no other."""
+    """Return the critic loss, the only loss of DQN."""
     return critic_loss(params, batch)
 
 
 @jax.jit
 def update(state: State, batch: Batch) -> tuple[State, Metrics]:
-    """Do one step of the network; copy it into the target every `target_every` updates.
+    """Update the network, and copy it to the target every `target_every` updates.
 
     The first copy follows update number `target_every`. Under `vmap` the copy becomes a select.
 
     Args:
-        state: of the learner; unchanged and still usable afterwards.
-        batch: as `critic_loss` takes it.
+        state: The learner's state, which is not changed.
+        batch: Batch with the fields that `critic_loss` reads.
 
     Returns:
         The new state, and the metrics of the loss with `epsilon`.
     """
     checks.state(state)
     params, spec = state.params, state.params.spec
+
+    # Step the network towards the target.
     grads, info = jax.grad(critic_loss, has_aux=True)(params, batch)
     grad = mpi.pmean(grads.critic)
     step, opt_critic = _optimizer(spec).update(grad, state.opt_state["critic"], params.critic)
     critic = optax.apply_updates(params.critic, step)
+
+    # Copy the network to the target if it is due.
     updates = state.step + 1
     target_critic = jax.lax.cond(
         updates % spec.target_every == 0, lambda: critic, lambda: params.target_critic
     )
+
+    # Decay the exploration rate linearly.
     part = jnp.minimum(updates / spec.eps_decay, 1.0)
     epsilon = jnp.float32(spec.eps_start + part * (spec.eps_end - spec.eps_start))
     params = Params(critic, target_critic, epsilon, spec)

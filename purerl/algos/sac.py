@@ -1,8 +1,8 @@
 r"""SAC: soft actor-critic, with fixed or learned temperature.
 
-A stochastic policy is paid for its entropy as well as for reward. Two critics learn its soft value,
-and the smaller of their targets is believed; the policy climbs the smaller critic through
-reparameterised, tanh-squashed Gaussian actions.
+The policy maximises reward plus an entropy bonus. Two critics learn its soft value, and the target
+uses the minimum of the two. The policy climbs the smaller critic through reparameterised,
+tanh-squashed Gaussian actions.
 
 .. math::
     y &= r + \gamma (1 - d) (\min_i Q_{\phi'_i}(s', a') - \alpha \log \pi_\theta(a'|s')),
@@ -15,11 +15,11 @@ reparameterised, tanh-squashed Gaussian actions.
 References: Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290 and
 https://arxiv.org/abs/1812.05905 (temperature: equation 18, in its logarithmic form).
 
-Where this differs from the papers: as in Spinning Up there is no separate state-value network, the
-temperature is fixed at 0.2 unless `alpha="auto"`, all learning rates are 1e-3, the critics' loss
-has no factor 1/2, log standard deviations are kept in [-20, 2], and updates come in bursts of 50
-after 50 steps; densities and the target entropy are those of actions normalised to [-1, 1] per
-dimension, so results do not depend on how a Box is scaled; `d` is `terminated` alone.
+Differences from the papers: as in Spinning Up, there is no separate state-value network, all
+learning rates are 1e-3, and the critics' loss has no factor 1/2. The temperature is fixed at 0.2
+unless `alpha="auto"`. Log standard deviations are clipped to [-20, 2]. Updates come in bursts of 50
+after 50 steps. Densities and the target entropy are those of actions normalised to [-1, 1] per
+dimension, so that results do not depend on the scale of a Box. `d` is `terminated` alone.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets, rng
-from purerl.fields import setting
+from purerl.fields import network_setting, setting
 from purerl.nets import squashed
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import EnvSpec, require_box
@@ -42,36 +42,34 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a SAC learner: hashable and compared by value.
 
-    `actor` and `critic` are Flax modules of your own, or None for an MLP:
+    `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]` of the Gaussian before squashing,
-    and `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, of which two are made.
+    and `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
     """
 
     env: EnvSpec
     actor: Any = None
     critic: Any = None
-    hidden: tuple[int, ...] = setting(
-        (256, 256), "units of the hidden layers", flag="--hid", group="Network"
+    hidden: tuple[int, ...] = network_setting(
+        (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = setting("relu", "of the hidden layers", flag="--act", group="Network")
-    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
     polyak: float = setting(0.995, "weight of the old target in each target update")
     lr: float = setting(1e-3, "learning rate of policy, critics and temperature")
-    alpha: float | str = setting(0.2, "temperature of the entropy, or auto to learn it")
-    alpha_init: float = setting(1.0, "first temperature when it is learned", rare=True)
+    alpha: float | str = setting(0.2, "weight of the entropy bonus; auto: learned")
+    alpha_init: float = setting(1.0, "initial value of a learned alpha", rare=True)
     target_entropy: float | None = setting(
-        None, "of a learned temperature; none: minus the dimensions", rare=True
+        None, "target entropy of a learned alpha; none: minus the action dimension", rare=True
     )
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_box("sac", self.env)
-        nets.check_style(self)
-        for name in ("gamma", "polyak"):
-            checks.real(name, getattr(self, name), 0.0, 1.0)
-        for name in ("lr", "alpha_init"):
-            checks.positive(name, getattr(self, name))
+        nets.check_networks(self)
+        checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
+        checks.each(self, ("lr", "alpha_init"), checks.positive)
         if self.target_entropy is not None:
             checks.real("target_entropy", self.target_entropy)
         if not isinstance(self.alpha, str):
@@ -84,8 +82,6 @@ class Spec:
                     )
         elif self.alpha != "auto":
             raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")
-        nets.check_module("actor", self.actor, self.env)
-        nets.check_module("critic", self.critic, self.env)
         checks.hashable(self)
 
 
@@ -101,24 +97,25 @@ class Params:
     actor: Any
     critic: tuple[Any, ...]  # two trees of parameters
     target_critic: tuple[Any, ...]
-    log_alpha: jax.Array  # () of the learned temperature; 0 and unused where it is fixed
+    log_alpha: jax.Array  # () log of a learned temperature; 0 and unused if fixed
     spec: Spec = struct.field(pytree_node=False)
 
 
 @struct.dataclass
 class State:
-    """What `update` carries from one call to the next."""
+    """Everything that `update` carries from one call to the next."""
 
     params: Params
     opt_state: dict[str, optax.OptState]
     step: jax.Array  # () int32, number of updates done
 
 
-def _networks(spec: Spec) -> tuple[Any, Any]:
+def networks(spec: Spec) -> nets.Networks:
+    """Return the Flax modules of a learner: policy, and the module of both critics."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)
-    return actor, critic
+    return nets.Networks(actor, critic)
 
 
 def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
@@ -126,16 +123,16 @@ def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Make a fresh learner; the targets are copies of the online critics.
+    """Initialise a learner whose targets are copies of the online critics.
 
     Args:
-        key: typed key of all initial parameters.
-        spec: static settings.
+        key: PRNG key of the initial parameters.
+        spec: Static settings.
     """
     checks.key("key", key)
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
-    actor, critic = _networks(spec)
+    actor, critic = networks(spec)
     row = spec.env.example()
     pi = nets.init_params("actor", actor, key_actor, (row.obs,), [row.act.shape] * 2)
     q = nets.init_ensemble("critic", critic, key_critic, (row.obs, row.act), (), 2)
@@ -150,13 +147,13 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     """Return sampled actions in the environment's units.
 
     Args:
-        params: of the learner.
-        obs: `[..., *obs_shape]`.
-        key: of the sample.
+        params: The learner's parameters.
+        obs: Observations `[..., *obs_shape]`.
+        key: PRNG key of the sample.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
-    dist = _policy(params, obs)
+    dist = distribution(params, obs)
     u = squashed.sample(dist, jax.random.normal(key, dist[0].shape, jnp.float32))
     return spec.env.from_unit(squashed.squash(u))
 
@@ -165,29 +162,44 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the actions at the mean for `obs` `[..., *obs_shape]`, in environment units."""
     spec = checks.spec_of(params)
-    u = squashed.mode(_policy(params, obs))
+    u = squashed.mode(distribution(params, obs))
     return spec.env.from_unit(squashed.squash(u))
 
 
-def _policy(params: Params, obs: Any) -> tuple[jax.Array, jax.Array]:
-    """Return mean and bounded log standard deviation `[..., A]`."""
-    spec = params.spec
+def distribution(params: Params, obs: Any) -> tuple[jax.Array, jax.Array]:
+    """Return mean and bounded log std `[..., A]` of the Gaussian before squashing."""
+    spec = checks.spec_of(params)
     spec.env.check_obs(obs)
-    actor, _ = _networks(spec)
+    actor, _ = networks(spec)
     mean, log_std = nets.apply_rows(actor, params.actor, obs, spec.env.obs_shape)
     return mean, log_std.clip(*LOG_STD)
 
 
+def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
+    """Return the values of actions under both online critics, `[2, ...]`.
+
+    Args:
+        params: The learner's parameters.
+        obs: Observations `[..., *obs_shape]`.
+        act: Actions `[..., A]` in the environment's units.
+    """
+    spec = checks.spec_of(params)
+    spec.env.check_obs_act(obs, act)
+    row = (obs, spec.env.obs_shape, spec.env.normalise(act))
+    critic = networks(spec).critic
+    return jnp.stack([nets.apply_rows(critic, tree, *row) for tree in params.critic])
+
+
 def _sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array, jax.Array]:
-    """Return actions `[B, A]` in (-1, 1) from one of the batch's draws, and their log-densities."""
-    dist = _policy(params, obs)
+    """Return actions `[B, A]` in (-1, 1) from one noise draw, and their log-densities."""
+    dist = distribution(params, obs)
     noise = rng.noise(batch, NOISE_DRAWS, params.spec.env.act_dim)[:, draw]  # [B, A]
     u = squashed.sample(dist, noise)
     return squashed.squash(u), squashed.log_prob(dist, u)
 
 
 def temperature(params: Params) -> jax.Array:
-    """Return the weight of the entropy, fixed or learned; no loss but its own differentiates it."""
+    """Return the weight of the entropy, fixed or learned, without a gradient."""
     spec = checks.spec_of(params)
     if spec.alpha == "auto":
         return jax.lax.stop_gradient(jnp.exp(params.log_alpha))
@@ -195,60 +207,61 @@ def temperature(params: Params) -> jax.Array:
 
 
 def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Soft clipped double-Q Bellman error, summed over the two critics.
+    r"""Return the soft clipped double-Q Bellman error, summed over the two critics.
 
     .. math::
         y = r + \gamma (1 - d) \left(\min_i Q_{\phi'_i}(s', a') - \alpha \log \pi(a'|s')\right),
         \qquad L = \sum_i \mathbb{E}\,[(Q_{\phi_i}(s, a) - y)^2]
 
     Args:
-        params: online and target parameters, with the static spec.
-        batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs, terminated `[B]`, and a
-            key or noise `[B, 2, A]`, of which draw 0 makes :math:`a'`.
+        params: The learner's parameters, online and target.
+        batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`, with
+            a key or noise `[B, 2, A]`. Draw 0 makes :math:`a'`.
 
     Returns:
         The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
-    _, critic = _networks(spec)
+    _, critic = networks(spec)
     next_act, next_logp = _sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
     next_q = nets.q_values(critic, params.target_critic, batch.next_obs, next_act)  # [2, B]
     soft = next_q.min(axis=0) - temperature(params) * next_logp  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * soft  # [B]
     target = jax.lax.stop_gradient(target)
-    q = nets.q_values(critic, params.critic, batch.obs, spec.env.normalise(batch.act))  # [2, B]
-    value = jnp.square(q - target[None]).mean(axis=1).sum()
-    return value, {"loss_q": value, "q1": q[0].mean(), "q2": q[1].mean(), "target": target.mean()}
+    q = q_value(params, batch.obs, batch.act)  # [2, B]
+    loss_q = jnp.square(q - target[None]).mean(axis=1).sum()
+    return loss_q, {"loss_q": loss_q, "q1": q[0].mean(), "q2": q[1].mean(), "target": target.mean()}
 
 
 def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Temperature times log-density minus the smaller critic; the critics are held fixed.
+    r"""Return temperature times log-density minus the smaller critic; the critics are held fixed.
 
     .. math::
         L = \mathbb{E}\,[\alpha \log \pi(\tilde a|s) - \min_i Q_{\phi_i}(s, \tilde a)]
 
-    The action :math:`\tilde a` is made of draw 1 of the batch, and differentiated through.
+    Draw 1 of the batch makes the action :math:`\tilde a`, and gradients flow through it.
 
     Returns:
         The loss, and `loss_pi`, `logp` (minus the entropy).
     """
     checks.spec_of(params).env.check_batch(batch)
-    _, critic = _networks(params.spec)
+    _, critic = networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic)
     pi, logp = _sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
     q = nets.q_values(critic, frozen, batch.obs, pi).min(axis=0)  # [B]
-    value = (temperature(params) * logp - q).mean()
-    return value, {"loss_pi": value, "logp": logp.mean()}
+    loss_pi = (temperature(params) * logp - q).mean()
+    return loss_pi, {"loss_pi": loss_pi, "logp": logp.mean()}
 
 
 def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Pull the entropy of the policy to its target; zero for a fixed temperature.
+    r"""Return the loss that pulls the entropy to its target; zero for a fixed temperature.
 
     .. math::
         L = -\log \alpha \; \mathbb{E}\,[\log \pi(\tilde a|s) + \bar{\mathcal{H}}]
 
-    Above the target entropy the temperature falls, below it rises. Uses draw 1, as `actor_loss`.
+    The temperature falls above the target entropy and rises below it. Like `actor_loss`, this uses
+    draw 1.
 
     Returns:
         The loss, and `loss_alpha`, `alpha`.
@@ -259,28 +272,28 @@ def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
         return jnp.zeros(()), {"loss_alpha": jnp.zeros(()), "alpha": temperature(params)}
     wanted = -float(spec.env.act_dim) if spec.target_entropy is None else spec.target_entropy
     _, logp = _sample(params, batch, batch.obs, draw=1)  # [B]
-    value = -params.log_alpha * (jax.lax.stop_gradient(logp) + wanted).mean()
-    return value, {"loss_alpha": value, "alpha": temperature(params)}
+    loss_alpha = -params.log_alpha * (jax.lax.stop_gradient(logp) + wanted).mean()
+    return loss_alpha, {"loss_alpha": loss_alpha, "alpha": temperature(params)}
 
 
 def loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     """Return the sum of the three losses; their gradients do not overlap."""
-    value_q, info_q = critic_loss(params, batch)
-    value_pi, info_pi = actor_loss(params, batch)
-    value_alpha, info_alpha = alpha_loss(params, batch)
-    return value_q + value_pi + value_alpha, info_q | info_pi | info_alpha
+    loss_q, info_q = critic_loss(params, batch)
+    loss_pi, info_pi = actor_loss(params, batch)
+    loss_alpha, info_alpha = alpha_loss(params, batch)
+    return loss_q + loss_pi + loss_alpha, info_q | info_pi | info_alpha
 
 
 @jax.jit
 def update(state: State, batch: Batch) -> tuple[State, Metrics]:
-    """Do one step of the critics, one of the policy, one of the temperature, then move the targets.
+    """Update the critics, the policy, the temperature and the targets, in this order.
 
-    This is the order of Haarnoja et al.; the policy is judged by the new critics, the temperature
-    by the densities that the policy's own step saw.
+    The policy's loss uses the new critics. The temperature's loss uses the same densities as the
+    policy's loss, those of the policy before its step.
 
     Args:
-        state: of the learner; unchanged and still usable afterwards.
-        batch: as `critic_loss` takes it.
+        state: The learner's state, which is not changed.
+        batch: Batch with the fields that `critic_loss` reads.
 
     Returns:
         The new state, and the metrics of the losses.
@@ -288,14 +301,19 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     checks.state(state)
     params, spec, opt_state = state.params, state.params.spec, state.opt_state
     tx = _optimizers(spec)
+
+    # Step both critics towards the target.
     grads, info_q = jax.grad(critic_loss, has_aux=True)(params, batch)
     grad = mpi.pmean(grads.critic)
     step, opt_critic = tx["critic"].update(grad, opt_state["critic"], params.critic)
     params = dataclasses.replace(params, critic=optax.apply_updates(params.critic, step))
 
+    # Take the gradients of policy and temperature, both at the old policy and the new critics.
     grads_pi, info_pi = jax.grad(actor_loss, has_aux=True)(params, batch)
     grads_alpha, info_alpha = jax.grad(alpha_loss, has_aux=True)(params, batch)
     grad_pi, grad_alpha = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))
+
+    # Step the policy and the temperature, and move the targets towards the new critics.
     step_pi, opt_actor = tx["actor"].update(grad_pi, opt_state["actor"], params.actor)
     step_alpha, opt_alpha = tx["log_alpha"].update(
         grad_alpha, opt_state["log_alpha"], params.log_alpha

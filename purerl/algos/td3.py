@@ -1,8 +1,8 @@
 r"""TD3: twin delayed deep deterministic policy gradient.
 
-Two critics learn the value of a deterministic policy and the smaller of their targets is believed;
-the target action is smoothed with clipped noise; the policy and all targets move only at every
-`policy_delay`-th update.
+Two critics learn the value of a deterministic policy. The target uses the minimum of the two
+critics, at a target action smoothed with clipped noise. The policy and all targets are updated only
+every `policy_delay` updates.
 
 .. math::
     y = r + \gamma (1 - d) \min_i Q_{\phi'_i}(s', \tilde a), \qquad
@@ -11,11 +11,11 @@ the target action is smoothed with clipped noise; the policy and all targets mov
 
 Reference: Fujimoto, van Hoof, Meger, 2018, https://arxiv.org/abs/1802.09477, algorithm 1.
 
-Where this differs from the paper: Spinning Up's numbers are the default (learning rates 1e-3,
-batch 100, 10 000 random steps); all noise is in units of the action range, normalised to [-1, 1]
-per dimension; `d` is `terminated` alone, so a time limit never stops bootstrapping; exploring and
-smoothed actions are clipped to the range, as in the authors' code; the delay counts all updates
-ever done, of which the first has a policy step.
+Differences from the paper: Spinning Up's numbers are the defaults (learning rates 1e-3, batch 100,
+10 000 random steps). All noise is in units of the action range, normalised to [-1, 1] per
+dimension. Exploring and smoothed actions are clipped to the range, as in the authors' code. `d` is
+`terminated` alone, so a time limit never stops bootstrapping. The delay counts all updates since
+`init`, and the first update includes a policy step.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ import optax
 from flax import struct
 
 from purerl import checks, mpi, nets, rng
-from purerl.fields import setting
+from purerl.fields import network_setting, setting
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import EnvSpec, require_box
 from purerl.types import Batch, Metrics
@@ -37,47 +37,40 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a TD3 learner: hashable and compared by value.
 
-    `actor` and `critic` are Flax modules of your own, or None for an MLP:
+    `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape]) -> [B, A]` in [-1, 1] and
-    `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, of which two are made.
+    `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
     """
 
     env: EnvSpec
     actor: Any = None
     critic: Any = None
-    hidden: tuple[int, ...] = setting(
-        (256, 256), "units of the hidden layers", flag="--hid", group="Network"
+    hidden: tuple[int, ...] = network_setting(
+        (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = setting("relu", "of the hidden layers", flag="--act", group="Network")
-    initializer: str = setting("torch_uniform", "of all layers", group="Network", rare=True)
+    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
     polyak: float = setting(0.995, "weight of the old target in each target update")
     pi_lr: float = setting(1e-3, "learning rate of the policy")
     q_lr: float = setting(1e-3, "learning rate of the critics")
-    act_noise: float = setting(0.1, "std of exploration noise, action range is [-1, 1]")
+    act_noise: float = setting(0.1, "std of exploration noise, for actions in [-1, 1]")
     target_noise: float = setting(
-        0.2, "std of target smoothing noise, action range is [-1, 1]", rare=True
+        0.2, "std of target smoothing noise, for actions in [-1, 1]", rare=True
     )
     noise_clip: float = setting(
-        0.5, "bound of target smoothing noise, action range is [-1, 1]", rare=True
+        0.5, "bound of target smoothing noise, for actions in [-1, 1]", rare=True
     )
-    policy_delay: int = setting(
-        2, "updates of the critics per update of the policy and all targets"
-    )
+    policy_delay: int = setting(2, "critic updates per update of the policy and all targets")
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_box("td3", self.env)
-        nets.check_style(self)
-        for name in ("gamma", "polyak"):
-            checks.real(name, getattr(self, name), 0.0, 1.0)
-        for name in ("pi_lr", "q_lr"):
-            checks.positive(name, getattr(self, name))
-        for name in ("act_noise", "target_noise", "noise_clip"):
-            checks.real(name, getattr(self, name), 0.0)
+        nets.check_networks(self)
+        checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
+        checks.each(self, ("pi_lr", "q_lr"), checks.positive)
+        checks.each(self, ("act_noise", "target_noise", "noise_clip"), checks.real, 0.0)
         checks.integer("policy_delay", self.policy_delay, 1)
-        nets.check_module("actor", self.actor, self.env)
-        nets.check_module("critic", self.critic, self.env)
         checks.hashable(self)
 
 
@@ -98,18 +91,19 @@ class Params:
 
 @struct.dataclass
 class State:
-    """What `update` carries from one call to the next."""
+    """Everything that `update` carries from one call to the next."""
 
     params: Params
     opt_state: dict[str, optax.OptState]
     step: jax.Array  # () int32, number of updates done
 
 
-def _networks(spec: Spec) -> tuple[Any, Any]:
+def networks(spec: Spec) -> nets.Networks:
+    """Return the Flax modules of a learner: policy, and the module of both critics."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.DeterministicActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)
-    return actor, critic
+    return nets.Networks(actor, critic)
 
 
 def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
@@ -117,16 +111,16 @@ def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Make a fresh learner; the targets are copies of the online networks.
+    """Initialise a learner whose targets are copies of the online networks.
 
     Args:
-        key: typed key of all initial parameters.
-        spec: static settings.
+        key: PRNG key of the initial parameters.
+        spec: Static settings.
     """
     checks.key("key", key)
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
-    actor, critic = _networks(spec)
+    actor, critic = networks(spec)
     row = spec.env.example()
     pi = nets.init_params("actor", actor, key_actor, (row.obs,), row.act.shape)
     q = nets.init_ensemble("critic", critic, key_critic, (row.obs, row.act), (), 2)
@@ -141,13 +135,13 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     """Return exploring actions in the environment's units, inside its bounds.
 
     Args:
-        params: of the learner.
-        obs: `[..., *obs_shape]`.
-        key: of the Gaussian exploration noise.
+        params: The learner's parameters.
+        obs: Observations `[..., *obs_shape]`.
+        key: PRNG key of the Gaussian exploration noise.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
-    pi = _policy(params, obs)
+    pi = _unit_action(params, obs)
     noise = spec.act_noise * jax.random.normal(key, pi.shape, jnp.float32)
     return spec.env.from_unit(pi + noise)
 
@@ -156,13 +150,29 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
 def policy(params: Params, obs: Any) -> jax.Array:
     """Return the deterministic actions for `obs` `[..., *obs_shape]`, in environment units."""
     spec = checks.spec_of(params)
-    return spec.env.from_unit(_policy(params, obs))
+    return spec.env.from_unit(_unit_action(params, obs))
 
 
-def _policy(params: Params, obs: Any) -> jax.Array:
+def _unit_action(params: Params, obs: Any) -> jax.Array:
+    """Return the policy's actions `[..., A]` in [-1, 1]."""
     spec = params.spec
     spec.env.check_obs(obs)
-    return nets.apply_rows(_networks(spec)[0], params.actor, obs, spec.env.obs_shape)
+    return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
+
+
+def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
+    """Return the values of actions under both online critics, `[2, ...]`.
+
+    Args:
+        params: The learner's parameters.
+        obs: Observations `[..., *obs_shape]`.
+        act: Actions `[..., A]` in the environment's units.
+    """
+    spec = checks.spec_of(params)
+    spec.env.check_obs_act(obs, act)
+    row = (obs, spec.env.obs_shape, spec.env.normalise(act))
+    critic = networks(spec).critic
+    return jnp.stack([nets.apply_rows(critic, tree, *row) for tree in params.critic])
 
 
 def target_action(params: Params, batch: Batch) -> jax.Array:
@@ -174,41 +184,41 @@ def target_action(params: Params, batch: Batch) -> jax.Array:
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
-    actor, _ = _networks(spec)
+    actor, _ = networks(spec)
     xi = rng.noise(batch, NOISE_DRAWS, spec.env.act_dim)[:, 0]  # [B, A]
     noise = jnp.clip(spec.target_noise * xi, -spec.noise_clip, spec.noise_clip)
     return jnp.clip(nets.apply(actor, params.target_actor, batch.next_obs) + noise, -1.0, 1.0)
 
 
 def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Clipped double-Q Bellman error, summed over the two critics.
+    r"""Return the clipped double-Q Bellman error, summed over the two critics.
 
     .. math::
         y = r + \gamma (1 - d) \min_i Q_{\phi'_i}(s', \tilde a), \qquad
         L = \sum_i \mathbb{E}\,[(Q_{\phi_i}(s, a) - y)^2]
 
     Args:
-        params: online and target parameters, with the static spec.
-        batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs, terminated `[B]`, and a
-            key or noise `[B, 1, A]` for the smoothing.
+        params: The learner's parameters, online and target.
+        batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`, with
+            a key or noise `[B, 1, A]` for the smoothing.
 
     Returns:
         The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
-    _, critic = _networks(spec)
+    _, critic = networks(spec)
     next_act = target_action(params, batch)  # [B, A]
     next_q = nets.q_values(critic, params.target_critic, batch.next_obs, next_act)  # [2, B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q.min(axis=0)  # [B]
     target = jax.lax.stop_gradient(target)
-    q = nets.q_values(critic, params.critic, batch.obs, spec.env.normalise(batch.act))  # [2, B]
-    value = jnp.square(q - target[None]).mean(axis=1).sum()
-    return value, {"loss_q": value, "q1": q[0].mean(), "q2": q[1].mean(), "target": target.mean()}
+    q = q_value(params, batch.obs, batch.act)  # [2, B]
+    loss_q = jnp.square(q - target[None]).mean(axis=1).sum()
+    return loss_q, {"loss_q": loss_q, "q1": q[0].mean(), "q2": q[1].mean(), "target": target.mean()}
 
 
 def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Minus the first critic's value of the policy's own actions; the critic is held fixed.
+    r"""Return minus the first critic's value of the policy's actions; the critic is held fixed.
 
     .. math::
         L = -\mathbb{E}\,[Q_{\phi_1}(s, \mu_\theta(s))]
@@ -217,62 +227,67 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
         The loss, and `loss_pi`.
     """
     checks.spec_of(params).env.check_batch(batch)
-    actor, critic = _networks(params.spec)
+    actor, critic = networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic[0])
     pi = nets.apply(actor, params.actor, batch.obs)  # [B, A]
-    value = -nets.apply(critic, frozen, batch.obs, pi).mean()
-    return value, {"loss_pi": value}
+    loss_pi = -nets.apply(critic, frozen, batch.obs, pi).mean()
+    return loss_pi, {"loss_pi": loss_pi}
 
 
 def loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     """Return the sum of the critic and actor losses; their gradients do not overlap."""
-    value_q, info_q = critic_loss(params, batch)
-    value_pi, info_pi = actor_loss(params, batch)
-    return value_q + value_pi, info_q | info_pi
+    loss_q, info_q = critic_loss(params, batch)
+    loss_pi, info_pi = actor_loss(params, batch)
+    return loss_q + loss_pi, info_q | info_pi
 
 
 @jax.jit
 def update(state: State, batch: Batch) -> tuple[State, Metrics]:
-    """Do one step of the critics; at every `policy_delay`-th update, then, of policy and targets.
+    """Update the critics. Every `policy_delay` updates, also update the policy and all targets.
 
-    The order is the paper's: critics, policy against the new critics, targets. The first update
-    is one with a policy step. Under `vmap` both branches are computed at every update.
+    The first update includes a policy step. Under `vmap` both branches are always computed.
 
     Args:
-        state: of the learner; unchanged and still usable afterwards.
-        batch: as `critic_loss` takes it.
+        state: The learner's state, which is not changed.
+        batch: Batch with the fields that `critic_loss` reads.
 
     Returns:
-        The new state, and the metrics of the losses; `loss_pi` is 0 where `loss_pi_count` is.
+        The new state, and the metrics of the losses. Without a policy step `loss_pi` and
+        `loss_pi_count` are 0.
     """
     checks.state(state)
     params, spec = state.params, state.params.spec
     tx = _optimizers(spec)
+
+    # Step both critics towards the target.
     grads, info = jax.grad(critic_loss, has_aux=True)(params, batch)
     grad = mpi.pmean(grads.critic)
     step, opt_critic = tx["critic"].update(grad, state.opt_state["critic"], params.critic)
     params = dataclasses.replace(params, critic=optax.apply_updates(params.critic, step))
 
-    def delayed(params: Params, opt_actor: Any) -> tuple[Params, Any, Metrics]:
+    # If it is due, step the policy against the new critics, then move all targets.
+    def step_policy(params: Params, opt_actor: Any) -> tuple[Params, Any, Metrics]:
         grads, info = jax.grad(actor_loss, has_aux=True)(params, batch)
         grad = mpi.pmean(grads.actor)
         step, opt_actor = tx["actor"].update(grad, opt_actor, params.actor)
         params = dataclasses.replace(params, actor=optax.apply_updates(params.actor, step))
         return _move_targets(params), opt_actor, info
 
-    def skipped(params: Params, opt_actor: Any) -> tuple[Params, Any, Metrics]:
+    def skip_policy(params: Params, opt_actor: Any) -> tuple[Params, Any, Metrics]:
         return params, opt_actor, {"loss_pi": jnp.float32(0.0)}
 
     due = state.step % spec.policy_delay == 0
     params, opt_actor, info_pi = jax.lax.cond(
-        due, delayed, skipped, params, state.opt_state["actor"]
+        due, step_policy, skip_policy, params, state.opt_state["actor"]
     )
+
+    # Report whether the policy moved, and count the update.
     info = info | info_pi | {"loss_pi_count": due.astype(jnp.float32)}
     return State(params, {"actor": opt_actor, "critic": opt_critic}, state.step + 1), info
 
 
 def _move_targets(params: Params) -> Params:
-    """Move the targets by 1 - polyak of the way to the online parameters."""
+    """Move the targets a fraction `1 - polyak` of the way to the online parameters."""
     part = 1.0 - params.spec.polyak
     return dataclasses.replace(
         params,

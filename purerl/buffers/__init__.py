@@ -1,12 +1,12 @@
-"""Immutable buffers: a state over any pytree of arrays, and pure functions on it."""
+"""Immutable buffers over any pytree of arrays, and minibatches of their rows."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from purerl.buffers import replay, rollout
+    from purerl.buffers import minibatches, replay, rollout
 
-__all__ = ["replay", "rollout"]
+__all__ = ["minibatches", "replay", "rollout"]
 
 
 def __getattr__(name: str) -> Any:

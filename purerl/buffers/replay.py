@@ -1,8 +1,8 @@
-"""Replay memory: a ring over any pytree, as an immutable state and pure functions.
+"""Replay buffer: a ring over any pytree, as an immutable state and pure functions.
 
-Capacity and structure come from the example given to `init`. Nothing here is jitted, so that it
-composes inside `jax.lax.scan`; a loop jits `add` with its buffer donated, since without donation
-each insertion copies the whole storage (tens of milliseconds at a million rows).
+The example given to `init` sets the structure of a row. No function here is jitted, so that all
+compose inside `jax.lax.scan`. A loop should jit `add` and donate the buffer. Without donation each
+insertion copies the whole storage (tens of milliseconds at a million rows).
 """
 
 import dataclasses
@@ -32,11 +32,11 @@ def init(example: Any, capacity: int) -> Replay:
     """Allocate an empty ring for rows like `example`.
 
     Args:
-        example: one row as a pytree of arrays; dtypes are kept (64-bit ones become 32-bit).
-        capacity: number of rows.
+        example: One row as a pytree of arrays; dtypes are kept (64-bit ones become 32-bit).
+        capacity: Number of rows.
 
     Raises:
-        ValueError: if the ring would not fit into the memory that is free.
+        ValueError: The ring does not fit into free memory.
 
     Example:
         >>> ring = init({"x": np.zeros(3, np.uint8)}, capacity=4)
@@ -66,18 +66,18 @@ def add(buffer: Replay, block: Any, count: Any = None) -> Replay:
     """Write the first `count` rows of a block, over the oldest rows once the ring is full.
 
     Args:
-        buffer: the ring.
-        block: rows `[n, ...]` in the structure and dtypes of the example.
-        count: how many of the n rows are valid, Python integer or traced; None means all. Blocks
-            of one size and different counts share one compilation.
+        buffer: The ring.
+        block: Rows `[n, ...]` with the structure and dtypes of the example.
+        count: Number of valid rows, a Python integer or traced; None for all n. Blocks of one size
+            and different counts share one compilation.
     """
     given, capacity = _check_block(buffer, block), _capacity(buffer)
     if count is None:
         count = given
     count = _check_count(count, given)
     row = jnp.arange(given)
-    # Of more rows than fit only the newest are written, so that no row is written twice; the
-    # others are sent beyond the end, each to a place of its own, and dropped.
+    # If the rows do not fit, write only the newest, so that no row is written twice. Send all
+    # others beyond the end, each to its own index, where they are dropped.
     written = (row < count) & (row >= count - capacity)
     where = jnp.where(written, (buffer.position + row) % capacity, capacity + row)
 
@@ -96,13 +96,13 @@ def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
     """Draw rows uniformly with replacement.
 
     Args:
-        buffer: the ring. Outside jit it must hold `batch_size` rows; inside, where the number is
-            not known, the caller sees to it that there is at least one.
-        key: split into the key of the indices and `batch.key`.
-        batch_size: number of rows B, static.
+        buffer: The ring. Outside jit it must hold `batch_size` rows. Inside jit the number is
+            unknown, and the caller must ensure at least one row.
+        key: PRNG key, split into the key of the indices and `batch.key`.
+        batch_size: Number of rows B, static.
 
     Returns:
-        A `Batch` for stored `Transition`s, any other structure as it was stored.
+        A `Batch` for stored `Transition`s, and any other structure unchanged.
     """
     checks.key("key", key)
     checks.integer("batch_size", batch_size, 1)
@@ -112,8 +112,8 @@ def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
         )
     if not isinstance(buffer.stored, jax.core.Tracer) and batch_size > int(buffer.stored):
         raise ValueError(
-            f"batch_size is {batch_size} but the buffer holds {int(buffer.stored)} rows; add more "
-            f"first, or sample fewer."
+            f"batch_size is {batch_size} but the buffer holds {int(buffer.stored)} rows. Add more "
+            f"rows first, or sample fewer."
         )
     key_index, key_batch = jax.random.split(key)
     index = jax.random.randint(key_index, (batch_size,), 0, buffer.stored)
@@ -131,7 +131,7 @@ def _capacity(buffer: Replay) -> int:
 
 
 def _check_count(count: Any, given: int) -> Any:
-    """Refuse a count that is no integer in 0 .. given; bound one that is traced."""
+    """Refuse a count that is not an integer in 0 .. given; clip a traced count."""
     if isinstance(count, jax.core.Tracer):
         if not jnp.issubdtype(count.dtype, jnp.integer):
             raise ValueError(f"count must be an integer, got {count.dtype}.")
@@ -146,7 +146,7 @@ def _check_count(count: Any, given: int) -> Any:
 
 
 def _check_block(buffer: Replay, block: Any) -> int:
-    """Refuse rows of another structure, shape or dtype than the example's; return their number."""
+    """Return the number of rows; refuse another structure, shape or dtype than the example's."""
     want: Any = jax.tree.structure(buffer.data)
     got: Any = jax.tree.structure(block)
     if want != got:
@@ -164,7 +164,7 @@ def _check_block(buffer: Replay, block: Any) -> int:
 
 
 def free_memory() -> int | None:
-    """Return the bytes that can still be allocated: the device's, the container's or the host's."""
+    """Return the free memory in bytes, of the device, the container or the host."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
@@ -179,5 +179,5 @@ def free_memory() -> int | None:
     if limit.exists() and (text := limit.read_text().strip()) != "max":
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         used = int((group / "memory.current").read_text()) - int(stat["inactive_file"])
-        found.append(int(text) - used)  # cached files give way
+        found.append(int(text) - used)  # cached files are evicted on demand
     return min(found, default=None)

@@ -1,7 +1,7 @@
-"""What a policy collects between two updates: an immutable block `[T, N]` of any pytree.
+"""Rollout buffer: an immutable block `[T, N]` of any pytree, as a state and pure functions.
 
-For loops of one's own, in Python or inside `jax.lax.scan`: `add` writes one step of all N
-environments. A caller that jits `add` should donate the block, since each step copies it otherwise.
+Custom loops use it, in Python or inside `jax.lax.scan`. `add` writes one step of all N
+environments. A caller that jits `add` should donate the block. Otherwise each step copies it.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from purerl.types import Rollout, Transition
 
 @struct.dataclass
 class Block:
-    """State of a block: rows `[T, N, ...]`, and how many of the T steps are there."""
+    """State of a block: rows `[T, N, ...]`, and the number of steps stored."""
 
     data: Any
     stored: jax.Array  # () int32
@@ -28,9 +28,9 @@ def init(example: Any, length: int, num_envs: int) -> Block:
     """Allocate an empty block for `length` steps of `num_envs` environments.
 
     Args:
-        example: one row as a pytree of arrays; dtypes are kept (64-bit ones become 32-bit).
-        length: number of steps T.
-        num_envs: number of environments N.
+        example: One row as a pytree of arrays; dtypes are kept (64-bit ones become 32-bit).
+        length: Number of steps T.
+        num_envs: Number of environments N.
 
     Example:
         >>> block = init({"x": np.zeros(3, np.uint8)}, length=4, num_envs=2)
@@ -47,9 +47,9 @@ def init(example: Any, length: int, num_envs: int) -> Block:
 
 
 def add(block: Block, rows: Any) -> Block:
-    """Write the next step: rows `[N, ...]` in the structure and dtypes of the example.
+    """Write the next step: rows `[N, ...]` with the structure and dtypes of the example.
 
-    Outside jit a full block is refused; inside, where that is not known, the step is dropped.
+    Outside jit a full block is refused. Inside jit the step is dropped.
     """
     want: Any = jax.tree.structure(block.data)
     got: Any = jax.tree.structure(rows)
@@ -65,7 +65,7 @@ def add(block: Block, rows: Any) -> Block:
             )
     length = _length(block)
     if not isinstance(block.stored, jax.core.Tracer) and int(block.stored) >= length:
-        raise ValueError(f"the block is full: all {length} steps are there; start a new one.")
+        raise ValueError(f"the block is full: all {length} steps are there. Start a new one.")
     data = jax.tree.map(
         lambda old, new: old.at[block.stored].set(new, mode="drop"), block.data, rows
     )

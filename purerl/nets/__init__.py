@@ -1,6 +1,6 @@
 """Flax modules, and the only place that imports `flax.linen`.
 
-Default networks read flat observations; a user's own module takes the same inputs and outputs:
+Default networks take flat observations. A custom module has the same inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac
@@ -25,10 +25,10 @@ from purerl.nets.mlp import (
     ValueFunction,
 )
 from purerl.nets.modules import (
+    Networks,
     apply,
     apply_rows,
-    check_module,
-    check_style,
+    check_networks,
     init_ensemble,
     init_params,
     q_values,
@@ -44,13 +44,13 @@ __all__ = [
     "DiscreteQFunction",
     "GaussianActor",
     "GaussianPolicy",
+    "Networks",
     "QFunction",
     "ValueFunction",
     "apply",
     "apply_rows",
     "categorical",
-    "check_module",
-    "check_style",
+    "check_networks",
     "gaussian",
     "init_ensemble",
     "init_params",

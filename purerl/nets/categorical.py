@@ -46,5 +46,5 @@ def kl(old: jax.Array, new: jax.Array) -> jax.Array:
 
 
 def _finite(logp: jax.Array, term: jax.Array) -> jax.Array:
-    """Return 0 instead of what belongs to an action of probability 0, such as a masked one."""
+    """Replace terms of actions with probability 0, such as masked ones, by 0."""
     return jnp.where(jnp.isneginf(logp), 0.0, term)

@@ -19,8 +19,8 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 
 # Name -> (initialiser of the kernel, half-width of the uniform bias as a function of the fan-in).
 INITIALIZERS: dict[str, tuple[Any, Callable[[int], float]]] = {
-    # PyTorch's Linear, which Spinning Up and most published results used: the default here, so
-    # that published curves and hyper-parameters carry over without a hidden difference.
+    # PyTorch's Linear, which Spinning Up and most published results used. It is the default, so
+    # that published hyper-parameters carry over.
     "torch_uniform": (
         nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform"),
         lambda fan_in: 1 / math.sqrt(fan_in),
@@ -38,7 +38,7 @@ class MLP(nn.Module):
     sizes: tuple[int, ...]
     activation: str = "relu"
     initializer: str = "torch_uniform"
-    head_scale: float = 1.0  # of the last layer's first kernel
+    head_scale: float = 1.0  # scale of the last layer's initial kernel
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -96,7 +96,7 @@ class GaussianPolicy(nn.Module):
     hidden: tuple[int, ...]
     activation: str = "tanh"
     initializer: str = "torch_uniform"
-    head_scale: float = 1.0  # of the last layer's first kernel
+    head_scale: float = 1.0  # scale of the last layer's initial kernel
     log_std_init: float = -0.5
 
     @nn.compact
@@ -116,7 +116,7 @@ class CategoricalPolicy(nn.Module):
     hidden: tuple[int, ...]
     activation: str = "tanh"
     initializer: str = "torch_uniform"
-    head_scale: float = 1.0  # of the last layer's first kernel
+    head_scale: float = 1.0  # scale of the last layer's initial kernel
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> jax.Array:

@@ -1,6 +1,6 @@
-"""What every algorithm does with a network: check it, initialise it, apply it."""
+"""Networks of an algorithm: check, initialise and apply Flax modules."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.errors
 import jax
@@ -12,15 +12,29 @@ from purerl.nets.mlp import ACTIVATIONS, INITIALIZERS
 from purerl.spaces import EnvSpec
 
 
-def check_style(spec: Any) -> None:
-    """Check the fields of a Spec that describe its default networks."""
+class Networks(NamedTuple):
+    """Flax modules of a learner, as every algorithm's `networks(spec)` returns them."""
+
+    actor: Any  # None in dqn, which acts on its critic
+    critic: Any  # None in reinforce; twin critics are two parameter trees of this one module
+
+
+def check_networks(spec: Any) -> None:
+    """Check the fields of a Spec that describe its networks, those of them that it has."""
     checks.integers("hidden", spec.hidden, 1)
     checks.member("activation", spec.activation, ACTIVATIONS)
     checks.member("initializer", spec.initializer, INITIALIZERS)
+    if hasattr(spec, "log_std_init"):
+        checks.real("log_std_init", spec.log_std_init, -20.0, 2.0)
+    if hasattr(spec, "head_scale"):
+        checks.positive("head_scale", spec.head_scale)
+    for name in ("actor", "critic"):
+        if hasattr(spec, name):
+            _check_module(name, getattr(spec, name), spec.env)
 
 
-def check_module(name: str, module: Any, env: EnvSpec) -> None:
-    """Refuse a network field that is neither a Flax module nor None with a flat observation."""
+def _check_module(name: str, module: Any, env: EnvSpec) -> None:
+    """Refuse anything but a Flax module, or None for an environment with flat observations."""
     if module is None and len(env.obs_shape) != 1:
         raise ValueError(
             f"the default {name} takes flat observations [O], got shape {env.obs_shape}. Wrap the "
@@ -38,11 +52,11 @@ def init_params(
     """Initialise a module and check that it maps `[B, ...]` inputs to `[B, *trailing]`.
 
     Args:
-        name: the field of the Spec, for messages.
-        module: Flax module of inputs and outputs as `purerl.nets` documents them.
-        key: of the parameters.
-        inputs: one example per argument, without the leading axis.
-        trailing: shape of one row of the output, or a list of shapes for several outputs.
+        name: Field of the Spec, for messages.
+        module: Flax module with the inputs and outputs that `purerl.nets` documents.
+        key: PRNG key of the parameters.
+        inputs: One example per argument, without the leading axis.
+        trailing: Shape of one row of the output, or a list of shapes for several outputs.
     """
     rows = tuple(jnp.zeros((3, *jnp.shape(x)), jnp.result_type(x)) for x in inputs)
     checks.key("key", key)
@@ -95,15 +109,26 @@ def init_ensemble(
 
 
 def apply(module: nn.Module, variables: Any, *inputs: Any) -> Any:
-    """Apply a module; losses and actions are float32 whatever precision it computes in."""
+    """Apply a module and return float32, whatever precision it computes in."""
     return jax.tree.map(lambda x: x.astype(jnp.float32), module.apply(variables, *inputs))
 
 
-def apply_rows(module: nn.Module, variables: Any, obs: Any, obs_shape: tuple[int, ...]) -> Any:
-    """Apply a module to observations with any leading axes: it always sees exactly one, `[B]`."""
+def apply_rows(
+    module: nn.Module, variables: Any, obs: Any, obs_shape: tuple[int, ...], *act: Any
+) -> Any:
+    """Apply a module to inputs with any leading axes, flattened to the one axis `[B]` it takes.
+
+    Args:
+        module: Flax module.
+        variables: Parameters of the module.
+        obs: Observations `[..., *obs_shape]`.
+        obs_shape: Shape of one observation.
+        act: Actions `[..., A]` in [-1, 1], if the module takes any.
+    """
     obs = jnp.asarray(obs)
     leading = obs.shape[: obs.ndim - len(obs_shape)]
-    out = apply(module, variables, obs.reshape(-1, *obs_shape))
+    rows = [x.reshape(-1, *x.shape[len(leading) :]) for x in (obs, *act)]
+    out = apply(module, variables, *rows)
     return jax.tree.map(lambda x: x.reshape(*leading, *x.shape[1:]), out)
 
 

@@ -15,7 +15,7 @@ from purerl.spaces import Discrete, EnvSpec
 
 
 def policy_network(spec: Any, head_scale: float = 1.0) -> Any:
-    """Return the policy network of a Spec: its own, or an MLP that fits the action space."""
+    """Return the custom policy network of a Spec, or an MLP that fits the action space."""
     if spec.actor is not None:
         return spec.actor
     style = (spec.hidden, spec.activation, spec.initializer, head_scale)
@@ -31,21 +31,21 @@ def policy_shape(env: EnvSpec) -> Any:
 
 
 def sample(env: EnvSpec, dist: Any, key: jax.Array) -> jax.Array:
-    """Draw actions; those of a Box may leave it, and the loop hands over a clipped copy."""
+    """Draw actions; those of a Box may exceed its bounds, and the loop clips a copy."""
     if isinstance(env.action, Discrete):
         return env.action.start + categorical.sample(dist, key)
     return env.denormalise(gaussian.sample(dist, key))
 
 
 def mode(env: EnvSpec, dist: Any) -> jax.Array:
-    """Return the most likely actions, those of a Box inside of it."""
+    """Return the most likely actions, inside the bounds of a Box."""
     if isinstance(env.action, Discrete):
         return env.action.start + categorical.mode(dist)
     return env.from_unit(gaussian.mode(dist))
 
 
 def log_prob(env: EnvSpec, dist: Any, act: Any) -> jax.Array:
-    """Return the log-probabilities, or log-densities, of actions as they are stored."""
+    """Return the log-probabilities, or log-densities, of stored actions."""
     if isinstance(env.action, Discrete):
         return categorical.log_prob(dist, act - env.action.start)
     return gaussian.log_prob(dist, env.normalise(act))

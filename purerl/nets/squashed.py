@@ -1,10 +1,10 @@
 r"""The tanh-squashed diagonal Gaussian, as pure functions on arrays.
 
 An action is :math:`a = \tanh(u)` with :math:`u \sim \mathcal{N}(\mu, \sigma^2)` per dimension, so
-it lies in (-1, 1); its density is a change of variables away from the Gaussian's. Everything is
-written in terms of the unsquashed :math:`u`, since :math:`\tanh^{-1}` of a rounded action has lost
-the tails: samples and the mode are a :math:`u`, densities take one, and `squash` makes the action.
-All functions broadcast over leading axes; the last axis A is that of the action.
+it lies in (-1, 1). Its density follows from the Gaussian's by a change of variables. All functions
+use the unsquashed :math:`u`, because :math:`\tanh^{-1}` of a rounded action loses the tails.
+Samples and the mode are a :math:`u`, densities read one, and `squash` returns the action. Leading
+axes broadcast; the last axis A is that of the action.
 """
 
 import math
@@ -16,7 +16,7 @@ Dist = tuple[jax.Array, jax.Array]  # mean [..., A], log_std [..., A], before sq
 
 
 def sample(dist: Dist, noise: jax.Array) -> jax.Array:
-    """Return unsquashed samples `[..., A]` made of standard normals `[..., A]`."""
+    """Return unsquashed samples `[..., A]` from standard normals `[..., A]`."""
     mean, log_std = dist
     return mean + jnp.exp(log_std) * noise
 
@@ -53,5 +53,5 @@ def log_prob(dist: Dist, unsquashed: jax.Array) -> jax.Array:
 
 
 def entropy(dist: Dist, noise: jax.Array) -> jax.Array:
-    """Return the one-sample estimate of the entropy `[...]`: there is no closed form."""
+    """Return a one-sample estimate of the entropy `[...]`, which has no closed form."""
     return -log_prob(dist, sample(dist, noise))

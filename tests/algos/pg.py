@@ -67,8 +67,3 @@ def rollout(rew: Any, terminated: Any, truncated: Any, act: Any = 0) -> Rollout:
     obs = jnp.zeros((*rew.shape, 1))
     flags = [jnp.asarray(x, bool)[:, None] for x in (terminated, truncated)]
     return Rollout(obs, jnp.full(rew.shape, act, jnp.int32), rew, obs, *flags)
-
-
-def same_bits(a: Any, b: Any) -> None:
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        np.testing.assert_array_equal(x, y)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -131,3 +132,30 @@ def test_loss_is_a_mean_over_rows_and_does_not_broadcast():
     params = learner(line(0.0), line(0.0), gamma=0.0).params
     rows = batch(rows=3)._replace(rew=jnp.array([1.0, 2.0, 3.0]))
     assert ddpg.critic_loss(params, rows)[0] == pytest.approx((1 + 4 + 9) / 3)
+
+
+@both
+def test_values_are_of_actions_in_the_environments_units(wrap):
+    params = learner(line(0.0), line(3.0, 1.0), target_critic=line(9.0)).params
+    act = jnp.float32([[[-2.0], [0.0]], [[1.0], [2.0]]])
+    values = wrap(ddpg.q_value)(params, jnp.zeros((2, 2, 1)), act)
+    chex.assert_trees_all_close(values, jnp.float32([[-2.0, 1.0], [2.5, 4.0]]))
+    with pytest.raises(ValueError, match=r"^act must have shape \(2, 2, 1\), got shape \(2, 1\)"):
+        ddpg.q_value(params, jnp.zeros((2, 2, 1)), act[0])
+
+
+@both
+def test_values_of_the_default_networks_have_any_leading_axes(wrap):
+    params = ddpg.init(jax.random.key(0), CASES["ddpg"].spec()).params
+    rng = np.random.default_rng(0)
+    obs = rng.normal(size=(4, 2, 3)).astype(np.float32)
+    act = rng.uniform([-2.0, 0.0], [2.0, 1.0], (4, 2, 2)).astype(np.float32)
+    unit = (act - np.array([[[0.0, 0.5]]])) / np.array([[[2.0, 0.5]]])
+    wanted = mlp(params.critic, obs, unit)[..., 0]
+    np.testing.assert_allclose(wrap(ddpg.q_value)(params, obs, act), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_networks_are_the_modules_of_the_spec():
+    own = ddpg.Spec(ONE, Line(), Line(critic=True))
+    assert ddpg.networks(own) == (Line(), Line(critic=True))
+    assert ddpg.networks(ddpg.Spec(ONE, hidden=(8,))).critic.hidden == (8,)

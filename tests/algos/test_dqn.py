@@ -187,3 +187,17 @@ def test_one_column_of_values_per_action_does_not_broadcast():
     params = learner(([1, 2, 3], [4, 5, 6]), ([0, 0, 0],) * 2, huber=False).params
     value, _ = dqn.critic_loss(params, pair(act=(0, 2), rew=(0.0, 5.0), terminated=(True, True)))
     assert value == pytest.approx(0.5 * ((1 - 0) ** 2 + (6 - 5) ** 2) / 2)
+
+
+@both
+def test_values_are_of_all_actions_under_the_online_network(wrap):
+    params = learner(([1, 2, 3], [4, 5, 6]), ([9, 9, 9],) * 2).params
+    obs = np.float32([[[1, 0], [0, 1]], [[1, 1], [0, 0]]])
+    wanted = [[[1, 2, 3], [4, 5, 6]], [[5, 7, 9], [0, 0, 0]]]
+    np.testing.assert_array_equal(wrap(dqn.q_value)(params, obs), np.float32(wanted))
+    with pytest.raises(ValueError, match=r"^obs must have shape .*\(2,\)\], got \(2, 1\)"):
+        dqn.q_value(params, obs[0, :, :1])
+
+
+def test_networks_are_a_critic_without_a_policy():
+    assert dqn.networks(dqn.Spec(THREE, Table())) == (None, Table())

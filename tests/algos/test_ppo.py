@@ -1,5 +1,6 @@
 """PPO: the clipped losses by number, the early stop, every option, and its ancestors' defects."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ from purerl import moments
 from purerl.algos import ppo, vpg
 from purerl.spaces import Discrete, EnvSpec
 from tests.algos import pg
-from tests.algos.hand import both
+from tests.algos.hand import both, mlp
 from tests.cases import BOX, DISCRETE, make_rollout
 
 PROBABILITIES = (0.5, 0.3, 0.2)
@@ -71,8 +72,7 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient():
     assert float(info["kl"]) == pytest.approx(0.0, abs=1e-9)
     got = jax.grad(lambda p: ppo.actor_loss(p, batch)[0])(ours).actor
     wanted = jax.grad(lambda p: vpg.actor_loss(p, vpg.prepare(plain, rollout))[0])(plain).actor
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+    chex.assert_trees_all_close(got, wanted, rtol=1e-4, atol=1e-7)
 
 
 def test_the_divergence_is_estimated_without_sign():
@@ -129,6 +129,22 @@ def test_targets_are_of_the_rewards_units_and_bootstrap_at_cuts_only():
     np.testing.assert_allclose(batch.ret, raw + 2.0)
 
 
+@both
+def test_values_have_the_leading_axes_of_the_observations(wrap):
+    params = ppo.init(jax.random.key(0), ppo.Spec(BOX, hidden=(8,), activation="relu")).params
+    obs = np.random.default_rng(0).normal(size=(4, 2, 3)).astype(np.float32)
+    values = wrap(ppo.value)(params, obs)
+    np.testing.assert_allclose(values, mlp(params.critic, obs)[..., 0], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match=r"^obs must have shape .*\(3,\)\], got \(4, 2\)"):
+        ppo.value(params, obs[..., 0])
+
+
+def test_networks_are_the_modules_of_the_spec():
+    assert ppo.networks(learner().params.spec).critic == pg.Level()
+    actor, _ = ppo.networks(learner(pg.Bandit((1.0, 2.0, 3.0))).params.spec)
+    assert actor == pg.Bandit((1.0, 2.0, 3.0))
+
+
 # --- the update ---------------------------------------------------------------------------------
 
 
@@ -170,8 +186,7 @@ def test_an_update_is_passes_of_both_in_turns(recompute, size):
     batch = ppo.prepare(state.params, make_rollout(BOX, 20))._replace(key=jax.random.key(5))
     new, info = ppo.update(state, batch)
     wanted = by_hand(state, batch, 3)
-    for a, b in zip(jax.tree.leaves(new.params), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    chex.assert_trees_all_close(new.params, wanted, rtol=1e-3, atol=1e-5)
     assert float(info["stop_iter"]) == 3.0 * (1 if size is None else 5)
     for name, fn in (("loss_pi", ppo.actor_loss), ("loss_v", ppo.critic_loss)):
         before, after = (float(fn(p, batch)[0]) for p in (state.params, new.params))
@@ -199,8 +214,8 @@ def test_the_policy_stops_before_the_first_step_too_far_and_the_values_go_on():
     steps = int(info["stop_iter"])
     assert 1 < steps < 30
     free, _ = ppo.update(learner(target_kl=None, train_pi_iters=steps, **settings), batch)
-    pg.same_bits(stopped.params.actor, free.params.actor)
-    pg.same_bits(stopped.params.critic, free.params.critic)
+    chex.assert_trees_all_equal(stopped.params.actor, free.params.actor)
+    chex.assert_trees_all_equal(stopped.params.critic, free.params.critic)
     reached = float(ppo.actor_loss(stopped.params, batch)[1]["kl"])
     assert reached > 1.5 * 0.002
     assert float(info["kl"]) == pytest.approx(reached, rel=1e-4)
@@ -214,8 +229,8 @@ def test_a_policy_that_starts_too_far_takes_no_step():
     state = learner(target_kl=1e-4)
     new, info = ppo.update(state, with_ratios([2.0], [1.0]))
     assert float(info["stop_iter"]) == 0.0
-    pg.same_bits(new.params.actor, state.params.actor)
-    pg.same_bits(new.opt_state["actor"], state.opt_state["actor"])
+    chex.assert_trees_all_equal(new.params.actor, state.params.actor)
+    chex.assert_trees_all_equal(new.opt_state["actor"], state.opt_state["actor"])
 
 
 def test_constant_advantages_give_no_step_and_no_nan():
@@ -225,29 +240,10 @@ def test_constant_advantages_give_no_step_and_no_nan():
     inexact = pg.rollout([1.1] * 4_000, [1] * 4_000, [0] * 4_000)
     np.testing.assert_array_equal(ppo.prepare(state.params, inexact).adv, np.zeros(4_000))
     new, _ = ppo.update(state, batch)
-    pg.same_bits(new.params.actor, state.params.actor)
+    chex.assert_trees_all_equal(new.params.actor, state.params.actor)
 
 
 # --- options ------------------------------------------------------------------------------------
-
-
-def test_minibatches_use_every_row_once_in_a_new_order_each_pass():
-    state = learner(minibatch_size=4)
-    batch = pg.rows([0] * 12, jnp.arange(12.0))
-    now = ppo._Progress(state.params, state.opt_state, jnp.float32(1.0))
-    seen = []
-
-    def spy(now, rows):
-        jax.debug.callback(lambda x: seen.append(np.asarray(x)), rows.adv, ordered=True)
-        return now, None
-
-    for number in range(2):
-        ppo._scan_minibatches(spy, now, batch, jax.random.key(number))
-    jax.effects_barrier()
-    passes = np.concatenate(seen).reshape(2, 12)
-    assert [sorted(p) for p in passes.tolist()] == [list(range(12))] * 2
-    assert passes[0].tolist() != passes[1].tolist() != list(range(12))
-    assert all(len(rows) == 4 for rows in seen)
 
 
 def test_minibatch_updates_count_steps_and_depend_on_the_key_alone():
@@ -259,7 +255,7 @@ def test_minibatch_updates_count_steps_and_depend_on_the_key_alone():
     other, _ = ppo.update(state, batch._replace(key=jax.random.key(1)))
     assert float(info["stop_iter"]) == 9.0
     assert int(first.opt_state["critic"][1].count) == 6
-    pg.same_bits(first.params, again.params)
+    chex.assert_trees_all_equal(first.params, again.params)
     assert float(pg.theta(first.params.critic)) != float(pg.theta(other.params.critic))
 
 
@@ -297,22 +293,25 @@ def test_a_minibatch_of_all_rows_is_the_full_batch():
     )
 
 
-def test_policy_and_values_see_different_orders():
-    batch = pg.rows([0], [0.0])._replace(key=jax.random.key(0))
-    words = {tuple(jax.random.key_data(ppo._key(batch, jnp.int32(i))).tolist()) for i in range(6)}
-    assert len(words) == 6
+@pytest.mark.parametrize(("ret", "gradient"), [(-1.0, 0.5), (1.95, 0.1)])
+def test_gradients_are_clipped_before_adam(ret, gradient):
+    """The value is 2, so its gradient is 6 at a return of -1, and 0.1 at 1.95."""
+    settings = {"max_grad_norm": 0.5, "adam_eps": 0.25, "vf_lr": 0.1, "train_v_iters": 1}
+    new, _ = ppo.update(learner(**settings), with_ratios([1.0], [0.0], ret=ret))
+    step = 0.1 * gradient / (gradient + 0.25)
+    assert float(pg.theta(new.params.critic)) == pytest.approx(2.0 - step, rel=1e-4)
 
 
-def test_gradients_are_clipped_by_their_norm_before_adam():
-    spec = ppo.Spec(pg.THREE, max_grad_norm=0.5, adam_eps=1e-5)
-    tx = ppo._optimizers(spec)["critic"]
-    grad = {"a": jnp.array([3.0, 4.0])}
-    step, _ = tx.update(grad, tx.init(grad))
-    clipped = np.array([0.3, 0.4])
-    np.testing.assert_allclose(step["a"], clipped / (clipped + 1e-5), rtol=1e-5)
-    small = {"a": jnp.array([0.03, 0.04])}
-    step, _ = tx.update(small, tx.init(small))
-    np.testing.assert_allclose(step["a"], [0.03 / 0.03001, 0.04 / 0.04001], rtol=1e-5)
+def test_gradients_are_clipped_by_the_norm_of_the_whole_network():
+    """Two equal logits, one action: the gradient is proportional to (-1, 1)."""
+    settings = {"max_grad_norm": 0.1, "adam_eps": 0.25, "pi_lr": 0.1, "train_pi_iters": 1}
+    actor = pg.Bandit((0.0, 0.0))
+    spec = ppo.Spec(EnvSpec((1,), Discrete(2)), actor=actor, critic=pg.Level(), **settings)
+    state = ppo.init(jax.random.key(0), spec)
+    new, _ = ppo.update(state, pg.rows([0], [1.0], logp=np.log(0.5)))
+    part = 0.1 / np.sqrt(2)
+    step = 0.1 * part / (part + 0.25)
+    np.testing.assert_allclose(pg.theta(new.params.actor), [step, -step], rtol=1e-4)
 
 
 def test_learning_rates_fall_to_zero():
@@ -352,7 +351,7 @@ def test_observations_are_normalised_by_all_rows_of_earlier_rollouts():
     same = plain.params.replace(actor=state.params.actor, critic=state.params.critic)
     got, wanted = ppo.policy(state.params, obs), ppo.policy(same, scaled)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(ppo._value(state.params, obs), ppo._value(same, scaled), rtol=1e-4)
+    np.testing.assert_allclose(ppo.value(state.params, obs), ppo.value(same, scaled), rtol=1e-4)
 
 
 class Picky(nn.Module):
@@ -408,7 +407,7 @@ def test_statistics_are_off_by_default_and_have_no_gradient():
     state = learner()
     new, _ = ppo.update(state, ppo.prepare(state.params, pg.rollout([1.0], [0], [0])))
     for stats in (new.params.obs_stats, new.params.ret_stats):
-        pg.same_bits(stats, moments.init_moments(stats.mean.shape))
+        chex.assert_trees_all_equal(stats, moments.init_moments(stats.mean.shape))
 
 
 def test_options_that_need_more_of_a_batch_say_so():

@@ -1,5 +1,6 @@
 """REINFORCE: its loss by number, its weights, and the defects of its ancestors."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,7 +53,7 @@ def test_log_probabilities_add_up_over_action_dimensions():
     env = EnvSpec((1,), Box((-1.0, -1.0), (1.0, 1.0)))
     params = reinforce.init(jax.random.key(0), reinforce.Spec(env, hidden=(4,))).params
     act = jnp.array([[0.3, -0.2], [1.5, 0.0]])
-    mean, log_std = reinforce._dist(params, jnp.zeros((2, 1)))
+    mean, log_std = reinforce.distribution(params, jnp.zeros((2, 1)))
     density = jax.scipy.stats.norm.logpdf(act, mean, jnp.exp(log_std)).sum(axis=1)
     value, _ = reinforce.actor_loss(params, pg.rows(act, [1.0, 1.0]))
     assert float(value) == pytest.approx(-float(density.mean()), rel=1e-5)
@@ -86,8 +87,8 @@ def test_a_rollout_without_a_finished_episode_changes_nothing():
     batch = reinforce.prepare(state.params, pg.rollout([1, 2, 3], [0] * 3, [0] * 3))
     np.testing.assert_array_equal(batch.weight, [0, 0, 0])
     new, info = reinforce.update(state, batch)
-    pg.same_bits(new.params, state.params)
-    pg.same_bits(new.opt_state, state.opt_state)
+    chex.assert_trees_all_equal(new.params, state.params)
+    chex.assert_trees_all_equal(new.opt_state, state.opt_state)
     assert {name: float(x) for name, x in info.items()} == dict.fromkeys(
         f"{name}{end}"
         for name in ("loss_pi", "entropy", "kl", "delta_loss_pi")
@@ -145,3 +146,14 @@ def test_defaults_are_spinning_ups():
     assert spec.standardise  # in place of a baseline
     assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
     assert not schedule.continue_episodes
+
+
+def test_networks_are_a_policy_without_a_critic():
+    own = reinforce.Spec(TWO, actor=pg.Bandit((0.0, 1.0)))
+    assert reinforce.networks(own) == (pg.Bandit((0.0, 1.0)), None)
+
+
+def test_the_distribution_has_the_leading_axes_of_the_observations():
+    params = learner(actor=pg.Bandit((1.0, 2.0))).params
+    logits = reinforce.distribution(params, jnp.zeros((4, 2, 1)))
+    np.testing.assert_array_equal(logits, np.tile([1.0, 2.0], (4, 2, 1)))

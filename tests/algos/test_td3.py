@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -256,3 +257,32 @@ def test_every_dimension_of_a_box_has_bounds_of_its_own():
     obs = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     act = np.asarray(td3.policy(steep, obs))
     assert [set(column) for column in act.T.tolist()] == [{-2.0, 2.0}, {0.0, 1.0}]
+
+
+@both
+def test_values_are_of_actions_in_the_environments_units(wrap):
+    params = learner(line(0.0), line(3.0, 1.0), line(2.0), None, line(9.0), line(9.0)).params
+    act = jnp.float32([[[-2.0], [0.0]], [[1.0], [2.0]]])
+    values = wrap(td3.q_value)(params, jnp.zeros((2, 2, 1)), act)
+    chex.assert_trees_all_close(
+        values, jnp.float32([[[-2.0, 1.0], [2.5, 4.0]], [[-2.0, 0.0], [1.0, 2.0]]])
+    )
+    with pytest.raises(ValueError, match=r"^act must have shape \(2, 2, 1\), got shape \(2, 1\)"):
+        td3.q_value(params, jnp.zeros((2, 2, 1)), act[0])
+
+
+@both
+def test_values_of_the_default_networks_have_any_leading_axes(wrap):
+    params = td3.init(jax.random.key(0), CASES["td3"].spec()).params
+    rng = np.random.default_rng(0)
+    obs = rng.normal(size=(4, 2, 3)).astype(np.float32)
+    act = rng.uniform([-2.0, 0.0], [2.0, 1.0], (4, 2, 2)).astype(np.float32)
+    unit = (act - np.array([[[0.0, 0.5]]])) / np.array([[[2.0, 0.5]]])
+    wanted = np.stack([mlp(tree, obs, unit)[..., 0] for tree in params.critic])
+    np.testing.assert_allclose(wrap(td3.q_value)(params, obs, act), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_networks_are_the_modules_of_the_spec():
+    own = td3.Spec(ONE, Line(), Line(critic=True))
+    assert td3.networks(own) == (Line(), Line(critic=True))
+    assert td3.networks(td3.Spec(ONE, hidden=(8,))).critic.hidden == (8,)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from purerl.algos import trpo
 from tests.algos import pg
-from tests.algos.hand import both
+from tests.algos.hand import both, mlp
+from tests.cases import BOX
 
 THREE = ((0.5, 0.3, 0.2), (0.3, -0.1, -0.2))  # probabilities, a gradient
 
@@ -102,7 +104,7 @@ def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_dimensions():
 def test_a_step_that_never_helps_leaves_the_policy_bit_for_bit(step):
     state, batch = normal(backtrack_iters=7)
     params, info = trpo.line_search(state.params, batch, {"params": {"theta": jnp.full(1, step)}})
-    pg.same_bits(params, state.params)
+    chex.assert_trees_all_equal(params, state.params)
     assert float(info["accepted"]) == 0.0
     assert float(info["backtrack_iters"]) == 7.0
 
@@ -152,7 +154,7 @@ def test_an_update_reports_before_and_after():
 def test_no_value_steps_and_zero_advantages_change_nothing(method):
     state, batch = normal(train_v_iters=0, method=method)
     new, info = trpo.update(state, batch._replace(adv=jnp.zeros(1)))
-    pg.same_bits(new.params, state.params)
+    chex.assert_trees_all_equal(new.params, state.params)
     assert all(np.isfinite(x) for x in info.values())
 
 
@@ -225,3 +227,19 @@ def test_defaults_are_spinning_ups():
     assert (spec.method, spec.delta, spec.damping_coeff) == ("trpo", 0.01, 0.1)
     assert (spec.cg_iters, spec.backtrack_iters, spec.backtrack_coeff) == (10, 10, 0.8)
     assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
+
+
+@both
+def test_values_have_the_leading_axes_of_the_observations(wrap):
+    params = trpo.init(jax.random.key(0), trpo.Spec(BOX, hidden=(8,), activation="relu")).params
+    obs = np.random.default_rng(0).normal(size=(4, 2, 3)).astype(np.float32)
+    values = wrap(trpo.value)(params, obs)
+    np.testing.assert_allclose(values, mlp(params.critic, obs)[..., 0], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match=r"^obs must have shape .*\(3,\)\], got \(4, 2\)"):
+        trpo.value(params, obs[..., 0])
+
+
+def test_networks_are_the_modules_of_the_spec():
+    own = trpo.Spec(BOX, actor=pg.Mean(), critic=pg.Level())
+    assert trpo.networks(own) == (pg.Mean(), pg.Level())
+    assert trpo.networks(trpo.Spec(BOX, hidden=(8,))).critic.hidden == (8,)

@@ -1,5 +1,6 @@
 """VPG: losses and the whole update by number, and the defects of its ancestors."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from purerl.algos import vpg
 from purerl.spaces import Discrete, EnvSpec
 from tests.algos import pg
-from tests.algos.hand import both
+from tests.algos.hand import both, mlp
 from tests.cases import BOX, make_rollout
 
 TWO = EnvSpec((1,), Discrete(2))
@@ -60,13 +61,10 @@ def test_a_terminal_at_the_last_step_of_an_epoch_does_not_bootstrap():
 
 def test_next_values_are_those_of_the_true_successors():
     rollout = make_rollout(BOX)
-    spec = vpg.Spec(BOX, hidden=(8,), lam=0.0, gamma=0.7)
+    spec = vpg.Spec(BOX, hidden=(8,), activation="relu", lam=0.0, gamma=0.7)
     params = vpg.init(jax.random.key(0), spec).params
     batch = vpg.prepare(params, rollout)
-    _, critic = vpg._networks(spec)
-    v, after = (
-        critic.apply(params.critic, x.reshape(10, 3)) for x in (rollout.obs, rollout.next_obs)
-    )
+    v, after = (mlp(params.critic, x.reshape(10, 3))[:, 0] for x in (rollout.obs, rollout.next_obs))
     delta = rollout.rew.ravel() + 0.7 * (1 - rollout.terminated.ravel()) * after - v
     np.testing.assert_allclose(batch.adv, (delta - delta.mean()) / delta.std(), atol=1e-4)
 
@@ -106,7 +104,7 @@ def test_no_value_steps_leave_the_values_as_they_are():
     """Spinning Up's torch code crashed."""
     state = learner(train_v_iters=0)
     new, info = vpg.update(state, pg.rows([0, 1], [1.0, -1.0]))
-    pg.same_bits(new.params.critic, state.params.critic)
+    chex.assert_trees_all_equal(new.params.critic, state.params.critic)
     assert float(info["delta_loss_v"]) == 0.0
 
 
@@ -118,7 +116,7 @@ def test_constant_advantages_give_no_step_and_no_nan():
     inexact = pg.rollout([1.1] * 4_000, [1] * 4_000, [0] * 4_000)
     np.testing.assert_array_equal(vpg.prepare(state.params, inexact).adv, np.zeros(4_000))
     new, _ = vpg.update(state, batch)
-    pg.same_bits(new.params.actor, state.params.actor)
+    chex.assert_trees_all_equal(new.params.actor, state.params.actor)
 
 
 def test_the_values_have_no_part_in_the_policys_gradient():
@@ -134,3 +132,19 @@ def test_defaults_are_spinning_ups():
     assert (spec.vf_lr, spec.train_v_iters, spec.log_std_init) == (1e-3, 80, -0.5)
     assert spec.pi_lr == 3e-4
     assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
+
+
+@both
+def test_values_have_the_leading_axes_of_the_observations(wrap):
+    params = vpg.init(jax.random.key(0), vpg.Spec(BOX, hidden=(8,), activation="relu")).params
+    obs = np.random.default_rng(0).normal(size=(4, 2, 3)).astype(np.float32)
+    values = wrap(vpg.value)(params, obs)
+    np.testing.assert_allclose(values, mlp(params.critic, obs)[..., 0], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match=r"^obs must have shape .*\(3,\)\], got \(4, 2\)"):
+        vpg.value(params, obs[..., 0])
+
+
+def test_networks_are_the_modules_of_the_spec():
+    own = vpg.Spec(BOX, actor=pg.Mean(), critic=pg.Level())
+    assert vpg.networks(own) == (pg.Mean(), pg.Level())
+    assert vpg.networks(vpg.Spec(BOX, hidden=(8,))).critic.hidden == (8,)
