@@ -1,4 +1,9 @@
-"""What DESIGN promises of every algorithm, asked of each of them."""
+"""What docs/design.md promises of every algorithm, tested on each of them.
+
+Compilation is most of the time, so compiled functions are shared: `learner`, `jitted` and `gradient`
+compile once for each case. A test with programs of its own runs for one case of each algorithm in
+`make test` and for all cases in `make test-all`.
+"""
 
 import ast
 import dataclasses
@@ -22,7 +27,35 @@ from purerl.spaces import Box, Discrete, EnvSpec
 from purerl.types import Batch, PolicyBatch
 from tests.cases import CASES, DISCRETE, Case, make_rollout
 
-pytestmark = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+# One case of each algorithm, chosen to reach most of its lines.
+REPRESENTATIVES = (
+    "td3",
+    "ddpg",
+    "sac-auto",
+    "dqn-double",
+    "reinforce-discrete",
+    "vpg-discrete",
+    "trpo-box",
+    "ppo-options",
+)
+
+
+def once_per_algorithm(test: Any) -> Any:
+    """Mark all cases of a test but the representatives as `complete`."""
+    test.once_per_algorithm = True
+    return test
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test for every case, those of one case in one worker."""
+    once = hasattr(metafunc.function, "once_per_algorithm")
+    params = []
+    for name, case in CASES.items():
+        marks = [pytest.mark.xdist_group(name)]
+        if once and name not in REPRESENTATIVES:
+            marks.append(pytest.mark.complete)
+        params.append(pytest.param(case, id=name, marks=marks))
+    metafunc.parametrize("case", params)
 
 
 def equal(a: Any, b: Any) -> None:
@@ -47,8 +80,27 @@ def host(tree: Any) -> Any:
     return jax.tree.map(lambda x: np.array(x, copy=True), tree)
 
 
+@functools.cache
+def jitted(function: Any) -> Any:
+    """Compile a function once for all tests."""
+    return jax.jit(function)
+
+
+@functools.cache
+def gradient(loss: Any) -> Any:
+    """Compile the gradient of a loss once for all tests."""
+    return jax.jit(lambda params, batch: jax.grad(loss, has_aux=True)(params, batch)[0])
+
+
+@functools.cache
+def _init(algo: Any) -> Any:
+    return jax.jit(algo.init, static_argnums=1)
+
+
 def learner(case: Case, seed: int = 0, **changes: Any) -> Any:
-    return case.algo.init(jax.random.key(seed), case.spec(**changes))
+    """Return a new state; `init` is compiled for the settings that many tests share."""
+    init = case.algo.init if changes else _init(case.algo)
+    return init(jax.random.key(seed), case.spec(**changes))
 
 
 # --- names and signatures -----------------------------------------------------------------------
@@ -134,6 +186,7 @@ def test_spec_asks_for_flat_observations_and_names_the_wrapper(case):
         case.algo.Spec(images)
 
 
+@once_per_algorithm
 def test_equal_specs_share_one_trace_of_update(case):
     before = case.algo.update._cache_size()
     for seed in range(3):
@@ -180,6 +233,7 @@ def own(case: Case, broken: str = "", dtype: Any = jnp.float32) -> dict[str, nn.
     return {name: Own(kind, dim, broken, dtype) for name, kind in case.networks.items()}
 
 
+@once_per_algorithm
 def test_own_networks_see_images_and_learn(case):
     env = dataclasses.replace(case.env, obs_shape=(4, 4, 2), obs_dtype="uint8")
     image = case._replace(env=env)
@@ -223,6 +277,7 @@ def test_own_networks_must_be_hashable_modules(case):
             case.spec(**{name: lambda obs: obs})
 
 
+@once_per_algorithm
 def test_settings_of_the_default_networks_reach_each_of_them(case, key):
     def networks(**settings):
         params = learner(case, **settings).params
@@ -238,7 +293,7 @@ def test_settings_of_the_default_networks_reach_each_of_them(case, key):
     style = "tanh" if plain.params.spec.activation == "relu" else "relu"
     other = learner(case, activation=style).params
     for part in case.parts:
-        loss = getattr(case.algo, part)
+        loss = jitted(getattr(case.algo, part))
         if part != "alpha_loss":  # it is 0 for a temperature that is fixed, or 1
             assert loss(plain.params, batch)[0] != loss(other, batch)[0], part
     fields = {field.name for field in dataclasses.fields(case.algo.Spec)}
@@ -253,8 +308,10 @@ def test_settings_of_the_default_networks_reach_each_of_them(case, key):
 
 
 def test_init_is_pure_and_makes_float_parameters(case):
-    equal(learner(case), learner(case))
-    for leaf in jax.tree.leaves(learner(case).params):
+    state = case.algo.init(jax.random.key(0), case.spec())
+    equal(state, case.algo.init(jax.random.key(0), case.spec()))
+    close(state, learner(case))
+    for leaf in jax.tree.leaves(state.params):
         assert leaf.dtype == jnp.float32
     a, b = learner(case, 0).params, learner(case, 1).params
     kernels = [
@@ -264,7 +321,7 @@ def test_init_is_pure_and_makes_float_parameters(case):
 
 
 def test_no_two_networks_start_equal_and_targets_are_copies(case):
-    params = learner(case).params
+    params = case.algo.init(jax.random.key(0), case.spec()).params
     fields = {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
     for name, tree in fields.items():
         if name.startswith("target_"):
@@ -338,7 +395,7 @@ def test_act_refuses_observations_of_the_wrong_shape(case, key):
 
 
 def test_loss_is_a_finite_scalar_with_flat_scalar_metrics(case):
-    value, info = case.algo.loss(learner(case).params, case.batch())
+    value, info = jitted(case.algo.loss)(learner(case).params, case.batch())
     assert value.shape == ()
     assert np.isfinite(value)
     assert info
@@ -350,16 +407,16 @@ def test_loss_is_a_finite_scalar_with_flat_scalar_metrics(case):
 def test_loss_and_gradient_are_the_sums_of_the_named_losses(case):
     params, batch = learner(case).params, case.batch()
     parts = [getattr(case.algo, name) for name in case.parts]
-    whole = jax.grad(lambda p: case.algo.loss(p, batch)[0])(params)
-    grads = [jax.grad(lambda p, f=f: f(p, batch)[0])(params) for f in parts]
-    close(case.algo.loss(params, batch)[0], sum(f(params, batch)[0] for f in parts))
-    close(whole, jax.tree.map(lambda *g: sum(g), *grads))
+    grads = [gradient(part)(params, batch) for part in parts]
+    values = [jitted(part)(params, batch)[0] for part in parts]
+    close(jitted(case.algo.loss)(params, batch)[0], sum(values))
+    close(gradient(case.algo.loss)(params, batch), jax.tree.map(lambda *g: sum(g), *grads))
 
 
 def test_each_loss_moves_its_own_parameters_and_nothing_else(case):
     params, batch = learner(case).params, case.batch()
     for part in case.parts:
-        grads = jax.grad(lambda p, part=part: getattr(case.algo, part)(p, batch)[0])(params)
+        grads = gradient(getattr(case.algo, part))(params, batch)
         for field in dataclasses.fields(params):
             if field.name == "spec":
                 continue
@@ -370,7 +427,7 @@ def test_each_loss_moves_its_own_parameters_and_nothing_else(case):
 
 def test_loss_is_the_same_under_jit(case):
     params, batch = learner(case).params, case.batch()
-    close(case.algo.loss(params, batch), jax.jit(case.algo.loss)(params, batch))
+    close(case.algo.loss(params, batch), jitted(case.algo.loss)(params, batch))
 
 
 def test_noise_in_the_batch_replaces_the_draw_from_its_key(case):
@@ -378,18 +435,16 @@ def test_noise_in_the_batch_replaces_the_draw_from_its_key(case):
         pytest.skip("draws no noise")
     params, batch = learner(case).params, case.batch()
     noise = rng.noise(batch, case.algo.NOISE_DRAWS, case.env.act_dim)
-    close(
-        case.algo.loss(params, batch), case.algo.loss(params, batch._replace(key=None, noise=noise))
-    )
-    other = case.algo.loss(params, batch._replace(noise=noise + 1.0))[0]
-    assert other != case.algo.loss(params, batch)[0]
+    loss = jitted(case.algo.loss)
+    close(loss(params, batch), loss(params, batch._replace(key=None, noise=noise)))
+    assert loss(params, batch._replace(key=None, noise=noise + 1.0))[0] != loss(params, batch)[0]
 
 
 def test_halves_of_a_batch_with_noise_average_to_the_whole(case):
     params, batch = learner(case).params, case.noisy()
-    grad = jax.grad(case.algo.loss, has_aux=True)
-    halves = [grad(params, jax.tree.map(lambda x, s=s: x[s], batch))[0] for s in np.s_[:3, 3:]]
-    close(grad(params, batch)[0], jax.tree.map(lambda a, b: (a + b) / 2, *halves))
+    grad = gradient(case.algo.loss)
+    halves = [grad(params, jax.tree.map(lambda x, s=s: x[s], batch)) for s in np.s_[:3, 3:]]
+    close(grad(params, batch), jax.tree.map(lambda a, b: (a + b) / 2, *halves))
 
 
 @pytest.mark.parametrize("key", [0, None, np.zeros(2, np.uint32), jnp.zeros(2, jnp.uint32)])
@@ -442,11 +497,12 @@ def test_a_state_for_its_parameters_is_refused_and_the_other_way_round(case, key
 def test_settings_of_another_algorithm_are_refused(case, key):
     module = case.algo.__name__.rpartition(".")[2]
     other = dqn.Spec(DISCRETE) if case.algo is not dqn else ppo.Spec(DISCRETE)
-    for wrong, got in ((other, r"a \w+\.Spec"), (case.env, r"a purerl\.types\.EnvSpec"), (3, "3")):
+    for wrong, got in ((other, r"a \w+\.Spec"), (case.env, r"a purerl\.spaces\.EnvSpec"), (3, "3")):
         with pytest.raises(ValueError, match=rf"^spec must be a {module}\.Spec, got {got}\."):
             case.algo.init(key, wrong)
 
 
+@once_per_algorithm
 def test_actions_stay_32_bits_wide_where_jax_may_have_64(case, key):
     obs = np.zeros((2, *case.env.obs_shape), np.float32)
     with jax.enable_x64(True):
@@ -455,12 +511,14 @@ def test_actions_stay_32_bits_wide_where_jax_may_have_64(case, key):
         assert case.algo.policy(params, obs).dtype == case.env.action.dtype
 
 
+@once_per_algorithm
 def test_networks_of_low_precision_give_losses_of_full_precision(case):
     networks = own(case, dtype=jnp.bfloat16)
     state, info = case.algo.update(learner(case, **networks), case.batch())
     assert {jnp.result_type(x).name for x in jax.tree.leaves((state.params, info))} == {"float32"}
 
 
+@once_per_algorithm
 def test_parameters_of_low_precision_keep_it(case):
     networks = own(case, "low precision")
     state = learner(case, **networks)
@@ -486,7 +544,8 @@ def test_loss_ignores_truncation(case):
         pytest.skip("its rows have no flags; tests of prepare say what a cut does")
     params, batch = learner(case).params, case.batch()
     flipped = batch._replace(truncated=~batch.truncated)
-    equal(case.algo.loss(params, batch), case.algo.loss(params, flipped))
+    loss = jitted(case.algo.loss)
+    equal(loss(params, batch), loss(params, flipped))
 
 
 def test_loss_without_key_and_noise_says_what_to_do(case):
@@ -526,6 +585,7 @@ def test_loss_and_update_refuse_wrong_shapes_by_name(case):
 # --- update -------------------------------------------------------------------------------------
 
 
+@once_per_algorithm
 def test_update_changes_neither_its_inputs_nor_its_answer(case):
     state, batch = learner(case), case.batch()
     before = host((state, batch._replace(key=None)))
@@ -580,6 +640,7 @@ def test_metrics_not_computed_are_zero_and_not_counted(case):
     assert all((name, 1.0) in seen for name, _ in seen)
 
 
+@once_per_algorithm
 def test_update_works_under_scan_as_in_a_loop(case):
     batches = [case.batch(seed=s, key=None)._replace(key=jax.random.key(s)) for s in range(4)]
     state = scanned = learner(case)
@@ -590,6 +651,7 @@ def test_update_works_under_scan_as_in_a_loop(case):
     close(state, scanned, rtol=1e-4)
 
 
+@once_per_algorithm
 def test_update_works_under_vmap_over_seeds(case):
     batches = [case.batch(seed=s) for s in range(3)]
     keys = jax.random.split(jax.random.key(7), 3)
@@ -605,6 +667,7 @@ def test_update_works_under_vmap_over_seeds(case):
         close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-3, atol=1e-5)
 
 
+@once_per_algorithm
 def test_a_caller_may_donate_the_state(case):
     state, batch = learner(case), case.batch()
     expected, _ = case.algo.update(state, batch)
@@ -616,6 +679,7 @@ def test_a_caller_may_donate_the_state(case):
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(read))
 
 
+@once_per_algorithm
 def test_devices_with_parts_of_a_batch_agree_on_the_whole_update(case):
     state, batch = learner(case), case.noisy()
     parts = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), batch)
@@ -650,7 +714,7 @@ def prepared(case: Case, rollout: Any = None, **changes: Any) -> PolicyBatch:
     if not case.on_policy:
         pytest.skip("off-policy")
     rollout = make_rollout(case.env) if rollout is None else rollout
-    return case.algo.prepare(learner(case, **changes).params, rollout)
+    return jitted(case.algo.prepare)(learner(case, **changes).params, rollout)
 
 
 def test_update_takes_what_prepare_makes(case, key):
@@ -727,13 +791,15 @@ def test_ranks_with_parts_of_a_rollout_agree_on_the_whole(case):
 
 
 def test_prepare_refuses_wrong_shapes_by_name(case):
-    rollout = make_rollout(case.env)
+    if not case.on_policy:
+        pytest.skip("off-policy")
+    params, rollout = learner(case).params, make_rollout(case.env)
     for field in rollout._fields:
         for wrong in (getattr(rollout, field)[..., None], getattr(rollout, field)[0], None):
             with pytest.raises(ValueError, match=r"^rollout\.\w+ must have shape"):
-                prepared(case, rollout._replace(**{field: wrong}))
+                case.algo.prepare(params, rollout._replace(**{field: wrong}))
     with pytest.raises(ValueError, match=r"^rollout must be a purerl\.types\.Rollout, got"):
-        prepared(case, tuple(rollout))
+        case.algo.prepare(learner(case).params, tuple(rollout))
 
 
 def test_constant_rewards_give_no_nan(case):
