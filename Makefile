@@ -62,7 +62,7 @@ bench-mpi: $(VENV)/.installed-mujoco  ## what ranks cost and bring
 	$(BIN)/python benchmarks/ranks.py $(ARGS)
 
 results: $(VENV)/.installed-mujoco  ## the training runs behind docs/results.md
-	$(BIN)/python -m tests.learning $(ARGS)
+	$(BIN)/python tests/learning.py $(ARGS)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

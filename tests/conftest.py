@@ -46,6 +46,15 @@ def _free_programs():
         jax.clear_caches()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Run the tests that share a fixture of their module in one worker (`--dist loadgroup`)."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if any(fixture.scope == "module" for same_name in fixtures for fixture in same_name):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture
 def key():
     return jax.random.key(0)

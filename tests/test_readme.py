@@ -1,7 +1,7 @@
 """Every command and every snippet of the README runs as printed.
 
-Training commands are shortened. `make test` leaves out the bare scripts, which tests/test_examples.py
-runs with other options; `make test-all` runs them all.
+Training commands are shortened. `make test` leaves out the bare scripts, which
+tests/test_examples.py runs with other options; `make test-all` runs them all.
 """
 
 import os
@@ -131,13 +131,17 @@ def test_commands_run_on_ranks(command):
 def test_make_targets_do_what_the_readme_says(command):
     """Under `make test` the environment exists, and `make run` is run for real."""
     target = command.split()[1]
-    plan = subprocess.run(["make", "-n", target], capture_output=True, text=True, cwd=ROOT)
+    plan = subprocess.run(
+        ["make", "-n", target], capture_output=True, text=True, cwd=ROOT, timeout=LIMIT
+    )
     assert plan.returncode == 0, plan.stderr
     wanted = {"run": ["examples/run_sac.py"], "test": ["ruff check", "mypy", "-m pytest"]}
     assert all(words in plan.stdout for words in wanted[target])
     if target == "run" and "MAKELEVEL" in os.environ:
         short = "ARGS=--steps 1200"
-        run = subprocess.run(["make", target, short], capture_output=True, text=True, cwd=ROOT)
+        run = subprocess.run(
+            ["make", target, short], capture_output=True, text=True, cwd=ROOT, timeout=LIMIT
+        )
         assert run.returncode == 0, run.stderr
         assert "return -" in run.stdout
 
