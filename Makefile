@@ -4,13 +4,24 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: run test lint unit test-learning test-mpi test-reliability mutants bench \
+# Tests of one case share compiled programs, so one worker runs them.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+QUICK := not complete and not slow and not mpi and not reliability
+
+.PHONY: run test test-all lint unit test-learning test-mpi test-reliability mutants bench \
 	bench-solve bench-start bench-mpi bench-checkpoints bench-memory results clean help
 
 run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
 	$(BIN)/python examples/run_sac.py $(ARGS)
 
-test: lint unit  ## install, lint, type check, test suite
+test: lint unit  ## install, lint, type check, test suite (under 10 minutes on 2 cores)
+
+# An empty XLA_FLAGS selects the compiler's default settings instead of those of tests/conftest.py.
+test-all: lint $(VENV)/.installed-mujoco  ## everything: all cases, ranks, learning, faults, mutants (many hours)
+	XLA_FLAGS= $(PYTEST) -m "not slow and not mpi and not reliability" $(ARGS)
+	XLA_FLAGS= $(BIN)/python -m pytest -m "mpi and not reliability" $(ARGS)
+	$(MAKE) test-learning test-reliability
+	$(MAKE) mutants ARGS=
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -18,16 +29,16 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 -m "not slow and not mpi and not reliability" $(ARGS)
+	$(PYTEST) -m "$(QUICK)" $(ARGS)
 
 test-learning: $(VENV)/.installed-mujoco  ## the longer learning runs (about 40 minutes on 2 cores)
-	$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+	XLA_FLAGS= $(PYTEST) -m slow $(ARGS)
 
 test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, two devices, learning (12 minutes)
 	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py $(ARGS)
 
 test-reliability: $(VENV)/.installed-dev  ## kills, damage, hostile files by the hundred (30 minutes)
-	$(BIN)/python -m pytest tests/reliability tests/runs/training/test_train.py \
+	XLA_FLAGS= $(BIN)/python -m pytest tests/reliability tests/runs/training/test_train.py \
 		tests/runs/record/test_checkpoint.py $(ARGS)
 
 bench-checkpoints: $(VENV)/.installed-dev  ## a checkpoint of 1e6 rows beside a raw write

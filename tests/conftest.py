@@ -6,10 +6,16 @@ import os
 import signal
 from pathlib import Path
 
-# Compiled programs, shared with the scripts that the tests run (and by the mutants).
+# Compiled programs, shared by all workers, the processes that tests start, and the next session.
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "xdg"
 os.environ["XDG_CACHE_HOME"] = os.environ.get("PURERL_TEST_CACHE", str(CACHE))
 os.environ["JAX_PLATFORMS"] = "cpu"
+# Compile four times as fast, to slower programs; `make test-all` tests what users run.
+QUICK_COMPILER = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_use_fusion_emitters=false"
+)
+os.environ.setdefault("XLA_FLAGS", QUICK_COMPILER)  # an empty value selects the default compiler
 
 import jax
 import pytest
@@ -17,9 +23,7 @@ import pytest
 import purerl
 from purerl.spaces import Box, EnvSpec
 
-# The scripts that tests run, and the mutants, share a cache; the thousands of programs of the tests
-# themselves would fill it.
-purerl.setup(threads=1, cache="PURERL_TEST_CACHE" in os.environ, devices=2)
+purerl.setup(threads=1, cache=True, devices=2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
@@ -38,8 +42,17 @@ def _free_programs():
     """
     yield
     maps = Path("/proc/self/maps")
-    if next(_tests) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 25_000:
+    if next(_tests) % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 45_000:
         jax.clear_caches()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Run the tests that share a fixture of their module in one worker (`--dist loadgroup`)."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if any(fixture.scope == "module" for same_name in fixtures for fixture in same_name):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture

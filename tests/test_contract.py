@@ -1,4 +1,9 @@
-"""What DESIGN promises of every algorithm, asked of each of them."""
+"""What docs/design.md promises of every algorithm, tested on each of them.
+
+Compilation is most of the time, so `learner`, `jitted` and `evaluate` compile once for each case. A
+test with programs of its own runs for one case of each algorithm in `make test`, and for all cases
+in `make test-all`.
+"""
 
 import ast
 import dataclasses
@@ -22,7 +27,35 @@ from purerl.spaces import Box, Discrete, EnvSpec
 from purerl.types import Batch, PolicyBatch
 from tests.cases import CASES, DISCRETE, Case, make_rollout
 
-pytestmark = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+# One case of each algorithm, chosen to reach most of its lines.
+REPRESENTATIVES = (
+    "td3",
+    "ddpg",
+    "sac-auto",
+    "dqn-double",
+    "reinforce-discrete",
+    "vpg-discrete",
+    "trpo-box",
+    "ppo-options",
+)
+
+
+def once_per_algorithm(test: Any) -> Any:
+    """Mark all cases of a test but the representatives as `complete`."""
+    test.once_per_algorithm = True
+    return test
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test for every case, those of one case in one worker."""
+    once = hasattr(metafunc.function, "once_per_algorithm")
+    params = []
+    for name, case in CASES.items():
+        marks = [pytest.mark.xdist_group(name)]
+        if once and name not in REPRESENTATIVES:
+            marks.append(pytest.mark.complete)
+        params.append(pytest.param(case, id=name, marks=marks))
+    metafunc.parametrize("case", params)
 
 
 def equal(a: Any, b: Any) -> None:
@@ -47,8 +80,32 @@ def host(tree: Any) -> Any:
     return jax.tree.map(lambda x: np.array(x, copy=True), tree)
 
 
+@functools.cache
+def jitted(function: Any) -> Any:
+    """Compile a function once for all tests."""
+    return jax.jit(function)
+
+
+@functools.cache
+def _evaluated(loss: Any) -> Any:
+    return jax.jit(jax.value_and_grad(loss, has_aux=True))
+
+
+def evaluate(loss: Any, params: Any, batch: Any) -> Any:
+    """Return a loss, its metrics and its gradient, from one program for all tests."""
+    (value, info), grads = _evaluated(loss)(params, batch)
+    return value, info, grads
+
+
+@functools.cache
+def _init(algo: Any) -> Any:
+    return jax.jit(algo.init, static_argnums=1)
+
+
 def learner(case: Case, seed: int = 0, **changes: Any) -> Any:
-    return case.algo.init(jax.random.key(seed), case.spec(**changes))
+    """Return a new state; `init` is compiled for the settings that many tests share."""
+    init = case.algo.init if changes else _init(case.algo)
+    return init(jax.random.key(seed), case.spec(**changes))
 
 
 # --- names and signatures -----------------------------------------------------------------------
@@ -135,12 +192,14 @@ def test_spec_asks_for_flat_observations_and_names_the_wrapper(case):
 
 
 def test_equal_specs_share_one_trace_of_update(case):
+    case.algo.update(learner(case), case.batch())
     before = case.algo.update._cache_size()
     for seed in range(3):
-        state = learner(case, seed, gamma=0.777)  # a new, equal spec each time
+        state = learner(case, seed)
+        state = state.replace(params=dataclasses.replace(state.params, spec=case.spec()))
         for step in range(3):
             state, _ = case.algo.update(state, case.batch(seed=step))
-    assert case.algo.update._cache_size() - before == 1
+    assert case.algo.update._cache_size() == before
 
 
 # --- networks of one's own ----------------------------------------------------------------------
@@ -180,6 +239,7 @@ def own(case: Case, broken: str = "", dtype: Any = jnp.float32) -> dict[str, nn.
     return {name: Own(kind, dim, broken, dtype) for name, kind in case.networks.items()}
 
 
+@once_per_algorithm
 def test_own_networks_see_images_and_learn(case):
     env = dataclasses.replace(case.env, obs_shape=(4, 4, 2), obs_dtype="uint8")
     image = case._replace(env=env)
@@ -223,6 +283,7 @@ def test_own_networks_must_be_hashable_modules(case):
             case.spec(**{name: lambda obs: obs})
 
 
+@once_per_algorithm
 def test_settings_of_the_default_networks_reach_each_of_them(case, key):
     def networks(**settings):
         params = learner(case, **settings).params
@@ -253,8 +314,10 @@ def test_settings_of_the_default_networks_reach_each_of_them(case, key):
 
 
 def test_init_is_pure_and_makes_float_parameters(case):
-    equal(learner(case), learner(case))
-    for leaf in jax.tree.leaves(learner(case).params):
+    state = case.algo.init(jax.random.key(0), case.spec())
+    equal(state, case.algo.init(jax.random.key(0), case.spec()))
+    close(state, learner(case))
+    for leaf in jax.tree.leaves(state.params):
         assert leaf.dtype == jnp.float32
     a, b = learner(case, 0).params, learner(case, 1).params
     kernels = [
@@ -264,7 +327,7 @@ def test_init_is_pure_and_makes_float_parameters(case):
 
 
 def test_no_two_networks_start_equal_and_targets_are_copies(case):
-    params = learner(case).params
+    params = case.algo.init(jax.random.key(0), case.spec()).params
     fields = {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
     for name, tree in fields.items():
         if name.startswith("target_"):
@@ -338,7 +401,7 @@ def test_act_refuses_observations_of_the_wrong_shape(case, key):
 
 
 def test_loss_is_a_finite_scalar_with_flat_scalar_metrics(case):
-    value, info = case.algo.loss(learner(case).params, case.batch())
+    value, info, _ = evaluate(case.algo.loss, learner(case).params, case.batch())
     assert value.shape == ()
     assert np.isfinite(value)
     assert info
@@ -350,16 +413,16 @@ def test_loss_is_a_finite_scalar_with_flat_scalar_metrics(case):
 def test_loss_and_gradient_are_the_sums_of_the_named_losses(case):
     params, batch = learner(case).params, case.batch()
     parts = [getattr(case.algo, name) for name in case.parts]
-    whole = jax.grad(lambda p: case.algo.loss(p, batch)[0])(params)
-    grads = [jax.grad(lambda p, f=f: f(p, batch)[0])(params) for f in parts]
-    close(case.algo.loss(params, batch)[0], sum(f(params, batch)[0] for f in parts))
-    close(whole, jax.tree.map(lambda *g: sum(g), *grads))
+    values, _, grads = zip(*(evaluate(part, params, batch) for part in parts), strict=True)
+    value, _, grad = evaluate(case.algo.loss, params, batch)
+    close(value, sum(values))
+    close(grad, jax.tree.map(lambda *g: sum(g), *grads))
 
 
 def test_each_loss_moves_its_own_parameters_and_nothing_else(case):
     params, batch = learner(case).params, case.batch()
     for part in case.parts:
-        grads = jax.grad(lambda p, part=part: getattr(case.algo, part)(p, batch)[0])(params)
+        grads = evaluate(getattr(case.algo, part), params, batch)[2]
         for field in dataclasses.fields(params):
             if field.name == "spec":
                 continue
@@ -370,7 +433,7 @@ def test_each_loss_moves_its_own_parameters_and_nothing_else(case):
 
 def test_loss_is_the_same_under_jit(case):
     params, batch = learner(case).params, case.batch()
-    close(case.algo.loss(params, batch), jax.jit(case.algo.loss)(params, batch))
+    close(case.algo.loss(params, batch), evaluate(case.algo.loss, params, batch)[:2])
 
 
 def test_noise_in_the_batch_replaces_the_draw_from_its_key(case):
@@ -378,18 +441,25 @@ def test_noise_in_the_batch_replaces_the_draw_from_its_key(case):
         pytest.skip("draws no noise")
     params, batch = learner(case).params, case.batch()
     noise = rng.noise(batch, case.algo.NOISE_DRAWS, case.env.act_dim)
-    close(
-        case.algo.loss(params, batch), case.algo.loss(params, batch._replace(key=None, noise=noise))
+    drawn, injected, other = (
+        evaluate(case.algo.loss, params, rows)
+        for rows in (
+            batch,
+            batch._replace(key=None, noise=noise),
+            batch._replace(key=None, noise=noise + 1.0),
+        )
     )
-    other = case.algo.loss(params, batch._replace(noise=noise + 1.0))[0]
-    assert other != case.algo.loss(params, batch)[0]
+    close(drawn[:2], injected[:2])
+    assert other[0] != drawn[0]
 
 
 def test_halves_of_a_batch_with_noise_average_to_the_whole(case):
     params, batch = learner(case).params, case.noisy()
-    grad = jax.grad(case.algo.loss, has_aux=True)
-    halves = [grad(params, jax.tree.map(lambda x, s=s: x[s], batch))[0] for s in np.s_[:3, 3:]]
-    close(grad(params, batch)[0], jax.tree.map(lambda a, b: (a + b) / 2, *halves))
+    whole, *halves = (
+        evaluate(case.algo.loss, params, jax.tree.map(lambda x, s=s: x[s], batch))[2]
+        for s in np.s_[:, :3, 3:]
+    )
+    close(whole, jax.tree.map(lambda a, b: (a + b) / 2, *halves))
 
 
 @pytest.mark.parametrize("key", [0, None, np.zeros(2, np.uint32), jnp.zeros(2, jnp.uint32)])
@@ -442,11 +512,12 @@ def test_a_state_for_its_parameters_is_refused_and_the_other_way_round(case, key
 def test_settings_of_another_algorithm_are_refused(case, key):
     module = case.algo.__name__.rpartition(".")[2]
     other = dqn.Spec(DISCRETE) if case.algo is not dqn else ppo.Spec(DISCRETE)
-    for wrong, got in ((other, r"a \w+\.Spec"), (case.env, r"a purerl\.types\.EnvSpec"), (3, "3")):
+    for wrong, got in ((other, r"a \w+\.Spec"), (case.env, r"a purerl\.spaces\.EnvSpec"), (3, "3")):
         with pytest.raises(ValueError, match=rf"^spec must be a {module}\.Spec, got {got}\."):
             case.algo.init(key, wrong)
 
 
+@once_per_algorithm
 def test_actions_stay_32_bits_wide_where_jax_may_have_64(case, key):
     obs = np.zeros((2, *case.env.obs_shape), np.float32)
     with jax.enable_x64(True):
@@ -455,12 +526,14 @@ def test_actions_stay_32_bits_wide_where_jax_may_have_64(case, key):
         assert case.algo.policy(params, obs).dtype == case.env.action.dtype
 
 
+@once_per_algorithm
 def test_networks_of_low_precision_give_losses_of_full_precision(case):
     networks = own(case, dtype=jnp.bfloat16)
     state, info = case.algo.update(learner(case, **networks), case.batch())
     assert {jnp.result_type(x).name for x in jax.tree.leaves((state.params, info))} == {"float32"}
 
 
+@once_per_algorithm
 def test_parameters_of_low_precision_keep_it(case):
     networks = own(case, "low precision")
     state = learner(case, **networks)
@@ -486,7 +559,7 @@ def test_loss_ignores_truncation(case):
         pytest.skip("its rows have no flags; tests of prepare say what a cut does")
     params, batch = learner(case).params, case.batch()
     flipped = batch._replace(truncated=~batch.truncated)
-    equal(case.algo.loss(params, batch), case.algo.loss(params, flipped))
+    equal(*(evaluate(case.algo.loss, params, rows)[:2] for rows in (batch, flipped)))
 
 
 def test_loss_without_key_and_noise_says_what_to_do(case):
@@ -526,6 +599,7 @@ def test_loss_and_update_refuse_wrong_shapes_by_name(case):
 # --- update -------------------------------------------------------------------------------------
 
 
+@once_per_algorithm
 def test_update_changes_neither_its_inputs_nor_its_answer(case):
     state, batch = learner(case), case.batch()
     before = host((state, batch._replace(key=None)))
@@ -580,6 +654,7 @@ def test_metrics_not_computed_are_zero_and_not_counted(case):
     assert all((name, 1.0) in seen for name, _ in seen)
 
 
+@once_per_algorithm
 def test_update_works_under_scan_as_in_a_loop(case):
     batches = [case.batch(seed=s, key=None)._replace(key=jax.random.key(s)) for s in range(4)]
     state = scanned = learner(case)
@@ -590,6 +665,7 @@ def test_update_works_under_scan_as_in_a_loop(case):
     close(state, scanned, rtol=1e-4)
 
 
+@once_per_algorithm
 def test_update_works_under_vmap_over_seeds(case):
     batches = [case.batch(seed=s) for s in range(3)]
     keys = jax.random.split(jax.random.key(7), 3)
@@ -605,6 +681,7 @@ def test_update_works_under_vmap_over_seeds(case):
         close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-3, atol=1e-5)
 
 
+@once_per_algorithm
 def test_a_caller_may_donate_the_state(case):
     state, batch = learner(case), case.batch()
     expected, _ = case.algo.update(state, batch)
@@ -616,6 +693,7 @@ def test_a_caller_may_donate_the_state(case):
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(read))
 
 
+@once_per_algorithm
 def test_devices_with_parts_of_a_batch_agree_on_the_whole_update(case):
     state, batch = learner(case), case.noisy()
     parts = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), batch)
@@ -638,7 +716,7 @@ def test_update_takes_what_replay_samples(case, key):
     buffer = replay.init(case.env.example(), 16)
     rows = case.batch(size=8)
     buffer = replay.add(buffer, type(case.env.example())(*rows[:6]))
-    batch = replay.sample(buffer, key, 4)
+    batch = replay.sample(buffer, key, 6)
     assert isinstance(batch, Batch)
     case.algo.update(learner(case), batch)
 
@@ -650,7 +728,7 @@ def prepared(case: Case, rollout: Any = None, **changes: Any) -> PolicyBatch:
     if not case.on_policy:
         pytest.skip("off-policy")
     rollout = make_rollout(case.env) if rollout is None else rollout
-    return case.algo.prepare(learner(case, **changes).params, rollout)
+    return jitted(case.algo.prepare)(learner(case, **changes).params, rollout)
 
 
 def test_update_takes_what_prepare_makes(case, key):
@@ -727,15 +805,18 @@ def test_ranks_with_parts_of_a_rollout_agree_on_the_whole(case):
 
 
 def test_prepare_refuses_wrong_shapes_by_name(case):
-    rollout = make_rollout(case.env)
+    if not case.on_policy:
+        pytest.skip("off-policy")
+    params, rollout = learner(case).params, make_rollout(case.env)
     for field in rollout._fields:
         for wrong in (getattr(rollout, field)[..., None], getattr(rollout, field)[0], None):
             with pytest.raises(ValueError, match=r"^rollout\.\w+ must have shape"):
-                prepared(case, rollout._replace(**{field: wrong}))
+                case.algo.prepare(params, rollout._replace(**{field: wrong}))
     with pytest.raises(ValueError, match=r"^rollout must be a purerl\.types\.Rollout, got"):
-        prepared(case, tuple(rollout))
+        case.algo.prepare(learner(case).params, tuple(rollout))
 
 
+@once_per_algorithm
 def test_constant_rewards_give_no_nan(case):
     rollout = make_rollout(case.env)
     flat = rollout._replace(rew=0 * rollout.rew, terminated=rollout.terminated | True)
@@ -747,6 +828,7 @@ def test_constant_rewards_give_no_nan(case):
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(state.params))
 
 
+@once_per_algorithm
 def test_results_do_not_depend_on_how_a_box_is_scaled(case):
     if not isinstance(case.env.action, Box):
         pytest.skip("no box")

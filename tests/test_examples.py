@@ -1,11 +1,13 @@
-"""Every example runs as typed, says what it does, and fails politely."""
+"""Every example runs as typed, prints what it does, and refuses wrong arguments in one line.
+
+They run inside the process of the tests; one runs in a process of its own, as users start it.
+"""
 
 import dataclasses
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import gymnasium
 import jax
@@ -13,17 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.scripts import ROOT, run_script
+
 EXAMPLES = sorted(p for p in (ROOT / "examples").glob("*.py") if p.name != "common.py")
 
 
 def run(*words: str, code: int = 0) -> str:
-    """Run a script; return what it printed, on the error stream if it was to fail."""
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, env=dict(os.environ)
-    )
-    assert done.returncode == code, done.stderr
-    return done.stderr if code else done.stdout
+    """Run a script; return its output, or its error stream if it is expected to fail."""
+    done = run_script(*words)
+    assert done.code == code, done.err
+    return done.err if code else done.out
 
 
 SHORT = (
@@ -39,7 +40,12 @@ SHORT = (
 
 
 def test_run_td3_prints_progress_and_the_return_reached():
-    out = run("examples/run_td3.py", *SHORT, "--num-test-episodes", "2", "--hidden", "32,32")
+    words = ("examples/run_td3.py", *SHORT, "--num-test-episodes", "2", "--hidden", "32,32")
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr
+    out = done.stdout
     assert out.startswith("td3 on Pendulum-v1, seed 0: 600 steps\n")
     lines = out.splitlines()
     assert len(lines) == 4
@@ -53,6 +59,7 @@ def test_run_td3_takes_other_environments_and_every_field():
     out = run(
         "examples/run_td3.py", *SHORT, "--env", "MountainCarContinuous-v0", "--seed", "3",
         "--num-envs", "2", "--max-ep-len", "50", "--num-test-episodes", "0", "--gamma", "0.9",
+        "--hidden", "8",
     )  # fmt: skip
     assert "td3 on MountainCarContinuous-v0, seed 3" in out
     helped = run("examples/run_td3.py", "--help")
@@ -87,19 +94,32 @@ def test_run_td3_refuses_nonsense_in_one_line(words, message):
     ],
 )
 def test_the_other_algorithms_run_the_same_way(name, env, words):
-    out = run(f"examples/run_{name}.py", *SHORT, "--num-test-episodes", "1", *words)
+    out = run(
+        f"examples/run_{name}.py", *SHORT, "--num-test-episodes", "1", "--hidden", "8", *words
+    )
     assert out.startswith(f"{name} on {env}, seed 0: 600 steps\n")
     assert re.search(r"step +600 .*test return .* loss_q", out)
     assert re.search(r"\nreturn -?\d+\.\d after \d+ s\n", out)
 
 
-@pytest.mark.parametrize("name", ["reinforce", "vpg", "trpo", "ppo"])
-@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [
+        ("reinforce", "CartPole-v1"),
+        ("vpg", "Pendulum-v1"),
+        ("trpo", "Pendulum-v1"),
+        ("ppo", "CartPole-v1"),
+        pytest.param("reinforce", "Pendulum-v1", marks=pytest.mark.complete),
+        pytest.param("vpg", "CartPole-v1", marks=pytest.mark.complete),
+        pytest.param("trpo", "CartPole-v1", marks=pytest.mark.complete),
+        pytest.param("ppo", "Pendulum-v1", marks=pytest.mark.complete),
+    ],
+)
 def test_policy_gradients_run_on_both_kinds_of_action_space(name, env):
-    words = ("--env", env, "--steps", "800", "--steps-per-epoch", "400")
+    words = ("--env", env, "--steps", "400", "--steps-per-epoch", "200")
     out = run(f"examples/run_{name}.py", *words, "--num-test-episodes", "1", "--hidden", "8")
-    assert out.startswith(f"{name} on {env}, seed 0: 800 steps\n")
-    assert re.search(r"step +800 .*test return .* kl \d", out)
+    assert out.startswith(f"{name} on {env}, seed 0: 400 steps\n")
+    assert re.search(r"step +400 .*test return .* kl \d", out)
     assert re.search(r"\nreturn -?\d+\.\d after \d+ s\n", out)
 
 
@@ -186,7 +206,7 @@ def test_ornstein_uhlenbeck_noise_is_correlated_in_time_and_starts_anew_with_eac
 
 def test_custom_loop_runs_and_is_short():
     assert "return of the last episodes: -" in run("examples/custom_td3_loop.py", "--steps", "1200")
-    assert len((ROOT / "examples" / "custom_td3_loop.py").read_text().splitlines()) == 60
+    assert len((ROOT / "examples" / "custom_td3_loop.py").read_text().splitlines()) <= 62
 
 
 def test_a_whole_epoch_is_one_program():
@@ -225,6 +245,7 @@ def test_eight_seeds_learn_in_one_update():
     assert len(re.findall(r"-\d+\.?\d*", out.splitlines()[-1])) == 8
 
 
+@pytest.mark.complete
 def test_the_bench_of_networks_ends_with_its_table_and_is_not_done_twice(tmp_path):
     words = ("examples/bench_ppo_cartpole.py", "--num_runs", "1", "--epochs", "1")
     out = run(*words, "--data_dir", str(tmp_path))

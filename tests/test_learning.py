@@ -15,11 +15,14 @@ def scores(name: str) -> list[float]:
     return [score(train(PRESETS[name], seed)) for seed in PRESETS[name].seeds]
 
 
+@pytest.mark.slow
 def test_td3_learns_pendulum_with_one_seed():
     assert score(train(PRESETS["td3-pendulum"], 0)) >= PRESETS["td3-pendulum"].bar
 
 
-@pytest.mark.parametrize("name", ["sac-pendulum", "ddpg-pendulum"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("sac-pendulum", marks=pytest.mark.slow), "ddpg-pendulum"]
+)
 def test_learns_pendulum_with_one_seed_in_a_shorter_run(name):
     """Once over the bar by 10 000 steps: a smoke test, the gate of five seeds is below."""
     short = {"steps": 10_000, "num_test_episodes": 5}
@@ -27,19 +30,23 @@ def test_learns_pendulum_with_one_seed_in_a_shorter_run(name):
     assert max(row["test_return"] for row in train(preset, 0)) >= preset.bar
 
 
+@pytest.mark.slow
 def test_dqn_holds_the_pole_with_one_seed():
     assert solved(train(PRESETS["dqn-cartpole"], 0), 475.0)
 
 
-@pytest.mark.parametrize(("name", "steps"), [("ppo", 60_000), ("trpo", 60_000), ("vpg", 60_000)])
-def test_policy_gradients_balance_the_pole_for_a_while_with_one_seed(name, steps):
+@pytest.mark.parametrize(
+    "name", ["ppo", *(pytest.param(name, marks=pytest.mark.slow) for name in ("trpo", "vpg"))]
+)
+def test_policy_gradients_balance_the_pole_for_a_while_with_one_seed(name):
     """A smoke test of the first part of the run; the gates of five seeds are below."""
     preset = PRESETS[f"{name}-cartpole"]
-    short = preset.schedule | {"steps": steps, "num_test_episodes": 5}
+    short = preset.schedule | {"steps": 60_000, "num_test_episodes": 5}
     rows = train(preset._replace(schedule=short, every=5), 0)
     assert max(row["test_return"] for row in rows) >= 350
 
 
+@pytest.mark.slow
 def test_reinforce_learns_something_with_one_seed():
     preset = PRESETS["reinforce-cartpole"]
     short = preset.schedule | {"steps": 60_000, "num_test_episodes": 5}

@@ -1,4 +1,8 @@
-"""Every algorithm learns the known values of the probe environments, in seconds each."""
+"""Every algorithm learns the known values of the probe environments, in seconds each.
+
+`make test` runs the probes that isolate values, discounting, bootstrapping and the policy, with one
+kind of action space for each algorithm; `make test-all` runs every probe on both.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -68,7 +72,20 @@ LEARNERS = {
     "ppo-box": Learner(ppo, False, MANY, ROLLOUTS, ppo.value),
 }
 
-pytestmark = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
+SECOND_KIND = ("reinforce-discrete", "vpg-box", "trpo-discrete", "ppo-discrete")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each probe with every learner, those of one learner in one worker."""
+    params = []
+    for name, learner in LEARNERS.items():
+        marks = [pytest.mark.xdist_group(f"probes-{name}")]
+        if name in SECOND_KIND:
+            marks.append(pytest.mark.complete)
+        params.append(pytest.param(learner, id=name, marks=marks))
+    metafunc.parametrize("learner", params)
+
+
 SIGNS = np.array([[-1.0, 0.0], [1.0, 0.0]], np.float32)
 
 
@@ -98,6 +115,7 @@ def needs_values(learner: Learner) -> None:
         pytest.skip("learns no values")
 
 
+@pytest.mark.complete
 def test_constant_reward_is_learned(learner):
     needs_values(learner)
     params = train(learner, probes.Constant)
@@ -117,6 +135,7 @@ def test_reward_one_step_later_is_discounted_once(learner):
     values_near(learner, params, obs, [0.5, 1.0])
 
 
+@pytest.mark.complete
 def test_the_best_action_is_found(learner):
     params = train(learner, probes.Action)
     best = [1, 1] if learner.discrete else [[0.5], [0.5]]
@@ -133,6 +152,7 @@ def test_the_best_action_for_each_observation_is_found(learner):
     assert (np.abs(near) < 0.4).mean() >= 0.9
 
 
+@pytest.mark.complete
 def test_the_identity_is_learned(learner):
     params = train(learner, probes.Identity)
     act = np.ravel(learner.algo.policy(params, np.eye(10, dtype=np.float32)))

@@ -1,7 +1,8 @@
-"""Plant classic errors one at a time and see the tests fail: `make mutants`.
+"""Plant classic errors one at a time and check that a test fails: `make mutants`.
 
     python -m tests.mutants                  # all, two at a time, hours
-    python -m tests.mutants td3 --jobs 1     # those whose file name holds `td3`
+    python -m tests.mutants td3 --jobs 1     # those whose file name contains `td3`
+    python -m tests.mutants td3 --list       # print them and run nothing
 
 Each mutant replaces one piece of a source file in a copy of the project and runs the test files
 meant to catch it. A mutant that survives, or whose piece is no longer found once, is reported and
@@ -37,7 +38,7 @@ MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 
 def survives(mutant: Mutant) -> str:
-    """Return why a mutant counts as a survivor, or nothing if a test failed."""
+    """Return why a mutant counts as a survivor, or an empty string if a test failed."""
     source = (ROOT / mutant.file).read_text()
     if source.count(mutant.old) != 1:
         return f"its piece is found {source.count(mutant.old)} times"
@@ -65,7 +66,7 @@ def survives(mutant: Mutant) -> str:
         env["PURERL_TEST_CACHE"] = str(ROOT / ".pytest_cache" / "mutants")
         command = [sys.executable, *words]
         try:
-            run = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=900)
+            run = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=1_800)
         except subprocess.TimeoutExpired:
             return ""  # a test that never ends is noticed as well
     if run.returncode == 1:
@@ -79,8 +80,13 @@ def main() -> None:
     )
     parser.add_argument("select", nargs="?", default="", help="part of a file name")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     args = parser.parse_args()
     chosen = [m for m in MUTANTS if args.select in m.file]
+    if args.list:
+        for m in chosen:
+            print(f"{m.file}: {m.old!r} -> {m.new!r} ({m.tests})")
+        return
     began, survivors = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for mutant, reason in zip(chosen, pool.map(survives, chosen), strict=True):
