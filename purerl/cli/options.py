@@ -80,7 +80,8 @@ class Parser(argparse.ArgumentParser):
         """Return the words that can be read, the mistakes in others, and what those set."""
         loose = bool(self._get_positional_actions())  # a word behind a flag need not belong to it
         end = words.index("--") if loose and "--" in words else len(words)
-        line, wrong, given, unread = list[str](), list[str](), dict[str, str](), set[str]()
+        line, wrong, unread = list[str](), list[str](), set[str]()
+        given: dict[argparse.Action, str] = {}
         for typed, values in split_flags(words[:end]):
             flag, values = self._split_short_flag(typed.replace("_", "-"), values)
             action = self._option_string_actions.get(flag)
@@ -90,11 +91,11 @@ class Parser(argparse.ArgumentParser):
                 wrong.append(self._explain_flag(flag) if flag else explain_stray_words(values))
             elif action.dest in ("help", "help_all"):
                 action(self, argparse.Namespace(), None, flag)
-            elif action.dest in given and not isinstance(action, argparse._AppendAction):
-                both = sorted({given[action.dest], flag})
+            elif action in given and not isinstance(action, argparse._AppendAction):
+                both = sorted({given[action], flag})
                 wrong.append(f"{' and '.join(both)}: one setting, given twice.")
             else:
-                given[action.dest] = flag
+                given[action] = flag
                 explicit = f"{typed}={''.join(values[:1])}" in words
                 if mistake := self._check_values(action, flag, values, loose, explicit):
                     wrong.append(mistake)
