@@ -177,4 +177,4 @@ def test_a_time_limit_bootstraps(learner):
     slow = {} if hasattr(learner.algo, "prepare") else {"polyak": 0.9}
     slow = {"target_every": 20, "lr": 1e-3} if learner.algo is dqn else slow
     params = train(learner, probes.Ring, updates=250, gamma=0.98, **slow)
-    values_near(learner, params, np.eye(4, dtype=np.float32), np.full(4, 50.0), within=1.0)
+    values_near(learner, params, np.eye(4, dtype=np.float32), np.full(4, 50.0), within=2.0)
