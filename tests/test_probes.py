@@ -1,7 +1,7 @@
 """Every algorithm learns the known values of the probe environments, in seconds each.
 
-`make test` runs the probes that isolate values, discounting, bootstrapping and the policy, with one
-kind of action space for each algorithm; `make test-all` runs every probe on both.
+`make test` runs the probes for values and discounting, for the policy and for bootstrapping, with
+one kind of action space for each algorithm. `make test-all` runs every probe on both.
 """
 
 import dataclasses
@@ -134,6 +134,7 @@ def test_constant_reward_is_learned(learner):
     values_near(learner, params, SIGNS, [1.0, 1.0])
 
 
+@pytest.mark.complete
 def test_reward_that_depends_on_the_observation_is_learned(learner):
     needs_values(learner)
     params = train(learner, probes.Observation)
