@@ -1,7 +1,7 @@
 """Every algorithm learns the known values of the probe environments, in seconds each.
 
-`make test` runs the probes that isolate values, discounting, bootstrapping and the policy, with one
-kind of action space for each algorithm; `make test-all` runs every probe on both.
+`make test` runs the probes for values and discounting, for the policy and for bootstrapping, with
+one kind of action space for each algorithm. `make test-all` runs every probe on both.
 """
 
 import dataclasses
@@ -122,6 +122,7 @@ def test_constant_reward_is_learned(learner):
     values_near(learner, params, SIGNS, [1.0, 1.0])
 
 
+@pytest.mark.complete
 def test_reward_that_depends_on_the_observation_is_learned(learner):
     needs_values(learner)
     params = train(learner, probes.Observation)
@@ -165,4 +166,4 @@ def test_a_time_limit_bootstraps(learner):
     slow = {} if hasattr(learner.algo, "prepare") else {"polyak": 0.9}
     slow = {"target_every": 20, "lr": 1e-3} if learner.algo is dqn else slow
     params = train(learner, probes.Ring, updates=250, gamma=0.98, **slow)
-    values_near(learner, params, np.eye(4, dtype=np.float32), np.full(4, 50.0), within=1.0)
+    values_near(learner, params, np.eye(4, dtype=np.float32), np.full(4, 50.0), within=2.0)
