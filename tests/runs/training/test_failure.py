@@ -120,9 +120,9 @@ def test_seeds_that_were_not_begun_are_named(tmp_path):
     assert done.code == 4
     run = the_run(tmp_path / "my data")
     assert done.err.splitlines() == [
-        "purerl: environment 0 raised SystemExit in step: 0 (step 1 of its episode 1)",
+        "purerl train: environment 0 raised SystemExit in step: 0 (step 1 of its episode 1)",
         "  it came after environment step 0 of the run.",
         f"  no checkpoint yet. Begin again: purerl resume '{run}' --env faulty:Faulty-v0",
-        "purerl: not begun: seed 7 8. Type the same line with --seed 7 8",
+        "  not begun: seed 7 8. Type the same line with --seed 7 8",
     ]
     assert status.read_status(run)["status"] == "failed"
