@@ -59,7 +59,7 @@ MUTANTS = [
     Mutant(ENVIRONMENTS, "    for one in caught:", "    for one in ():", T_ENVIRONMENTS),
     Mutant(TASKS, "    environments.check_available(found.env)\n", "", T_SWEEP),
     Mutant(CLI, "if not follows.search(text)]", "]", T_OPTIONS),
-    Mutant(CLI, "        given[action] = flag\n", "", T_OPTIONS),
+    Mutant(CLI, "                given[action] = flag\n", "", T_OPTIONS),
     Mutant(COMMANDS, "for words in args.set or [] for word in words", "for word in (args.set or [[]])[-1]", T_OPTIONS),
     Mutant(CLI, '"-(?!inf$|nan$)[A-Za-z]"', '"-"', T_CLI),
     Mutant(CLI, 'self._split_short_flag(typed.replace("_", "-"), values)', "self._split_short_flag(typed, values)", T_CLI),
