@@ -38,7 +38,8 @@ test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, two devices, 
 	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py $(ARGS)
 
 test-reliability: $(VENV)/.installed-dev  ## kills, damage, hostile files by the hundred (30 minutes)
-	XLA_FLAGS= $(BIN)/python -m pytest tests/reliability $(ARGS)
+	XLA_FLAGS= $(BIN)/python -m pytest tests/reliability tests/runs/training/test_train.py \
+		tests/runs/record/test_checkpoint.py $(ARGS)
 
 bench-checkpoints: $(VENV)/.installed-dev  ## a checkpoint of 1e6 rows beside a raw write
 	$(BIN)/python benchmarks/checkpoints.py $(ARGS)
