@@ -44,12 +44,6 @@ SHORT = {
 }
 
 
-FEWER = (  # steps of the snippets
-    ("steps=3_000, steps_per_epoch=1_000", "steps=1_500, steps_per_epoch=500"),
-    ("steps=8_000", "steps=4_000"),
-)
-
-
 def test_there_is_something_to_run():
     assert len(COMMANDS) >= 7
     assert TEXT.count("```python") >= 4
@@ -57,12 +51,8 @@ def test_there_is_something_to_run():
 
 def test_the_snippets_run_in_one_program(tmp_path):
     snippets = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    text = "\n".join(snippets)
-    for long, short in FEWER:
-        assert text.count(long) == 1, long
-        text = text.replace(long, short)
     script = tmp_path / "readme.py"
-    script.write_text(text)
+    script.write_text("\n".join(snippets).replace("steps=8_000", "steps=4_000"))
     run = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=LIMIT
     )
