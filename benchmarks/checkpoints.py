@@ -1,11 +1,15 @@
-"""Seconds of a checkpoint of a full replay memory, beside a raw write of the same bytes.
+"""Time a checkpoint of a full replay buffer, beside a raw write of as many bytes.
 
 python benchmarks/checkpoints.py [--rows 1000000] [--repeats 5]
 
-The rows are HalfCheetah's (17 observations, 6 actions, 166 bytes). Measured are the first
-checkpoint, which writes all of them; one after 10,000 more steps, which writes what is new; reading
-it back with every hash verified; and putting it into a run that was just started. The raw write is
-one `write` and one `fsync` of as many bytes, before and after.
+The rows are HalfCheetah's (17 observations, 6 actions, 166 bytes). It measures four things:
+
+- the first checkpoint, which writes all rows
+- a checkpoint after 10,000 more steps, which writes the new rows
+- reading it back, with every hash verified
+- filling the carry of a run that was just started
+
+The raw write is one `write` and one `fsync` of as many bytes, before and after.
 """
 
 import argparse
@@ -49,22 +53,22 @@ class Sized(gymnasium.Env[Any, Any]):
         return np.zeros(17, np.float32), {}
 
     def step(self, action: Any) -> Any:
-        """Return zeros, and go on for ever."""
+        """Return zeros; an episode never ends."""
         return np.zeros(17, np.float32), 0.0, False, False, {}
 
 
-def start(rows: int) -> loop.Carry:
+def start_carry(rows: int) -> loop.Carry:
     schedule = OffPolicySchedule(steps=10 * rows, replay_size=rows, num_test_episodes=0)
     return loop.start(td3, td3.Spec(EnvSpec.of(Sized())), Sized, schedule, 0)
 
 
-def filled(carry: loop.Carry, steps: int) -> loop.Carry:
-    """Return the carry of a run that made so many steps, with random numbers in its memory."""
+def fill_carry(carry: loop.Carry, steps: int) -> loop.Carry:
+    """Return the carry of a run after `steps` steps, with random numbers in its replay buffer."""
     assert carry.buffer
     rng = np.random.default_rng(0)
     data = carry.buffer.data
-    rows = type(data)(*(_random(rng, x.shape, x.dtype) for x in data))
-    rows = jax.block_until_ready(_on_device(rows))
+    rows = type(data)(*(_draw(rng, x.shape, x.dtype) for x in data))
+    rows = jax.block_until_ready(_copy_to_device(rows))
     buffer = dataclasses.replace(
         carry.buffer,
         data=rows,
@@ -75,20 +79,20 @@ def filled(carry: loop.Carry, steps: int) -> loop.Carry:
 
 
 @jax.jit
-def _on_device(rows: Any) -> Any:
+def _copy_to_device(rows: Any) -> Any:
     """Return rows as a program's output, which the host can read where they are."""
     return jax.tree.map(lambda x: x[::-1], rows)
 
 
-def _random(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _draw(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return rng.standard_normal(shape, dtype) if dtype.kind == "f" else rng.random(shape) < 0.01
 
 
-def raw(folder: Path, size: int) -> float:
+def time_raw_write(folder: Path, size: int) -> float:
     """Return the seconds of writing and syncing as many bytes."""
     content = os.urandom(size)
     try:
-        return seconds(lambda: _write(folder / "raw", content))
+        return time_call(lambda: _write(folder / "raw", content))
     finally:
         (folder / "raw").unlink()
 
@@ -100,36 +104,36 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def seconds(step: Callable[[], Any]) -> float:
+def time_call(step: Callable[[], Any]) -> float:
     began = time.perf_counter()
     step()
     return time.perf_counter() - began
 
 
-def size(folder: Path) -> int:
+def measure_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def once(folder: Path, rows: int, carry: loop.Carry) -> dict[str, float]:
+def measure_once(folder: Path, rows: int, carry: loop.Carry) -> dict[str, float]:
     """Measure each thing one time, in a new folder."""
     segments: list[Any] = [()]
 
     def save(at: loop.Carry) -> None:
         segments[0] = checkpoint.save(folder, at, ABOUT, segments[0])
 
-    first = raw(folder, 170 * rows)
-    found = {"first_s": seconds(lambda: save(carry)), "first_mb": size(folder) / 1e6}
-    found["first_raw_s"] = (first + raw(folder, size(folder))) / 2
-    before = size(folder)
-    later = filled(carry, rows + NEW)
-    following = raw(folder, 5_000_000)
-    found["next_s"] = seconds(lambda: save(later))
-    found["next_mb"] = (size(folder) - before) / 1e6
-    found["next_raw_s"] = (following + raw(folder, size(folder) - before)) / 2
+    first = time_raw_write(folder, 170 * rows)
+    found = {"first_s": time_call(lambda: save(carry)), "first_mb": measure_size(folder) / 1e6}
+    found["first_raw_s"] = (first + time_raw_write(folder, measure_size(folder))) / 2
+    before = measure_size(folder)
+    later = fill_carry(carry, rows + NEW)
+    following = time_raw_write(folder, 5_000_000)
+    found["next_s"] = time_call(lambda: save(later))
+    found["next_mb"] = (measure_size(folder) - before) / 1e6
+    found["next_raw_s"] = (following + time_raw_write(folder, measure_size(folder) - before)) / 2
     loaded: list[Any] = []
-    found["load_s"] = seconds(lambda: loaded.append(checkpoint.load(folder, ABOUT, 0)))
-    fresh = start(rows)
-    found["thaw_s"] = seconds(lambda: snapshot.thaw(fresh, loaded[0].frozen))
+    found["load_s"] = time_call(lambda: loaded.append(checkpoint.load(folder, ABOUT, 0)))
+    fresh = start_carry(rows)
+    found["thaw_s"] = time_call(lambda: snapshot.thaw(fresh, loaded[0].frozen))
     found["restore_s"] = found["load_s"] + found["thaw_s"]
     found["first_ratio"] = found["first_s"] / found["first_raw_s"]
     found["next_ratio"] = found["next_s"] / found["next_raw_s"]
@@ -145,12 +149,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="on the disk to measure (default: /tmp)")
     args = parser.parse_args()
     purerl.setup()
-    carry = filled(start(args.rows), args.rows)
+    carry = fill_carry(start_carry(args.rows), args.rows)
     results = []
     for _ in range(args.repeats):
         folder = Path(tempfile.mkdtemp(dir=args.folder))
         try:
-            results.append(once(folder, args.rows, carry))
+            results.append(measure_once(folder, args.rows, carry))
         finally:
             shutil.rmtree(folder)
     for name in results[0]:

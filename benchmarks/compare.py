@@ -44,7 +44,7 @@ PEERS = ("sbx", "sb3")
 ABSENT = {"trpo": ("sbx",), "vpg": PEERS}  # sb3 has TRPO in sb3-contrib; nobody has VPG
 
 
-def environment(cache: str | None = None, threads: int = 1) -> dict[str, str]:
+def make_environment(cache: str | None = None, threads: int = 1) -> dict[str, str]:
     """Return the workers' environment: as many threads as cores, this checkout first."""
     env = dict(os.environ)
     env |= {"OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
@@ -68,7 +68,7 @@ class Contender:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=environment(threads=len(cores)),
+            env=make_environment(threads=len(cores)),
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         self.read("ready")
@@ -112,7 +112,7 @@ def compare(task: str, pythons: dict[str, str], repeats: int, core: int) -> None
     sys.stdout.flush()
 
 
-def start_seconds(task: str, name: str, python: str, cache: str, core: int) -> float:
+def time_start(task: str, name: str, python: str, cache: str, core: int) -> float:
     """Spawn a process and wait until it has done its first update."""
     script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
     began = time.perf_counter()
@@ -121,7 +121,7 @@ def start_seconds(task: str, name: str, python: str, cache: str, core: int) -> f
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=environment(cache),
+        env=make_environment(cache),
         preexec_fn=lambda: os.sched_setaffinity(0, {core}),
     )
     assert process.stdout
@@ -140,7 +140,7 @@ def compare_start(task: str, pythons: dict[str, str], repeats: int, core: int) -
         for name, python in pythons.items():
             with tempfile.TemporaryDirectory() as cache:
                 for state in ("cold", "warm")[: 2 if name == "purerl" else 1]:
-                    seconds = start_seconds(task, name, python, cache, core)
+                    seconds = time_start(task, name, python, cache, core)
                     found.setdefault(f"{name} {state}", []).append(seconds)
     for label, seconds_ in found.items():
         best, middle = min(seconds_), statistics.median(seconds_)

@@ -58,7 +58,7 @@ class Compilations:
         self.number += event == "/jax/core/compile/backend_compile_duration"
 
 
-def schedules(steps: int) -> dict[str, Any]:
+def make_schedules(steps: int) -> dict[str, Any]:
     off = OffPolicySchedule(
         steps=steps,
         steps_per_epoch=10_000,
@@ -72,7 +72,7 @@ def schedules(steps: int) -> dict[str, Any]:
     return {"off-policy": (td3, off), "on-policy": (vpg, on)}
 
 
-def measured(algo: Any, schedule: Any, count: Compilations) -> dict[str, Any]:
+def measure(algo: Any, schedule: Any, count: Compilations) -> dict[str, Any]:
     """Run to the end; return what memory and compilations did after the warm-up."""
     spec = algo.Spec(EnvSpec.of(Null()), hidden=(8,))
     carry, readings, before = loop.start(algo, spec, Null, schedule, 0), [], 0
@@ -80,7 +80,7 @@ def measured(algo: Any, schedule: Any, count: Compilations) -> dict[str, Any]:
         carry, _ = loop.advance(carry)
         if carry.steps % EVERY == 0 and carry.steps >= schedule.steps // 10:
             before = before or count.number
-            readings.append((carry.steps, resident()))
+            readings.append((carry.steps, read_resident_memory()))
     carry.envs.close()
     steps, megabytes = np.array(readings).T
     slope = float(np.polyfit(steps / 1e6, megabytes, 1)[0])
@@ -94,7 +94,7 @@ def measured(algo: Any, schedule: Any, count: Compilations) -> dict[str, Any]:
     }
 
 
-def resident() -> float:
+def read_resident_memory() -> float:
     """Return the megabytes of memory that this process holds."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -105,16 +105,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=int, default=3_000_000)
-    parser.add_argument("--kind", choices=schedules(10_000), help="default: each, in its process")
+    parser.add_argument("--kind", choices=make_schedules(10_000), help="default: all")
     args = parser.parse_args()
     if args.kind is None:
-        for name in schedules(args.steps):
+        for name in make_schedules(args.steps):
             words = [sys.executable, __file__, "--kind", name, "--steps", str(args.steps)]
             subprocess.run(words, check=True)
         return
     purerl.setup()
-    algo, schedule = schedules(args.steps)[args.kind]
-    print(json.dumps({"kind": args.kind} | measured(algo, schedule, Compilations())))
+    algo, schedule = make_schedules(args.steps)[args.kind]
+    print(json.dumps({"kind": args.kind} | measure(algo, schedule, Compilations())))
 
 
 if __name__ == "__main__":

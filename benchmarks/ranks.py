@@ -1,13 +1,13 @@
-"""What MPI ranks cost and bring: averages inside of bursts, and PPO end to end.
+"""Measure the cost of averages over MPI ranks in bursts, and the speed of PPO on two ranks.
 
     make bench-mpi                               # both, about five minutes
     python benchmarks/ranks.py averages          # one of them
     python benchmarks/ranks.py ppo --repeats 9
 
-`averages` runs bursts of 50 SAC updates in two ranks, with and without averaging their gradients
-(two averages an update), in turns within the same processes: microseconds per update, and what one
-average adds. `ppo` runs epochs of 4000 steps of HalfCheetah-v5 (Spinning Up's schedule, no early
-stop) with one and with two ranks in turns: steps per second. One thread per rank.
+`averages` runs bursts of 50 SAC updates on two ranks, in turns with and without their two averages
+per update, and prints microseconds per update. `ppo` runs epochs of 4000 steps of HalfCheetah-v5
+with Spinning Up's schedule and no early stop, in turns on one and on two ranks, and prints steps
+per second. Each rank has one thread.
 """
 
 import argparse
@@ -36,7 +36,7 @@ HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
 UPDATES = 50
 
 
-def batches(algo: Any, size: int) -> Batch:
+def make_batches(algo: Any, size: int) -> Batch:
     """Return 50 batches of HalfCheetah's shapes, with their noise."""
     rng = np.random.default_rng(mpi.proc_id())
     floats = rng.standard_normal((UPDATES, size, 41), np.float32)
@@ -48,7 +48,7 @@ def batches(algo: Any, size: int) -> Batch:
     )  # fmt: skip
 
 
-def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+def skip_averages(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose averages are left out."""
 
     def run(*args: Any) -> Any:
@@ -61,16 +61,16 @@ def alone(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def averages(repeats: int) -> None:
+def compare_averages(repeats: int) -> None:
     """Run on two ranks: time bursts with and without averages, for small and large networks."""
     algo = algos.load("sac")
     for hidden in ((64, 64), (256, 256)):
         spec = algo.Spec(HALFCHEETAH, hidden=hidden)
         update = algo.update.__wrapped__
-        data = jax.device_put(batches(algo, 100))
+        data = jax.device_put(make_batches(algo, 100))
         found: dict[str, list[float]] = {"without": [], "with": []}
         programs = {}
-        for name, wrap in (("without", alone), ("with", lambda f: f)):
+        for name, wrap in (("without", skip_averages), ("with", lambda f: f)):
             burst = jax.jit(functools.partial(_scan, update, name), donate_argnums=0)
             programs[name] = wrap(burst)
         for _ in range(repeats + 1):
@@ -101,7 +101,7 @@ def _scan(update: Callable[..., Any], name: str, learner: Any, data: Batch) -> A
     return jax.lax.scan(step, learner, data)[0]
 
 
-def ppo_window() -> Callable[[], float]:
+def make_ppo_window() -> Callable[[], float]:
     """Return the function that runs one epoch of PPO: steps per second over all ranks."""
     import gymnasium
 
@@ -124,8 +124,8 @@ def ppo_window() -> Callable[[], float]:
 
 
 def serve_ppo() -> None:
-    """Run an epoch whenever rank 0 is told to; print its rate."""
-    window = ppo_window()
+    """Run an epoch for each line that rank 0 reads, and print its rate."""
+    window = make_ppo_window()
     window()
     while True:
         if mpi.is_root():
@@ -138,7 +138,7 @@ def serve_ppo() -> None:
             print("rate", rate, flush=True)
 
 
-def ppo(repeats: int) -> None:
+def compare_ppo(repeats: int) -> None:
     """Time one and two ranks in turns."""
     workers: dict[int, Any] = {}
     rates: dict[int, list[float]] = {}
@@ -178,10 +178,10 @@ def main() -> None:
     if args.task in ("averages", "serve"):
         mpi.fork(2 if args.task == "averages" else None)
         purerl.setup()
-        return averages(args.repeats) if args.task == "averages" else serve_ppo()
+        return compare_averages(args.repeats) if args.task == "averages" else serve_ppo()
     if args.task is None:
         subprocess.run([sys.executable, __file__, "averages"], check=True)
-    return ppo(args.repeats)
+    return compare_ppo(args.repeats)
 
 
 if __name__ == "__main__":

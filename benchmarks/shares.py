@@ -1,13 +1,13 @@
-"""Where the time of a worker goes: by line of Python, and by operation of XLA.
+"""Print the shares of a worker's time by line of Python, and by operation of XLA.
 
     yes go | head -12 | py-spy record --idle -r 500 -f raw -o stacks.txt -- \\
         python benchmarks/worker_purerl.py dqn-cartpole1 purerl
     python benchmarks/shares.py stacks.txt          # shares of the samples within a window
     python benchmarks/shares.py --ops dqn-cartpole1 # shares of XLA's operations in a window
 
-A sample counts for the innermost line of this project or of Gymnasium, so that a compiled program
-counts for the line that calls it; `--idle` because XLA runs programs in a thread of its own while
-Python's waits.
+A sample counts for the innermost line of this project or of Gymnasium, so a compiled program counts
+for the line that calls it. `--idle` is needed because XLA runs programs in its own thread, while
+Python's thread waits.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 
-def lines(path: Path) -> collections.Counter[str]:
+def count_lines(path: Path) -> collections.Counter[str]:
     """Count py-spy's samples by line of the code that waits for them."""
     found = collections.Counter[str]()
     for record in path.read_text().splitlines():
@@ -32,13 +32,13 @@ def lines(path: Path) -> collections.Counter[str]:
     return found
 
 
-def operations(task: str) -> collections.Counter[str]:
+def trace_operations(task: str) -> collections.Counter[str]:
     """Trace one window with JAX's profiler; sum the microseconds of its own of each operation."""
     import jax
 
     from benchmarks import worker_purerl
 
-    window = worker_purerl.window_of(task)
+    window = worker_purerl.make_window(task)
     window()
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0  # it would cost more than what it measures
@@ -54,13 +54,13 @@ def operations(task: str) -> collections.Counter[str]:
         while stack and stack[-1]["ts"] + stack[-1]["dur"] <= event["ts"]:
             stack.pop()
         if stack:  # time of its own only
-            found[kind(stack[-1])] -= event["dur"]
+            found[describe_operation(stack[-1])] -= event["dur"]
         stack.append(event)
-        found[kind(event)] += event["dur"]
+        found[describe_operation(event)] += event["dur"]
     return collections.Counter({name: n for name, n in found.items() if "wait for" not in name})
 
 
-def kind(event: dict[str, Any]) -> str:
+def describe_operation(event: dict[str, Any]) -> str:
     """Return an operation's name without its number."""
     return re.sub(r"[.\d]+$", "", event["name"])
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--ops", action="store_true", help="trace XLA's operations in that task")
     parser.add_argument("--top", type=int, default=25)
     args = parser.parse_args()
-    found = operations(args.what) if args.ops else lines(Path(args.what))
+    found = trace_operations(args.what) if args.ops else count_lines(Path(args.what))
     total = found.total()
     for name, number in found.most_common(args.top):
         print(f"{100 * number / total:5.1f} %  {number:9.0f}  {name}")

@@ -3,15 +3,15 @@
     make bench-solve                                        # everything, about forty minutes
     make bench-solve ARGS="sac-pendulum --seeds 0 1 2 --only purerl-zoo sbx"
 
-Every run is a fresh process pinned to one core; the contenders of a seed take turns. A worker
-trains, plays 10 episodes of the deterministic policy every so many steps, in environments with
-seeds of their own, and stops when two evaluations in a row are over the bar or the budget of steps
-is spent; evaluation counts for everyone. The time of an evaluation is when its number arrives here.
-Solved is the first of two evaluations in a row over the bar, since one alone may be luck.
+Every run is a fresh process pinned to one core, and the contenders of a seed take turns. A worker
+trains and plays 10 episodes of the deterministic policy every so many steps, in environments with
+other seeds. It stops when two evaluations in a row are over the bar, or at the end of its budget of
+steps. The time of all contenders includes their evaluations, and ends when the number arrives here.
+A task is solved at the first of two evaluations in a row over the bar, since one alone may be luck.
 
 purerl runs each seed twice, with an empty compilation cache (cold) and with what that run left
-(warm). The peers keep no cache. `zoo` are the peers' settings, `own` are purerl's, `sbx` is what
-SBX makes of zoo where it departs from the paper; all stand in the workers.
+(warm). The peers keep no cache. The workers contain the settings: `zoo` of the peers, `own` of
+purerl, and `sbx`, which is `zoo` with the changes of SBX to the paper.
 """
 
 import argparse
@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 
 
 class Task(NamedTuple):
-    """What all contenders share."""
+    """Environment, bar and budget, which all contenders share."""
 
     env: str
     bar: float  # of the mean return of an evaluation
@@ -96,18 +96,18 @@ def parse(lines: list[str]) -> list[Evaluation]:
     return [(float(seconds), int(steps), float(value)) for seconds, steps, value in words]
 
 
-def first_over(run: list[Evaluation], bar: float) -> Evaluation | None:
+def find_first_over(run: list[Evaluation], bar: float) -> Evaluation | None:
     """Return the first evaluation over the bar."""
     return next((one for one in run if one[2] >= bar), None)
 
 
-def solved(run: list[Evaluation], bar: float) -> Evaluation | None:
+def find_solved(run: list[Evaluation], bar: float) -> Evaluation | None:
     """Return the first of two evaluations in a row over the bar."""
     pairs = itertools.pairwise(run)
     return next((one for one, two in pairs if min(one[2], two[2]) >= bar), None)
 
 
-def summary(found: list[Evaluation | None]) -> str:
+def summarise(found: list[Evaluation | None]) -> str:
     """Return the median of the seconds, then seconds and steps of every seed; never is inf."""
     seconds = [one[0] if one else float("inf") for one in found]
     steps = [f"{one[1] / 1000:.1f}k" if one else "-" for one in found]
@@ -122,7 +122,7 @@ def compare(name: str, seeds: list[int], only: list[str], peers: str, core: int)
     def one(label: str, contender: str, python: str, seed: int, cache: str) -> None:
         run = parse(play(name, contender, python, seed, cache, core))
         runs.setdefault(label, []).append(run)
-        print(f"  {label} seed {seed}: {summary([solved(run, task.bar)])}", flush=True)
+        print(f"  {label} seed {seed}: {summarise([find_solved(run, task.bar)])}", flush=True)
 
     for seed in seeds:
         for settings in task.ours:
@@ -138,8 +138,10 @@ def compare(name: str, seeds: list[int], only: list[str], peers: str, core: int)
             with tempfile.TemporaryDirectory() as cache:
                 one(f"{peer} zoo", peer, peers, seed, cache)
     for label, found in runs.items():
-        print(f"{name} {label:<16} first {summary([first_over(run, task.bar) for run in found])}")
-        print(f"{name} {label:<16} twice {summary([solved(run, task.bar) for run in found])}")
+        first = [find_first_over(run, task.bar) for run in found]
+        twice = [find_solved(run, task.bar) for run in found]
+        print(f"{name} {label:<16} first {summarise(first)}")
+        print(f"{name} {label:<16} twice {summarise(twice)}")
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Where the seconds go before the first update, and until PPO has solved CartPole-v1.
+"""Measure the seconds before the first update, and until PPO has solved CartPole-v1, by part.
 
     python benchmarks/start.py              # five times each, about two minutes
 
@@ -37,7 +37,7 @@ def spawn(words: tuple[str, ...], core: int, cache: str) -> tuple[float, str]:
     return time.time() - began, done.stdout
 
 
-def ppo(seed: int) -> list[float]:
+def time_ppo(seed: int) -> list[float]:
     """Solve CartPole-v1; return the seconds of each part, from the spawn of this process."""
     began = float(os.environ["BEGAN"])
     import dataclasses
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.part is not None:
-        print(*ppo(args.part))
+        print(*time_ppo(args.part))
         return
     script: dict[str, list[float]] = {"cold": [], "warm": []}
     solve: dict[str, list[list[float]]] = {"cold": [], "warm": []}

@@ -12,9 +12,9 @@ import numpy as np
 
 import purerl
 from purerl import algos
-from purerl.loops import devices as devices_
 from purerl.loops import gym as loop
 from purerl.loops import offpolicy, onpolicy
+from purerl.loops.devices import init_tally, replicate
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import Box, EnvSpec
 from purerl.types import Rollout, Transition
@@ -23,7 +23,7 @@ ENVS = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1", "cartpole": 
 HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
 
 
-def updates(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[], float]:
+def make_updates_window(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[], float]:
     """Return the function that does 200 updates in bursts of 50 from 1e6 rows: updates per second.
 
     The whole `burst` of the loop is timed, with a block of 50 new rows each time; `devices` split
@@ -40,10 +40,8 @@ def updates(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[],
 
     words = np.array([0, 0, 0, 0], np.uint32)
     learner, buffer = offpolicy.init(algo, algo.Spec(HALFCHEETAH), rows, words)
-    tally = devices_.init_tally(
-        len(offpolicy.list_metrics(algo, learner, buffer, batch_size)), devices
-    )
-    learner, buffer = devices_.replicate((learner, buffer), devices)
+    tally = init_tally(len(offpolicy.list_metrics(algo, learner, buffer, batch_size)), devices)
+    learner, buffer = replicate((learner, buffer), devices)
     filled, number = 0, 50_000
     while filled < rows:
         learner, buffer, tally, _ = offpolicy.run_burst(
@@ -69,7 +67,7 @@ def updates(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[],
     return window
 
 
-def end_to_end(algo: ModuleType, env_id: str) -> Callable[[], float]:
+def make_run_window(algo: ModuleType, env_id: str) -> Callable[[], float]:
     """Return the function that runs 1000 environment steps: batch 100, 50 updates every 50."""
 
     def env_fn() -> object:
@@ -79,10 +77,10 @@ def end_to_end(algo: ModuleType, env_id: str) -> Callable[[], float]:
     schedule = OffPolicySchedule(
         steps=10**9, steps_per_epoch=1_000, start_steps=100, update_after=100, num_test_episodes=0
     )
-    return steps(loop.start(algo, spec, env_fn, schedule, 0))
+    return make_steps_window(loop.start(algo, spec, env_fn, schedule, 0))
 
 
-def cartpole(algo: ModuleType, every: int) -> Callable[[], float]:
+def make_cartpole_window(algo: ModuleType, every: int) -> Callable[[], float]:
     """Return the function that runs 1000 steps of CartPole-v1: peers' network, batch 128."""
 
     def env_fn() -> object:
@@ -96,10 +94,10 @@ def cartpole(algo: ModuleType, every: int) -> Callable[[], float]:
         steps=10**9, steps_per_epoch=1_000, start_steps=0, update_after=200, update_every=every,
         batch_size=128, replay_size=100_000, num_test_episodes=0,
     )  # fmt: skip
-    return steps(loop.start(algo, spec, env_fn, schedule, 0))
+    return make_steps_window(loop.start(algo, spec, env_fn, schedule, 0))
 
 
-def steps(carry: loop.Carry) -> Callable[[], float]:
+def make_steps_window(carry: loop.Carry) -> Callable[[], float]:
     """Return the function that runs 1000 environment steps: steps per second."""
     state = [carry]
 
@@ -112,7 +110,7 @@ def steps(carry: loop.Carry) -> Callable[[], float]:
     return window
 
 
-def on_policy(algo: ModuleType, env_id: str, schedule: str) -> Callable[[], float]:
+def make_on_policy_window(algo: ModuleType, env_id: str, schedule: str) -> Callable[[], float]:
     """Return the function that runs one epoch: steps per second.
 
     `full` is Spinning Up's schedule (4000 steps, 80 full-batch steps of each network, no early
@@ -138,7 +136,7 @@ def on_policy(algo: ModuleType, env_id: str, schedule: str) -> Callable[[], floa
     return window
 
 
-def one_update(algo: ModuleType) -> Callable[[], float]:
+def make_update_window(algo: ModuleType) -> Callable[[], float]:
     """Return the function that prepares and updates on 4000 rows of HalfCheetah's shapes."""
     rng, length = np.random.default_rng(0), 4_000
     settings: dict[str, Any] = {"target_kl": None} if algo is algos.load("ppo") else {}
@@ -159,7 +157,7 @@ def one_update(algo: ModuleType) -> Callable[[], float]:
     return window
 
 
-def limit() -> Callable[[], float]:
+def make_limit_window() -> Callable[[], float]:
     """Return the function that measures GFLOP/s of a 1024 x 1024 matrix product."""
     product = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda _, y: (y @ x) * 1e-2, x))
     x = jax.random.normal(jax.random.key(0), (1024, 1024))
@@ -172,7 +170,7 @@ def limit() -> Callable[[], float]:
     return window
 
 
-def first_update(algo: ModuleType) -> None:
+def run_first_update(algo: ModuleType) -> None:
     """Run Pendulum-v1 until the first update after 100 steps is done."""
 
     def env_fn() -> object:
@@ -185,32 +183,32 @@ def first_update(algo: ModuleType) -> None:
     print("updated", flush=True)
 
 
-def window_of(task: str) -> Callable[[], float]:
+def make_window(task: str) -> Callable[[], float]:
     """Set JAX up and return the function that runs one window of a task."""
     name, _, what = task.partition("-")
     what, _, devices = what.partition("-devices")
     purerl.setup(threads=1, devices=int(devices or 1))
     if name == "limit":
-        return limit()
+        return make_limit_window()
     algo = algos.load(name)
     if what == "update":
-        return one_update(algo)
+        return make_update_window(algo)
     if what.startswith("updates-"):
-        return updates(algo, int(what.removeprefix("updates-")), int(devices or 1))
-    if hasattr(algo, "prepare"):
+        return make_updates_window(algo, int(what.removeprefix("updates-")), int(devices or 1))
+    if isinstance(algo.SCHEDULE, OnPolicySchedule):
         env, _, schedule = what.partition("-")
-        return on_policy(algo, ENVS[env], schedule)
+        return make_on_policy_window(algo, ENVS[env], schedule)
     if what.startswith("cartpole"):
-        return cartpole(algo, 1 if what == "cartpole1" else 50)
-    return end_to_end(algo, ENVS[what])
+        return make_cartpole_window(algo, 1 if what == "cartpole1" else 50)
+    return make_run_window(algo, ENVS[what])
 
 
 def main() -> None:
     task = sys.argv[1]
     if task.endswith("-start"):
         purerl.setup(threads=1)
-        return first_update(algos.load(task.removesuffix("-start")))
-    window = window_of(task)
+        return run_first_update(algos.load(task.removesuffix("-start")))
+    window = make_window(task)
     window()
     print("ready", flush=True)
     for _ in sys.stdin:

@@ -15,7 +15,7 @@ from purerl.spaces import EnvSpec
 
 
 class Settings(NamedTuple):
-    """What is given beside the defaults."""
+    """Settings that differ from the defaults."""
 
     spec: dict[str, Any]
     schedule: dict[str, Any]

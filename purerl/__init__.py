@@ -62,19 +62,19 @@ def __getattr__(name: str) -> Any:
 
 
 def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -> None:
-    """Configure JAX for the thin loop; for entry points, never called by the library itself.
+    """Configure JAX for the thin loop.
 
-    All of this is global to the process, which is why importing purerl does none of it.
+    Call it in an entry point. Its settings are global to the process, so the library never does.
 
     Args:
-        threads: size of XLA's CPU thread pool. One is as fast as more at the sizes of this field
-            and makes results repeat bit for bit; None leaves JAX's default.
-        cache: keep compiled programs between processes, in `~/.cache/purerl/jax` or in the
-            directory given.
-        devices: number of CPU devices to split batches over.
+        threads: Size of XLA's CPU thread pool. With one thread results repeat bit for bit, and the
+            small networks of this field run as fast. None leaves JAX's default.
+        cache: Whether to keep compiled programs between processes, in `~/.cache/purerl/jax`, or the
+            directory to keep them in.
+        devices: Number of CPU devices to split batches over.
 
     Raises:
-        RuntimeError: if JAX has started already, since all of it would be ignored then.
+        RuntimeError: if JAX has started already, because it would ignore the settings.
     """
     import os
     from pathlib import Path
@@ -86,7 +86,7 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
     checks.integer("devices", devices, 1)
     import jax
 
-    try:  # first, because it refuses once a backend exists, and the rest would not
+    try:  # first, because only this setting is refused once a backend exists
         jax.config.update("jax_num_cpu_devices", devices)
     except RuntimeError as error:
         raise RuntimeError(
@@ -111,9 +111,9 @@ def load(path: Any, checkpoint: str | int = "last", **options: Any) -> "Run":
     """Load a run with the policy of a checkpoint: `last`, `best` or a step.
 
     Args:
-        path: folder of the run.
-        checkpoint: which.
-        **options: `env_fn` and `spec`, as `purerl.runs.policy.run.load` takes them.
+        path: Folder of the run.
+        checkpoint: `last`, `best`, or the step of a checkpoint.
+        **options: `env_fn` and `spec`, as in `purerl.runs.policy.run.load`.
     """
     from purerl.runs.policy import run
 
@@ -124,9 +124,9 @@ def train(algo: str, env: Any, **settings: Any) -> "Run":
     """Train in a new folder and return the run.
 
     Args:
-        algo: name of the algorithm.
+        algo: Name of the algorithm.
         env: Gymnasium id, or a function that makes the environment.
-        **settings: `seed`, `name`, `data_dir` and others that `purerl.runs.policy.run.train` takes,
+        **settings: Arguments of `purerl.runs.policy.run.train` (`seed`, `name`, `data_dir`, ...),
             and all fields of the algorithm's `Spec`, of its schedule, and of the run's options.
     """
     from purerl.runs.policy import run

@@ -1,11 +1,16 @@
 """Random streams derived from counters: nothing here is ever advanced.
 
-Every key is a function of (seed, rank, name, counters), so a run is a function of its
-configuration, a resumed run needs counters and no generator states, and two ranks never share a
-stream by accident. Streams in use: `init` (the same on every rank), `act` (call of the acting
-function), `start` (call with random actions), `sample` (updates done before the burst), `update`
-(updates done before an on-policy one), `env` (environment index, episode), `eval` (epoch,
-environment index, episode; keys of exploring: epoch, call).
+Every key is a function of (seed, rank, name, counters). So a run is a function of its
+configuration, a resumed run needs counters instead of generator states, and two ranks never share a
+stream by accident. These streams are in use:
+
+- `init`: first parameters; the same on every rank
+- `act`, `start`: exploring and random actions; counter: calls of the environments' step
+- `sample`: batches of a burst; counter: updates done before it
+- `update`: minibatches of an on-policy update; counter: updates done before it
+- `env`: seeds of episodes; counters: environment, episode
+- `eval`: seeds of test episodes; counters: epoch, environment, episode. Keys of exploring test
+  episodes; counters: epoch, call
 """
 
 import zlib

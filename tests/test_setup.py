@@ -62,6 +62,9 @@ HEAVY = ("jax", "flax", "optax", "gymnasium", "mpi4py", "matplotlib", "mujoco", 
     [
         ("purerl", ()),
         ("purerl.types", ()),
+        ("purerl.schedules", ()),
+        ("purerl.mpi", ()),
+        ("purerl.mpi.world, purerl.mpi.launch", ()),
         ("purerl.cli", ()),
         ("purerl.algos", ()),
         ("purerl.algos.td3", ("jax", "flax", "optax", "chex")),
@@ -71,6 +74,18 @@ HEAVY = ("jax", "flax", "optax", "gymnasium", "mpi4py", "matplotlib", "mujoco", 
 def test_imports_are_light(imports, allowed):
     code = f"import sys, {imports}; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert set(ast.literal_eval(python(code))) <= set(allowed)
+
+
+def test_submodules_load_on_first_use():
+    code = """
+import sys, purerl
+before = {name for name in sys.modules if name.startswith("purerl.")}
+purerl.algos.td3.update, purerl.buffers.replay.add, purerl.loops.gym.start, purerl.loops.snapshot
+purerl.mpi.pmean, purerl.mpi.shard_update, purerl.mpi.statistics, purerl.nets, purerl.returns
+purerl.runs.training, purerl.runs.record, purerl.schedules.OffPolicySchedule, purerl.spaces.Box
+print(before, all(hasattr(purerl.mpi, name) for name in purerl.mpi.__all__))
+"""
+    assert python(code).split() == ["set()", "True"]
 
 
 def test_importing_changes_no_setting_of_jax_and_starts_no_backend():

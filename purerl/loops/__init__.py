@@ -1,12 +1,12 @@
-"""Drivers: the only place that steps environments."""
+"""Loops that train: the only place that steps environments."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from purerl.loops import gym, vector
+    from purerl.loops import carry, gym, snapshot, vector
 
-__all__ = ["gym", "vector"]
+__all__ = ["carry", "gym", "snapshot", "vector"]
 
 
 def __getattr__(name: str) -> Any:

@@ -52,7 +52,7 @@ class OffPolicyCarry(BaseCarry):
     @property
     def is_consumed(self) -> bool:
         """Whether an `advance` has taken this carry: each donates the buffer."""
-        return _has_deleted(self.buffer)
+        return _contains_deleted(self.buffer)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,11 +65,11 @@ class OnPolicyCarry(BaseCarry):
     @property
     def is_consumed(self) -> bool:
         """Whether an `advance` has taken this carry: each donates the learner."""
-        return _has_deleted(self.learner)
+        return _contains_deleted(self.learner)
 
 
 Carry = OffPolicyCarry | OnPolicyCarry  # the class says whether the algorithm is on-policy
 
 
-def _has_deleted(tree: Any) -> bool:
+def _contains_deleted(tree: Any) -> bool:
     return any(leaf.is_deleted() for leaf in jax.tree.leaves(tree))

@@ -1,7 +1,6 @@
 """Adapters over environments: N single ones, or a user's vector environment.
 
-Both step all environments at once and return true transitions: `next_obs` is always the successor
-that the environment reached, whatever its way of starting the next episode.
+Both return true transitions: `next_obs` is always the successor that the environment reached.
 """
 
 import math

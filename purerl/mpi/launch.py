@@ -96,7 +96,7 @@ def _run_ranks(ranks: int) -> int:
         )
         signals = _SignalRelay(process, folder)
         ended = _wait_for_launcher(process, folder, signals)
-        if signals.number and _list_unfinished(folder):
+        if signals.number and _list_unfinished_ranks(folder):
             return 128 + signals.number
         return _decide_code(process.returncode, ranks, ended, folder)
 
@@ -211,7 +211,7 @@ def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> lis
     return ended
 
 
-def _list_unfinished(folder: Path) -> set[int]:
+def _list_unfinished_ranks(folder: Path) -> set[int]:
     """List the ranks of this host that began and did not finish, from their notes."""
     began, done = (
         {int(path.name.removeprefix(f"{what}-")) for path in folder.glob(f"{what}-*")}
@@ -224,7 +224,7 @@ def _decide_code(code: int, ranks: int, ended: list[set[int]], folder: Path) -> 
     """Return the exit code of the job; name the rank that ended it without printing an error."""
     if list(folder.glob("failed-*")):
         return code or 1
-    unfinished = _list_unfinished(folder)
+    unfinished = _list_unfinished_ranks(folder)
     if not unfinished:
         return code if code >= 0 else 128 - code
     first = next((some & unfinished for some in ended if some & unfinished), unfinished)

@@ -26,7 +26,7 @@ class Script(gymnasium.Env):
         self.action_space = spaces.Box(np.float32([-2.0, 0.0]), np.float32([2.0, 1.0]))
         self.who, self.lengths, self.episode = who, lengths, -1
         self.steps, self.seeds, self.actions = 0, [], []
-        self.careless = True  # return one array again and again
+        self.careless = True  # return the same array each time
         self.state = np.zeros(3)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
@@ -53,8 +53,10 @@ class Script(gymnasium.Env):
         return self.lengths[(self.episode + self.who) % len(self.lengths)]
 
 
-def expected(who: int, number: int, lengths: tuple[int, ...] = (3, 1, 4)) -> list[tuple[Any, ...]]:
-    """The first `number` transitions of one environment: obs, rew, next_obs and both flags."""
+def expect_rows(
+    who: int, number: int, lengths: tuple[int, ...] = (3, 1, 4)
+) -> list[tuple[Any, ...]]:
+    """Return the first `number` transitions of an environment: obs, rew, next_obs and flags."""
     rows: list[tuple[Any, ...]] = []
     for episode in itertools.count():
         length, end = lengths[(episode + who) % len(lengths)], ENDS[episode % 3]
@@ -68,7 +70,7 @@ def expected(who: int, number: int, lengths: tuple[int, ...] = (3, 1, 4)) -> lis
 
 
 def own(number: int, **kwargs: Any) -> Any:
-    """An `env_fn` for `number` single environments, and the list they land in."""
+    """Return an `env_fn` for `number` single environments, and the list of those it made."""
     made: list[Script] = []
 
     def env_fn() -> Script:
@@ -79,7 +81,7 @@ def own(number: int, **kwargs: Any) -> Any:
 
 
 def vector(number: int, mode: AutoresetMode, **kwargs: Any) -> Any:
-    """An `env_fn` for one vector environment, and the list its environments land in."""
+    """Return an `env_fn` for one vector environment, and the list of its environments."""
     made: list[Script] = []
 
     def env_fn() -> SyncVectorEnv:
@@ -129,8 +131,8 @@ def finish(carry: loop.Carry) -> tuple[loop.Carry, list[Any]]:
     return carry, records
 
 
-def stored(carry: loop.Carry) -> dict[int, list[tuple[Any, ...]]]:
-    """Rows of the replay memory in order, by environment."""
+def read_buffer(carry: loop.Carry) -> dict[int, list[tuple[Any, ...]]]:
+    """Return the rows of the replay buffer in order, by environment."""
     data, rows = jax.tree.map(np.asarray, carry.buffer.data), {}
     for i in range(int(carry.buffer.stored)):
         row = Transition(*(leaf[i] for leaf in data))

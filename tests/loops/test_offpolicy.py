@@ -12,7 +12,7 @@ from purerl.loops import gym as loop
 from purerl.loops import offpolicy
 from purerl.spaces import EnvSpec
 from tests.loops import script
-from tests.loops.script import SMALL, WAYS, finish, start, stored
+from tests.loops.script import SMALL, WAYS, finish, read_buffer, start
 
 
 @pytest.mark.parametrize("name", ["one", "three", "same_step", "disabled"])
@@ -41,7 +41,7 @@ def test_exactly_start_steps_actions_are_uniform_and_the_rest_the_policys():
     carry = start(env_fn, spec=spec, start_steps=12, update_after=60)
     params = jax.tree.map(jnp.copy, carry.learner.params)
     carry, _ = finish(carry)
-    rows = [np.float32(r[0]) for r in stored(carry)[0]]
+    rows = [np.float32(r[0]) for r in read_buffer(carry)[0]]
     same = [
         np.allclose(a, td3.policy(params, o)) for a, o in zip(envs[0].actions, rows, strict=True)
     ]

@@ -57,9 +57,9 @@ def test_every_way_of_resetting_gives_true_transitions_in_columns(number, made):
     carry, second = onpolicy.collect(carry, 30 // number)
     for who in range(number):
         found = entries(first, who)
-        assert found == script.expected(who, 30 // number)
+        assert found == script.expect_rows(who, 30 // number)
         if made is not WAYS["next_step"][1]:
-            assert found + entries(second, who) == script.expected(who, 60 // number)
+            assert found + entries(second, who) == script.expect_rows(who, 60 // number)
     assert first.obs.shape == (30 // number, number, 3)
     assert first.act.shape == (30 // number, number, 2)
 
@@ -81,7 +81,7 @@ def test_rows_beyond_a_full_column_are_stepped_and_not_learned_from():
     stepped = [len(env.actions) for env in envs]
     assert max(stepped) >= 10
     for who in range(number):
-        assert entries(rollout, who) == script.expected(who, 10)
+        assert entries(rollout, who) == script.expect_rows(who, 10)
 
 
 def test_episodes_go_on_across_epochs_or_start_anew():

@@ -12,7 +12,7 @@ from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
 from purerl.types import Transition
 from tests.loops import script
-from tests.loops.script import SMALL, WAYS, finish, start, stored
+from tests.loops.script import SMALL, WAYS, finish, read_buffer, start
 
 
 @pytest.mark.parametrize(("number", "made"), WAYS.values(), ids=WAYS)
@@ -20,7 +20,7 @@ def test_finished_episodes_are_reported_with_return_and_length(number, made):
     env_fn, envs = made
     envs.clear()
     carry, records = finish(start(env_fn, num_envs=number, steps=24, steps_per_epoch=24))
-    ended = [row for rows in stored(carry).values() for row in rows if any(row[3:])]
+    ended = [row for rows in read_buffer(carry).values() for row in rows if any(row[3:])]
     assert len(records[0]["ep_lengths"]) == len(ended) + sum(carry.surplus[4] | carry.surplus[5])
     for total, length in zip(records[0]["ep_returns"], records[0]["ep_lengths"], strict=True):
         episode = (total - length * (length + 1) / 2) / (100 * length)

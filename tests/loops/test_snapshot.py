@@ -1,4 +1,4 @@
-"""A carry frozen, thawed and gone on with is the one that was never interrupted."""
+"""A run that continues from a snapshot ends like one that was never interrupted."""
 
 import functools
 import json
@@ -32,7 +32,7 @@ def begin(name, schedule=None, hidden=(8,), **settings):
 
 
 def through_json(frozen):
-    """What a file does to it."""
+    """Convert the facts as a file does."""
     return frozen._replace(facts=json.loads(json.dumps(frozen.facts)))
 
 

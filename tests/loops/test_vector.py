@@ -13,7 +13,7 @@ from purerl.loops import gym as loop
 from purerl.loops import offpolicy, vector
 from purerl.spaces import Discrete, EnvSpec
 from tests.loops import script
-from tests.loops.script import SMALL, WAYS, finish, start, stored
+from tests.loops.script import SMALL, WAYS, finish, read_buffer, start
 
 
 @pytest.mark.parametrize(("number", "made"), WAYS.values(), ids=WAYS)
@@ -21,23 +21,23 @@ def test_every_way_of_resetting_gives_the_same_true_transitions(number, made):
     env_fn, envs = made
     envs.clear()
     carry, records = finish(start(env_fn, num_envs=number))
-    rows = stored(carry)
+    rows = read_buffer(carry)
     assert sum(map(len, rows.values())) == 60 == carry.steps == records[-1]["steps"]
     assert sorted(rows) == list(range(number))
     for who, found in rows.items():
-        assert found == script.expected(who, len(found))
+        assert found == script.expect_rows(who, len(found))
         assert abs(len(found) - 60 / number) <= 8  # NEXT_STEP environments wait while they reset
 
 
 def test_max_ep_len_truncates_and_keeps_a_terminal_on_the_same_step():
     env_fn, _ = script.own(1, lengths=(3,))  # episodes end: terminated, truncated, both
     carry, _ = finish(start(env_fn, max_ep_len=3))
-    ends = [row[3:] for row in stored(carry)[0] if any(row[3:])]
+    ends = [row[3:] for row in read_buffer(carry)[0] if any(row[3:])]
     assert ends[:3] == [(True, True), (False, True), (True, True)]
     env_fn, _ = script.own(1, lengths=(100,))
     carry, records = finish(start(env_fn, max_ep_len=7))
     assert set(records[0]["ep_lengths"]) == {7}
-    assert {row[3:] for row in stored(carry)[0]} == {(False, False), (False, True)}
+    assert {row[3:] for row in read_buffer(carry)[0]} == {(False, False), (False, True)}
 
 
 def test_every_episode_is_seeded_from_its_own_stream():

@@ -99,7 +99,7 @@ TREE = {
 REDUCE = {"pmean": np.mean, "psum": np.sum, "pmin": np.min, "pmax": np.max}
 
 
-def wanted(name: str) -> dict[str, np.ndarray]:
+def reduce_with_numpy(name: str) -> dict[str, np.ndarray]:
     everyone = mpi.allgather(jax.tree.map(lambda x: np.asarray(x, np.float64), TREE))
     stacked = jax.tree.map(lambda *x: np.stack(x), *everyone)
     return jax.tree.map(lambda x: np.asarray(REDUCE[name](x, axis=0)), stacked)
@@ -107,7 +107,7 @@ def wanted(name: str) -> dict[str, np.ndarray]:
 
 def check_reductions_in_a_program_and_on_the_host() -> None:
     for name in REDUCE:
-        right = wanted(name)
+        right = reduce_with_numpy(name)
         for found in (jax.jit(getattr(mpi, name))(TREE), getattr(mpi, name)(TREE)):
             jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), right, found)
             assert found["half"].dtype == jnp.bfloat16
@@ -430,10 +430,10 @@ def check_ranks_go_on_from_the_newest_checkpoint_that_is_good_on_all() -> None:
 
 
 def check_checkpoints_that_differ_between_ranks_are_refused() -> None:
-    def thawed(carry: Any, frozen: Any) -> tuple[Any, list[int]]:
+    def shift_steps(carry: Any, frozen: Any) -> tuple[Any, list[int]]:
         return dataclasses.replace(carry, steps=carry.steps + RANK), []
 
-    kept, snapshot.thaw = snapshot.thaw, thawed
+    kept, snapshot.thaw = snapshot.thaw, shift_steps
     loaded = checkpoint.Loaded(50, {}, None, (), ())
     try:
         raises(mpi.RanksDisagree, "['steps']", train.restore_carry, tiny(), pole, loaded)
