@@ -4,27 +4,18 @@ A process connects only if a launcher started it together with others, or with `
 `purerl.mpi` has the public functions.
 """
 
-import atexit
-import contextlib
 import dataclasses
-import faulthandler
 import functools
 import math
 import os
 import sys
-import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn
 
-from purerl import errors
-from purerl.errors import MPIUnavailable, RanksDisagree
-from purerl.mpi import library
-from purerl.mpi.signals import StopSignals
+from purerl.errors import MPIUnavailable
+from purerl.mpi import library, watchdog
 
 
 class Channel:
@@ -116,7 +107,7 @@ def _connect(variable: str, size: int | None) -> World:
     os.environ["PURERL_MPI"] = "0"  # processes that this rank starts are no ranks
     found.channels = (Channel(everyone.Dup()), Channel(everyone.Dup()))
     found.letters = everyone.Dup()
-    _end_together(found)
+    watchdog.end_together(found)
     return found
 
 
@@ -145,23 +136,9 @@ def list_cpus() -> set[int]:
     return set(range(os.cpu_count() or 1))
 
 
-# --- all ranks or none ---------------------------------------------------------------------------
-
-_POLL = 0.1  # seconds between two looks of the watcher
-_TOGETHER = 2.0  # seconds for which a rank that stops at an error waits for the errors of others
-_STACKS = (1.0, 10.0)  # least and most seconds for which a rank waits for the stacks of others
-_WHERE, _HERE = 0, 1  # letters: print where you are; it is printed
-
-
 def abort(code: int = 1) -> NoReturn:
     """End the job on all ranks at once, with this exit code."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    found = get_world()
-    if found.mpi is not None:
-        _leave_note(found, "failed")
-        found.mpi.COMM_WORLD.Abort(code)
-    os._exit(code)
+    watchdog.abort(get_world(), code)
 
 
 def all_raise(error: BaseException) -> bool:
@@ -169,178 +146,14 @@ def all_raise(error: BaseException) -> bool:
     found, mine = get_world(), f"{type(error).__name__}: {error}"
     if found.size == 1:
         return True
-    _send_to_all(found, mine)
-    until = time.monotonic() + _TOGETHER
+    watchdog.send_to_all(found, mine)
+    until = time.monotonic() + watchdog.TOGETHER
     while len(found.errors) < found.size - 1 and time.monotonic() < until:
-        time.sleep(_POLL / 10)
+        time.sleep(watchdog.POLL / 10)
     return [*found.errors.values()] == [mine] * (found.size - 1)
 
 
 def fail(error: BaseException, code: int) -> NoReturn:
     """Print the traceback of this rank's error, and end the job on all ranks with a code."""
-    _end_job(get_world(), f"failed:\n{''.join(traceback.format_exception(error))}", code)
-
-
-def _end_together(found: World) -> None:
-    """Make a rank that raises, leaves too early or is stuck end the whole job."""
-    found.limit = _read_timeout()
-    sys.excepthook = functools.partial(_handle_error, found)
-    threading.excepthook = functools.partial(_handle_thread_error, found)
-    stop, stopping = threading.Event(), StopSignals(found.job)
-    watcher = threading.Thread(target=_watch, args=(found, stop, stopping), daemon=True)
-    watcher.start()
-    atexit.register(_leave, found, stop, watcher)
-    _leave_note(found, "pid")
-
-
-def _read_timeout() -> float:
-    """Return the number of seconds that a rank may wait, from PURERL_MPI_TIMEOUT."""
-    text = os.environ.get("PURERL_MPI_TIMEOUT", "")
-    try:
-        limit = float(text or "inf")
-    except ValueError:
-        limit = 0.0
-    if not limit > 0:
-        raise ValueError(f"PURERL_MPI_TIMEOUT must be seconds, more than 0, got {text!r}.")
-    return limit
-
-
-def _handle_error(
-    found: World,
-    kind: type[BaseException],
-    error: BaseException | None,
-    where: TracebackType | None,
-) -> None:
-    """Print the traceback with its rank, and end the job."""
-    text = "".join(traceback.format_exception(kind, error, where))
-    code = errors.INCOMPLETE
-    if issubclass(kind, RanksDisagree | KeyboardInterrupt):
-        code = errors.exit_code_of(kind())
-    _end_job(found, f"failed:\n{text}", code)
-
-
-def _handle_thread_error(found: World, args: threading.ExceptHookArgs) -> None:
-    if args.exc_type is not SystemExit:  # SystemExit ends only its thread
-        _handle_error(found, args.exc_type, args.exc_value, args.exc_traceback)
-
-
-def _end_job(found: World, why: str, code: int = errors.INCOMPLETE) -> NoReturn:
-    """Print why, and end the job on all ranks."""
-    sys.stderr.write(f"rank {found.rank} of {found.size} {why.rstrip()}\n")
-    sys.stderr.flush()
-    time.sleep(2 * _POLL)  # the launcher drops output that it has not forwarded yet
-    abort(code)
-
-
-def _watch(found: World, stop: threading.Event, stopping: StopSignals) -> None:
-    """Watch for signals, and for ranks that have ended or do not come, while this rank works."""
-    asked = 0.0  # time at which the others were asked where they are
-    while not stop.wait(_POLL):
-        _check_signals(found, stopping)
-        _read_letters(found)
-        for i, channel in enumerate(found.channels):
-            since, begun = channel.since, channel.begun
-            for rank, counts in found.gone.items():
-                if since is not None and begun > counts[i]:
-                    _end_job(found, f"waits for rank {rank}, which has ended. The job is stopped.")
-        asked = _check_limit(found, asked)
-
-
-def _read_letters(found: World) -> None:
-    """Read the letters of other watchers."""
-    MPI = found.mpi
-    while found.letters.iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG):
-        status = MPI.Status()
-        letter = found.letters.recv(status=status)
-        rank = status.Get_source()
-        if letter == _WHERE:
-            _print_stacks(found)
-            found.letters.send(_HERE, rank)
-        elif letter == _HERE:
-            found.located.add(rank)
-        elif isinstance(letter, str):
-            found.errors[rank] = letter
-        else:
-            found.gone[rank] = letter
-
-
-def _check_limit(found: World, asked: float) -> float:
-    """End the job if this rank has waited too long, after the others printed their stacks.
-
-    Args:
-        found: The world.
-        asked: Time at which the others were asked for their stacks, or 0.
-
-    Returns:
-        The new value of `asked`.
-    """
-    waits = [t for t in (found.leaving, *(c.since for c in found.channels)) if t is not None]
-    now = time.monotonic()
-    if not waits or now - min(waits) <= found.limit:
-        return 0.0
-    if not asked:
-        found.located.clear()
-        _send_to_all(found, _WHERE)
-        return now
-    least, most = _STACKS
-    if now - asked > (least if len(found.located) == found.size - 1 else most):
-        where = "at its end" if found.leaving else "in a collective"
-        _end_job(
-            found,
-            f"has waited {found.limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that do not "
-            f"come. The job is stopped.",
-        )
-    return asked
-
-
-def _check_signals(found: World, stopping: StopSignals) -> None:
-    """End the job at the second signal; report if the first one waits for other ranks."""
-    now = time.monotonic()
-    if number := stopping.poll(now):
-        _end_job(found, "was asked to stop once more. The job is stopped at once.", 128 + number)
-    entered = [c.since for c in found.channels if c.since is not None]
-    if stopping.note_lateness(now, min(entered, default=None)):
-        text = "was asked to stop and waits for other ranks; a second signal ends the job at once"
-        sys.stderr.write(f"rank {found.rank} of {found.size} {text}.\n")
-        sys.stderr.flush()
-
-
-def _print_stacks(found: World) -> None:
-    """Print the stacks of this rank's threads, unless it waits as well."""
-    if found.leaving or any(channel.since is not None for channel in found.channels):
-        return
-    sys.stderr.write(f"rank {found.rank} of {found.size} is not waiting; it is here:\n")
-    with tempfile.TemporaryFile("w+") as file:
-        faulthandler.dump_traceback(file)
-        file.seek(0)
-        sys.stderr.write(file.read())
-    sys.stderr.flush()
-
-
-def _send_to_all(found: World, letter: Any) -> None:
-    """Send a letter to the watchers of all other ranks."""
-    for rank in range(found.size):
-        if rank != found.rank:
-            found.letters.send(letter, rank)  # a few bytes, so it does not wait for the receiver
-
-
-def _leave(found: World, stop: threading.Event, watcher: threading.Thread) -> None:
-    """Tell the others that this rank ends, and wait until all ranks end.
-
-    A rank that still waits for this one then notices.
-    """
-    sys.stdout.flush()
-    found.leaving = time.monotonic()
-    _send_to_all(found, [channel.begun for channel in found.channels])
-    while len(found.gone) < found.size - 1:
-        time.sleep(0.005)
-    stop.set()
-    watcher.join()
-    _leave_note(found, "done")
-
-
-def _leave_note(found: World, what: str) -> None:
-    """Leave a note for the process that launched the ranks with `fork`, if one did."""
-    if found.job:
-        with contextlib.suppress(FileNotFoundError):  # that process has ended
-            Path(found.job, f"{what}-{found.rank}").write_text(str(os.getpid()))
+    text = "".join(traceback.format_exception(error))
+    watchdog.end_job(get_world(), f"failed:\n{text}", code)
