@@ -1,12 +1,14 @@
 """Exchange values between ranks on the host, outside of compiled programs."""
 
 import zlib
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
-from purerl.errors import RanksDisagree
+from purerl import mpi
+from purerl.errors import ConfigError, RanksDisagree, StorageError
 from purerl.mpi import collective, world
 from purerl.mpi.collective import pmin, psum
 
@@ -102,3 +104,35 @@ def _assert_equal(what: str, words: dict[str, str]) -> None:
             f"ranks differ in {len(bad)} of {len(names)} entries of {what}, which must be equal on "
             f"all of them:{shown}"
         )
+
+
+def run_on_all(step: Callable[[], Any]) -> list[Any]:
+    """Call a function on all ranks and return its results; an error of one is raised on all."""
+    done, failed = None, None
+    try:
+        done = step()
+    except (ConfigError, StorageError) as error:
+        failed = error
+    everyone = mpi.allgather((done, failed))
+    for _, failure in everyone:
+        if failure is not None:
+            raise failure
+    return [one for one, _ in everyone]
+
+
+def run_on_root(step: Callable[[], Any], shared: bool = True) -> Any:
+    """Call a function on rank 0, and return its result on all ranks.
+
+    Args:
+        step: function to call; its error is raised on all ranks.
+        shared: whether the other ranks get the result; else they get None.
+    """
+    made: list[Any] = [None]
+
+    def call() -> Any:
+        if mpi.is_root():
+            made[0] = step()
+        return made[0] if shared else None
+
+    shown = run_on_all(call)[0]
+    return shown if shared else made[0]

@@ -9,7 +9,7 @@ import pytest
 
 from purerl import errors
 from purerl.cli.main import OVERVIEW
-from purerl.runs.record import manifest, status
+from purerl.runs.record import checkpoint_folders, status
 from tests.mpi.launch import ROOT, clean, python
 
 PURERL = ("-m", "purerl")
@@ -71,7 +71,7 @@ def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_pa
     assert python(*PURERL, "resume", str(run)).code == 2  # complete
     done = python(*PURERL, "resume", str(run), "--steps", "8e2")
     assert done.code == 0, done.err
-    assert manifest.list_steps(run) == [400, 800]
+    assert checkpoint_folders.list_steps(run) == [400, 800]
     assert status.read_status(run)["step"] == 800
     (run / "checkpoints" / "000000000800" / "rank0.npz").write_bytes(b"")
     done = python(*PURERL, "inspect", str(run))
@@ -135,7 +135,7 @@ def test_faults_have_their_codes_and_keep_the_last_checkpoint(tmp_path, kind, co
     assert message in done.err
     assert "Traceback" not in done.err
     run = tmp_path / "data" / "faulty-v0-ppo" / "faulty-v0-ppo_s0"
-    assert manifest.list_steps(run) == [200]
+    assert checkpoint_folders.list_steps(run) == [200]
     assert status.read_status(run)["status"] == "failed"
     assert message in status.read_status(run)["reason"]
     assert "the checkpoint of step 200 is kept" in done.err

@@ -16,7 +16,7 @@ EVAL = "purerl/cli/commands/eval.py"
 WATCH = "purerl/cli/commands/watch.py"
 LIST = "purerl/cli/commands/list.py"
 INSPECT = "purerl/cli/commands/inspect.py"
-ARGUMENTS = "purerl/cli/run_arguments.py"
+ARGUMENTS = "purerl/cli/checkpoint_arguments.py"
 T_LIST = "tests/cli/commands/test_list.py"
 T_INSPECT = "tests/cli/commands/test_inspect.py"
 T_EVAL = "tests/cli/commands/test_eval.py"
@@ -27,7 +27,7 @@ T_VIDEO = "tests/runs/policy/test_video.py"
 T_DISPLAY = "tests/runs/policy/test_display.py"
 T_EXPORT = "tests/runs/policy/test_export.py"
 T_NUMPY = "tests/runs/policy/test_numpy_policy.py"
-T_LOOKUP = "tests/runs/record/test_lookup.py"
+T_LOOKUP = "tests/runs/record/test_status.py"
 
 MUTANTS = [
     Mutant("purerl/loops/acting.py", '*rng.words(next(calls))], np.uint32)', "*rng.words(0)], np.uint32)", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
@@ -40,7 +40,7 @@ MUTANTS = [
     Mutant(RUN, "        return np.asarray(env.clip(np.asarray(act)))", "        return np.asarray(act)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
     Mutant(RUN, "act = self.algo.act(self.params, obs, key)", "act = self.algo.policy(self.params, obs)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
     Mutant(RUN, "if any(len(row) != len(header) for row in rows):", "if False:", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
-    Mutant("purerl/runs/record/manifest.py", "        return marked[0]\n", "        return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
+    Mutant("purerl/runs/record/checkpoint_folders.py", "        return marked[0]\n", "        return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
     Mutant(RUN, "    for why in found.skipped:\n", "    for why in ():\n", f"{T_USE}::test_a_damaged_checkpoint_is_passed_over_and_it_is_said"),
     Mutant(RUN, "        found[parts[name]][name] = value\n", '        found["spec"][name] = value\n', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
     Mutant(EVALUATE, "stdtrit(number - 1, 0.975)", "stdtrit(number, 0.975)", T_EVALUATE),
@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant(STANDALONE, "        if i:\n", "        if True:\n", T_NUMPY),
     Mutant(STANDALONE, "np.float32(0.01) * x", "np.float32(0.1) * x", T_NUMPY),
     Mutant(STANDALONE, "    return act.clip(low.astype(np.float32), high.astype(np.float32))", "    return act", T_NUMPY),
-    Mutant(LOOKUP, " if name in (run.name, run.parent.name)]", "]", T_LOOKUP),
+    Mutant("purerl/runs/record/status.py", " if name in (run.name, run.parent.name)]", "]", T_LOOKUP),
     Mutant(LIST, "if algo in (None, one.algo)]", "]", T_LIST),
     Mutant(INSPECT, "            code = NO_CHECKPOINT\n", "            pass\n", T_INSPECT),
     Mutant(INSPECT, "        raise NoCheckpoint(str(error)) from error\n", "        raise\n", T_INSPECT),

@@ -7,7 +7,7 @@ VECTOR = "purerl/loops/vector.py"
 STORAGE = "purerl/runs/record/files.py"
 REGULAR = "purerl/runs/record/safe_files.py"
 CHECKPOINT = "purerl/runs/record/checkpoint.py"
-MANIFESTS = "purerl/runs/record/manifest.py"
+MANIFESTS = "purerl/runs/record/checkpoint_folders.py"
 LOG = "purerl/runs/record/logger.py"
 TABLE = "purerl/runs/record/progress.py"
 TRAIN = "purerl/runs/training/train.py"
@@ -21,7 +21,7 @@ T_STORAGE = "tests/runs/record/test_files.py"
 T_CHECKPOINT = "tests/runs/record/test_checkpoint.py"
 T_LOG = "tests/runs/record/test_logger.py"
 T_TRAIN = "tests/runs/training/test_train.py"
-T_REWIND = "tests/runs/record/test_manifest.py"
+T_REWIND = "tests/runs/record/test_checkpoint_folders.py"
 T_FOLDER = "tests/runs/record/test_folder.py"
 T_PROGRESS = "tests/runs/record/test_progress.py"
 T_SAVING = "tests/runs/training/test_saving.py"
@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant(MANIFESTS, "for one in reversed(later):", "for one in later:", T_REWIND),
     Mutant(MANIFESTS, "        path.rename(unnamed)\n", "        storage.remove(path)\n", T_REWIND),
     Mutant(MANIFESTS, ' if one.get("step") == step}', "}", T_REWIND),
-    Mutant(TRAIN, "manifest.delete_later(run, loaded.step)", "[]", T_SAVING),
+    Mutant(TRAIN, "checkpoint_folders.delete_later(run, loaded.step)", "[]", T_SAVING),
     Mutant(TRAIN, "        saver.prune()\n", "        pass\n", T_SAVING),
     Mutant(KEEPER, "score is None or self.failures:", "score is None:", T_SAVING),
     Mutant(KEEPER, "marked is None or score > marked[1]", "marked is None or score >= marked[1]", T_SAVING),
@@ -82,9 +82,9 @@ MUTANTS = [
     Mutant(LOG, "        self.stored.pop(key, None)\n", "", T_LOG),
     Mutant(LOG, "        if table.exists() and not resume:", "        if False:", T_LOG),
     Mutant(LOG, 'super().log_tabular(f"Max{key}", high)', 'super().log_tabular(f"Max{key}", low)', T_LOG),
-    Mutant("purerl/cli/run_arguments.py", "        _check_own(env, run)\n", "        pass\n", "tests/cli/test_run_arguments.py"),
-    Mutant("purerl/cli/run_arguments.py", "    is_id = ", "    is_id = True or ", "tests/cli/test_run_arguments.py"),
-    Mutant("purerl/cli/run_arguments.py", "        sys.path.insert(0, here)", "        pass", "tests/cli/test_run_arguments.py"),
+    Mutant("purerl/cli/checkpoint_arguments.py", "        _check_own(env, run)\n", "        pass\n", "tests/cli/test_checkpoint_arguments.py"),
+    Mutant("purerl/cli/checkpoint_arguments.py", "    is_id = ", "    is_id = True or ", "tests/cli/test_checkpoint_arguments.py"),
+    Mutant("purerl/cli/checkpoint_arguments.py", "        sys.path.insert(0, here)", "        pass", "tests/cli/test_checkpoint_arguments.py"),
     Mutant("purerl/runs/training/saving.py", "                carry.envs.rewind(marks)\n", "", "tests/runs/training/test_saving.py"),
     Mutant(VECTOR, "[taken[:length] for", "[taken for", "tests/runs/training/test_saving.py"),
     Mutant(STOPPING, "        asked.append(number)\n", "", "tests/runs/test_interrupts.py"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from purerl.runs.record import arrays, files, status
-from purerl.runs.record import manifest as manifest_
+from purerl.runs.record import checkpoint_folders as manifest_
 from tests.runs.record import test_arrays
 
 FILES = (

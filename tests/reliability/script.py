@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import purerl
-from purerl.runs.record import checkpoint, files, manifest, status
+from purerl.runs.record import checkpoint, checkpoint_folders, files, status
 from purerl.runs.settings.config import Config, Options
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
@@ -130,7 +130,7 @@ def at_every_call(algo: str, data: Path, number: int, back: bool) -> Iterator[di
         purerl.setup()
         seen, quiet = kill_before(call, str(here)), Screen(quiet=True)
         if (here / "whole").exists():
-            oldest = manifest.list_steps(run := the_run(here / "whole"))[0]
+            oldest = checkpoint_folders.list_steps(run := the_run(here / "whole"))[0]
             code = train.resume(run, at=oldest, screen=quiet).code
         else:
             code = train.train(config, data_dir=str(here / "whole"), screen=quiet).code
@@ -158,7 +158,7 @@ def at_every_call(algo: str, data: Path, number: int, back: bool) -> Iterator[di
         first = forked(functools.partial(done, here, call))
         found: dict[str, Any] = {"call": call, "of": calls, "first": first}
         there = [p.parent for p in here.glob("whole/*/*/config.json")]
-        steps = manifest.list_steps(there[0]) if there else []
+        steps = checkpoint_folders.list_steps(there[0]) if there else []
         found["newest"] = steps[-1] if steps else None
         if steps:
             loaded = checkpoint.load(there[0], {}, 0)

@@ -19,7 +19,7 @@ from purerl import errors
 from purerl.cli.commands import inspect
 from purerl.cli.commands import list as listing
 from purerl.errors import ConfigError, SnapshotMismatch
-from purerl.runs.record import checkpoint, files, manifest, status
+from purerl.runs.record import checkpoint, checkpoint_folders, files, status
 from purerl.runs.settings import config
 from purerl.runs.settings.config import Options
 from purerl.runs.training import train
@@ -86,7 +86,7 @@ def read(run: Path) -> tuple[list[str], float]:
         lambda: train.resume(run, steps=600, screen=Heard(said)),
         lambda: status.read_status(run),
         lambda: list(status.list_runs(run.parent)),
-        lambda: manifest.read_best(run),
+        lambda: checkpoint_folders.read_best(run),
         lambda: said.extend(checkpoint.load(run, {}, 0).changed),
         lambda: config.from_json(status.read_json(run / "config.json")),
         lambda: listing.main(["runs", "--data-dir", str(run.parent)]),

@@ -9,7 +9,7 @@ import pytest
 
 from purerl import errors
 from purerl.errors import ConfigError
-from purerl.runs.record import checkpoint, folder, log_hashes, manifest, status
+from purerl.runs.record import checkpoint, checkpoint_folders, folder, log_hashes, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Options
 from purerl.runs.training import train
@@ -31,7 +31,7 @@ def good(tmp_path_factory):
     config = dataclasses.replace(config, schedule=schedule, options=Options(100, keep=3))
     data = str(tmp_path_factory.mktemp("good"))
     run = train.train(config, data_dir=data, screen=Screen(quiet=True)).run
-    truths = {step: bits(load(run, step).frozen) for step in manifest.list_steps(run)}
+    truths = {step: bits(load(run, step).frozen) for step in checkpoint_folders.list_steps(run)}
     return run, config, truths
 
 
@@ -104,7 +104,7 @@ def verdict(run, good, config, truths, state, best):
         return "silent: another step"
     if found != config and not said:
         return "silent: config.json"
-    if manifest.read_best(run) != best and not said:
+    if checkpoint_folders.read_best(run) != best and not said:
         return "silent: best.json"
     if not all(map(bytes.startswith, logs(run), logs(good))) and not said:  # more is cut off
         return "silent: a log"
@@ -114,7 +114,7 @@ def verdict(run, good, config, truths, state, best):
 @sizes("damages")
 def test_no_damage_is_silent_and_none_without_a_message(good, tmp_path, figures, number):
     run, config, truths = good
-    state, best = status.read_status(run), manifest.read_best(run)
+    state, best = status.read_status(run), checkpoint_folders.read_best(run)
     assert state["status"] == "done"
     assert best
     names, rng = files(run), random.Random(number)
@@ -147,7 +147,7 @@ SMALL = ("config.json", "status.json", "checkpoints/best.json", "checkpoints/{}/
 def test_small_files_cut_at_every_byte(good, tmp_path, figures, name, number):
     run, config, truths = good
     name = name.format(f"{max(truths):012d}")
-    state, best = status.read_status(run), manifest.read_best(run)
+    state, best = status.read_status(run), checkpoint_folders.read_best(run)
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     content, path = (run / name).read_bytes(), copy / name

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from purerl import errors
-from purerl.runs.record import checkpoint, manifest, status
+from purerl.runs.record import checkpoint, checkpoint_folders, status
 from tests.mpi.launch import ROOT, clean
 from tests.reliability.counts import EARLY_KILLS, INTERRUPTS, KILLS, TERMINATIONS, sizes
 from tests.runs.script import final, the_run
@@ -87,7 +87,7 @@ class Campaign:
     def after(self, wanted):
         """Verify the newest checkpoint; a run without any begins anew, one that is done counts."""
         made = [*self.data.glob("*/*/config.json")]
-        steps = manifest.list_steps(made[0].parent) if made else []
+        steps = checkpoint_folders.list_steps(made[0].parent) if made else []
         if not steps:
             shutil.rmtree(self.data, ignore_errors=True)
             self.data.mkdir()
@@ -179,7 +179,9 @@ def test_ctrl_c_while_it_starts_and_compiles_is_never_lost(tmp_path, figures, ti
         assert code in (-signal.SIGINT, 130, errors.STOPPED), (code, out)
         assert "Traceback" not in out, out
         assert "ignored" not in out, out
-        saved = [manifest.list_steps(path.parent) for path in data.glob("*/*/config.json")]
+        saved = [
+            checkpoint_folders.list_steps(path.parent) for path in data.glob("*/*/config.json")
+        ]
         assert code != errors.STOPPED or any(saved), out
         codes[code] = codes.get(code, 0) + 1
     figures(interrupts=INTERRUPTS, times=times, codes=codes)

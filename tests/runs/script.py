@@ -10,10 +10,7 @@ import sys
 from pathlib import Path
 
 import purerl
-from purerl.runs.record import (
-    checkpoint,
-    manifest,
-)
+from purerl.runs.record import checkpoint, checkpoint_folders
 from purerl.runs.settings import config
 from purerl.runs.settings.config import from_json
 from purerl.runs.training import train
@@ -67,7 +64,7 @@ def table(path, delimiter=","):
 
 def final(run):
     """All that a finished run leaves, but for times."""
-    last = manifest.list_steps(run)[-1]
+    last = checkpoint_folders.list_steps(run)[-1]
     loaded = checkpoint.load(run, {}, 0)
     assert loaded.step == last
     frozen = loaded.frozen
@@ -83,7 +80,7 @@ def final(run):
 
 def kept(run):
     """Which checkpoints are there, and which is the best: as in a run that nobody killed."""
-    return manifest.list_steps(run), manifest.read_best(run)
+    return checkpoint_folders.list_steps(run), checkpoint_folders.read_best(run)
 
 
 def quietly(config, tmp_path, **options):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.runs.record import checkpoint, manifest, status
+from purerl.runs.record import checkpoint, checkpoint_folders, status
 from purerl.runs.record.machine import list_versions, read_cpu
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
@@ -55,7 +55,7 @@ def test_an_old_run_that_is_resumed_ends_as_it_ended_then(old, tmp_path):
     run = tmp_path / old.name
     shutil.copytree(old, run)
     outcome = train.resume(run, at=60, screen=Screen(quiet=True))
-    assert (outcome.code, manifest.list_steps(run)) == (0, [60, 120])
+    assert (outcome.code, checkpoint_folders.list_steps(run)) == (0, [60, 120])
     state, then = status.read_status(run), status.read_status(old)
     assert (state["status"], state["command"]) == ("done", then["command"])
     assert (run / "status.json").exists()

@@ -10,11 +10,11 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from purerl.cli import run_arguments
+from purerl.cli import checkpoint_arguments
 from purerl.cli.options import Parser
 from purerl.errors import NO_CHECKPOINT, NOT_FINITE, Damaged, NoCheckpoint, StorageError
 from purerl.runs.console import align_columns, print_lines
-from purerl.runs.record import lookup, machine, manifest, status
+from purerl.runs.record import checkpoint_folders, machine, status
 from purerl.runs.settings import environments
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
     if args.run is None:
         print_lines(align_columns([*describe_machine().items()]))
         return 0
-    lookup.read_config(args.run)
+    status.read_config(args.run)
     return _check_run(args)
 
 
@@ -103,7 +103,7 @@ def _check_run(args: argparse.Namespace) -> int:
     if state.get("reason"):
         print_lines(f"reason: {state['reason']}")
     whole = []
-    for step in manifest.list_steps(run):
+    for step in checkpoint_folders.list_steps(run):
         try:
             checkpoint.verify(run, step)
             print_lines(f"checkpoint {step:,}: whole")
@@ -131,7 +131,7 @@ def _diagnose(args: argparse.Namespace) -> int:
     from purerl.runs.training import diagnosis
 
     setup()
-    env_fn = run_arguments.parse_env(args.env, args.run)
+    env_fn = checkpoint_arguments.parse_env(args.env, args.run)
     try:
         finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=print_lines)
     except StorageError as error:

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from purerl import errors
-from purerl.cli import run_arguments
+from purerl.cli import checkpoint_arguments
 from purerl.runs.console import print_lines, print_warning, write_text
 from purerl.runs.record import files
 
 
 def main(words: list[str]) -> int:
     """Evaluate runs and continue after one that fails; return the first exit code that is not 0."""
-    parser = run_arguments.make_parser(
+    parser = checkpoint_arguments.make_parser(
         "eval",
         "Play episodes with trained policies.",
-        run_arguments.RUN,
+        checkpoint_arguments.RUN,
         "runs/cartpole-v1-ppo/* --checkpoint best --episodes 100",
         several=True,
     )
-    run_arguments.add_episode_flags(parser, 20)
+    checkpoint_arguments.add_episode_flags(parser, 20)
     add = parser.add_argument
     add("--json", action="store_true", help="print an object per run, a line each")
     add("--out", type=Path, metavar="FILE", help="write these lines to a new file")
@@ -50,7 +50,10 @@ def main(words: list[str]) -> int:
 
 def _evaluate(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Evaluate one run; print a line unless JSON was asked for."""
-    run, how = run_arguments.load_run(args, folder), run_arguments.choose_episodes(args)
+    run, how = (
+        checkpoint_arguments.load_run(args, folder),
+        checkpoint_arguments.choose_episodes(args),
+    )
     found = run.evaluate(**how)
     if not args.json:
         low, high = found.ci95

@@ -8,7 +8,7 @@ from typing import Any
 from purerl.cli.options import Parser
 from purerl.errors import NO_CHECKPOINT, ConfigError, Damaged, NoCheckpoint, StorageError
 from purerl.runs.console import align_columns, print_lines, print_warning
-from purerl.runs.record import files, lookup, manifest, safe_files, status
+from purerl.runs.record import checkpoint_folders, files, safe_files, status
 from purerl.runs.record.arrays import read_arrays
 
 EXAMPLES = """examples:
@@ -27,7 +27,7 @@ def main(words: list[str]) -> int:
         if (path / "rank0.npz").exists():
             print_lines(_describe_checkpoint(path))
             return 0
-        print_lines("\n".join(_format_config(lookup.read_config(path))))
+        print_lines("\n".join(_format_config(status.read_config(path))))
         state = status.read_status(path)
         for name in [name for name in SHOWN if name in state]:
             print_lines(f"{name}: {state[name]}")
@@ -49,7 +49,7 @@ def _format_config(content: dict[str, Any]) -> list[str]:
 
 def _print_newest(run: Path) -> int:
     """Print the newest complete checkpoint, and which newer ones are damaged; return 6 for any."""
-    steps, code = manifest.list_steps(run), 0
+    steps, code = checkpoint_folders.list_steps(run), 0
     print_lines(f"checkpoints: {', '.join(f'{step:,}' for step in steps) or 'none'}")
     for step in reversed(steps):
         try:

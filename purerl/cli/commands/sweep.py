@@ -14,7 +14,7 @@ from purerl.cli import values
 from purerl.cli.options import Axes, Parser, read_axes, split_values
 from purerl.errors import ConfigError
 from purerl.runs.console import print_lines, write_text
-from purerl.runs.record.json_values import to_json
+from purerl.runs.record.files import to_json
 from purerl.runs.settings import names
 from purerl.runs.sweeps import tasks
 from purerl.runs.sweeps.grid import ExperimentGrid, run_variants

@@ -12,12 +12,12 @@ from typing import Any
 
 import purerl
 from purerl import algos, errors, mpi
-from purerl.cli import options, run_arguments, values
+from purerl.cli import checkpoint_arguments, options, values
 from purerl.cli.options import Parser
 from purerl.errors import ConfigError, StorageError
+from purerl.mpi.host import run_on_root
 from purerl.runs.console import print_lines, print_warning
-from purerl.runs.record import folder, lookup, status
-from purerl.runs.record.ranks import run_on_root
+from purerl.runs.record import folder, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names
 from purerl.runs.settings.config import Config
@@ -33,8 +33,8 @@ examples:
   purerl train {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
 """
 RESUME = f"""examples:
-  purerl resume {run_arguments.RUN}
-  purerl resume {run_arguments.RUN} --steps 4e5
+  purerl resume {checkpoint_arguments.RUN}
+  purerl resume {checkpoint_arguments.RUN} --steps 4e5
 """
 NOTES = """A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of
 a setting are a grid, as --grid gamma=0.98,0.99 of purerl sweep."""
@@ -54,7 +54,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     content = names.build_configuration(name, settings, base)
     if not content.get("env"):
         raise ConfigError("--env is needed, as --env CartPole-v1.")
-    env_fn = run_arguments.parse_env(vars(args).get("env"))
+    env_fn = checkpoint_arguments.parse_env(vars(args).get("env"))
     seeds, dropped = names.drop_duplicates("seed", args.seed or [content.get("seed", 0)])
     made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
     made[0].schedule.resolve(args.num_cpu or 1)
@@ -101,7 +101,7 @@ def resume(words: list[str]) -> int:
     add("run", type=Path, help="folder of the run")
     add("--steps", type=values.parse_integer, metavar="N",
         help="new total (default: as it was started)")
-    add("--checkpoint", type=run_arguments.parse_checkpoint, default="last", metavar="WHICH",
+    add("--checkpoint", type=checkpoint_arguments.parse_checkpoint, default="last", metavar="WHICH",
         help="last, best or a step, which deletes later checkpoints (default: last)")
     add("--env", metavar="ID", help="allow the run's environment, if it is module:Id")
     add("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N",
@@ -109,9 +109,9 @@ def resume(words: list[str]) -> int:
     # fmt: on
     args = parser.parse_args(words)
     if not (args.run / "config.json").is_file():
-        raise ConfigError(lookup.explain_no_run(args.run))
+        raise ConfigError(status.explain_no_run(args.run))
     devices = _read_devices(args.run)
-    env_fn = run_arguments.parse_env(args.env, args.run)
+    env_fn = checkpoint_arguments.parse_env(args.env, args.run)
     mpi.fork(args.num_cpu)
     purerl.setup(devices=devices)
     return runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint).code

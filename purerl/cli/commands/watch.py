@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from purerl.cli import run_arguments
+from purerl.cli import checkpoint_arguments
 from purerl.runs.console import format_size, print_lines, print_warning
 
 
 def main(words: list[str]) -> int:
     """Show episodes of a policy and print their returns."""
-    parser = run_arguments.make_parser(
+    parser = checkpoint_arguments.make_parser(
         "watch",
         "Show a policy at play: in a window, or in a file without one.",
-        run_arguments.RUN,
-        f"{run_arguments.RUN} -n 3 --save film.mp4",
+        checkpoint_arguments.RUN,
+        f"{checkpoint_arguments.RUN} -n 3 --save film.mp4",
     )
-    run_arguments.add_episode_flags(parser, 1, "--max-steps", "--max_steps", "--len", "-l")
+    checkpoint_arguments.add_episode_flags(parser, 1, "--max-steps", "--max_steps", "--len", "-l")
     add = parser.add_argument
     # fmt: off
     add("--save", type=Path, metavar="FILE",
@@ -26,7 +26,10 @@ def main(words: list[str]) -> int:
     add("--norender", "-nr", action="store_true", help="play and draw nothing")
     # fmt: on
     args = parser.parse_args(words)
-    run, how = run_arguments.load_run(args, args.run), run_arguments.choose_episodes(args)
+    run, how = (
+        checkpoint_arguments.load_run(args, args.run),
+        checkpoint_arguments.choose_episodes(args),
+    )
     from purerl.runs.policy import display, video  # start-up time
 
     path = None

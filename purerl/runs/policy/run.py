@@ -29,7 +29,7 @@ from purerl.errors import ConfigError
 from purerl.loops import devices
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
-from purerl.runs.record import files, lookup, manifest
+from purerl.runs.record import checkpoint_folders, files
 from purerl.runs.record import status as places
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names
@@ -161,7 +161,7 @@ def load(
         NoCheckpoint: if no checkpoint can be used.
     """
     folder = Path(path)
-    content = lookup.read_config(folder)
+    content = places.read_config(folder)
     spaces = configs.parse_spaces(content["spaces"]) if "spaces" in content else None
     config = configs.from_json(content, env_fn, spec, spaces)
     about = {k: v for k, v in describe_run(config).items() if k not in NOT_ABOUT_POLICIES}
@@ -169,7 +169,7 @@ def load(
     shapes = jax.eval_shape(lambda: algo.init(jax.random.key(0), config.spec))
     pairs, tree = jax.tree_util.tree_flatten_with_path(shapes)
     wanted = {jax.tree_util.keystr(leaf): x for leaf, x in pairs}
-    step = manifest.resolve_step(folder, checkpoint)
+    step = checkpoint_folders.resolve_step(folder, checkpoint)
     found = checkpoints.load_learner(folder, about, wanted, step)
     for why in found.skipped:
         say(f"passed over: {why}")

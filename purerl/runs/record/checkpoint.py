@@ -20,10 +20,10 @@ from purerl.errors import Damaged, NoCheckpoint, StorageError
 from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
+from purerl.mpi.host import run_on_all, run_on_root
 from purerl.runs.record import arrays as npz
 from purerl.runs.record import files, log_hashes, safe_files, status
-from purerl.runs.record.files import File
-from purerl.runs.record.manifest import (
+from purerl.runs.record.checkpoint_folders import (
     FORMAT,
     Segment,
     checkpoint_folder,
@@ -33,7 +33,7 @@ from purerl.runs.record.manifest import (
     read_manifest,
     temporary_folder,
 )
-from purerl.runs.record.ranks import run_on_all, run_on_root
+from purerl.runs.record.files import File
 
 MAX_SEGMENTS = 1_000  # more are written as one again
 SHOWN = 5  # settings that differ

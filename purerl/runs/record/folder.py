@@ -17,7 +17,7 @@ from typing import Any
 from purerl import errors, mpi
 from purerl.errors import ConfigError
 from purerl.runs.console import clean_text
-from purerl.runs.record import files, json_values, safe_files, status
+from purerl.runs.record import files, safe_files, status
 from purerl.runs.record.machine import describe_machine
 
 
@@ -48,7 +48,7 @@ def create_folder(
             continue
         except OSError as error:
             raise safe_files.explain_os_error(error, path) from error
-        json_values.write_json(path / "config.json", content)
+        files.write_json(path / "config.json", content)
         return path
     raise errors.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
 
@@ -104,5 +104,5 @@ def _check_earlier_run(path: Path, say: Callable[[str], None]) -> None:
 def update_status(run: Path, **entries: Any) -> None:
     """Change entries of a run's status file, on rank 0; None and NaN remove one."""
     if mpi.is_root():
-        content = json_values.to_json((status.read_status(run) or describe_machine()) | entries)
+        content = files.to_json((status.read_status(run) or describe_machine()) | entries)
         status.write_status(run, {name: x for name, x in content.items() if x is not None})

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import errors, mpi
-from purerl.runs.record import files, json_values, safe_files
+from purerl.runs.record import files, safe_files
 from purerl.runs.record.arrays import pack_named_arrays
 from purerl.runs.record.files import append_text, undo_on_error
 
@@ -97,7 +97,7 @@ class Logger:
         table, objects = folder / self._fname, folder / "metrics.jsonl"
         line = "\t".join(_format_cell(row.get(key)) for key in columns) + "\n"
         with undo_on_error(objects):
-            append_text(objects, json.dumps(json_values.to_json(row)) + "\n")
+            append_text(objects, json.dumps(files.to_json(row)) + "\n")
             if len(columns) == len(self.columns):
                 append_text(table, line)
                 return
@@ -110,11 +110,11 @@ class Logger:
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write `config.json`, with the name of the experiment."""
-        content = json_values.to_json(config)
+        content = files.to_json(config)
         if self.exp_name is not None:
             content["exp_name"] = self.exp_name
         if self.folder is not None:
-            json_values.write_json(self.folder / "config.json", content, sort_keys=True)
+            files.write_json(self.folder / "config.json", content, sort_keys=True)
 
     def save_state(self, state: Any, itr: int | None = None) -> Path | None:
         """Write the arrays of a tree to `state.npz`, or `state<itr>.npz`; no code, no pickle.

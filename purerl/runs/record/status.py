@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import errors
-from purerl.errors import ConfigError
-from purerl.runs.record import files, json_values, safe_files
+from purerl.errors import ConfigError, Damaged
+from purerl.runs.record import files, safe_files
 
 STATUS, OLD_STATUS = "status.json", "manifest.json"
 USER_FILE = Path("~/.config/purerl.json")
@@ -93,7 +93,7 @@ def read_settings(run: Path) -> dict[str, Any]:
 def write_status(run: Path, content: dict[str, Any]) -> None:
     """Write the status file of a run, with a checksum of its entries."""
     sealed = content | {"sha256": hash_status(content)}
-    json_values.write_json(run / STATUS, sealed, indent=2)
+    files.write_json(run / STATUS, sealed, indent=2)
     if (run / OLD_STATUS).is_file():
         files.remove(run / OLD_STATUS)
 
@@ -161,3 +161,36 @@ def is_running(run: Path) -> bool:
     except errors.Damaged:
         pass  # no lock, or a file that cannot be one
     return False
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read the `config.json` of a run.
+
+    Raises:
+        ConfigError: if the folder is not a run; the message names runs that may have been meant.
+    """
+    if not (folder / "config.json").is_file():
+        raise ConfigError(explain_no_run(folder))
+    try:
+        return read_json(folder / "config.json")
+    except Damaged as error:
+        raise ConfigError(f"{folder} is no run: {error}") from error
+
+
+def explain_no_run(folder: Path) -> str:
+    """Return why a path is not a run, and which runs may have been meant."""
+    below = [str(one.path) for one in list_runs(folder)] if folder.is_dir() else []
+    hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
+    if meant := [] if below else _guess_runs(folder.name):
+        hint = f" Did you mean {' or '.join(meant[:5])}?"
+    return f"{folder} is no run: it has no config.json.{hint}"
+
+
+def _guess_runs(name: str) -> list[str]:
+    """Return the runs in the data folder that have a name."""
+    try:
+        data_dir = Path(read_user_defaults()["data_dir"]).expanduser()
+    except (ConfigError, Damaged):
+        return []
+    runs = [one.path for one in list_runs(data_dir)] if data_dir.is_dir() else []
+    return [str(run) for run in runs if name in (run.name, run.parent.name)]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from purerl import algos
 from purerl.errors import ConfigError
-from purerl.runs.record.json_values import to_json
+from purerl.runs.record.files import to_json
 from purerl.runs.settings.config import PARTS, get_sources
 
 SYNONYMS = {  # of Spinning Up, and of others

@@ -21,7 +21,7 @@ from purerl import algos, checks
 from purerl.errors import ExperimentFailed
 from purerl.runs.console import print_lines, try_print_lines
 from purerl.runs.record import files, status
-from purerl.runs.record.json_values import to_json
+from purerl.runs.record.files import to_json
 from purerl.runs.sweeps import jobs, tasks
 from purerl.runs.sweeps.jobs import Plan, Say, Task, Variant
 from purerl.runs.sweeps.results import Sweep, TaskResult

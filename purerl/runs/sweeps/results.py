@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from purerl import errors
 from purerl.runs.console import align_columns
 from purerl.runs.record import status
-from purerl.runs.record.json_values import to_json, write_json
+from purerl.runs.record.files import to_json, write_json
 
 
 class TaskResult(NamedTuple):

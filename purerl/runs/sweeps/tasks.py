@@ -20,7 +20,7 @@ from purerl.errors import ConfigError, TaskRefused
 from purerl.mpi.launch import die_with_parent
 from purerl.runs.record import files, safe_files, status
 from purerl.runs.record import folder as folders
-from purerl.runs.record.json_values import to_json, write_json
+from purerl.runs.record.files import to_json, write_json
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments, names
 from purerl.runs.sweeps.jobs import Plan, Process, Task, Variant, limit_threads

@@ -21,7 +21,7 @@ from purerl.errors import Diverged, NonFiniteError
 from purerl.loops import devices, offpolicy, onpolicy
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry
-from purerl.runs.record import checkpoint, files, manifest
+from purerl.runs.record import checkpoint, checkpoint_folders, files
 from purerl.runs.record.arrays import pack_named_arrays
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
@@ -83,7 +83,7 @@ def diagnose(
 
 def _restore(run: Path, config: Config, env_fn: train.EnvFn, at: int | None) -> Carry:
     """Return the carry of a checkpoint, or the first carry if there is none."""
-    if not manifest.list_steps(run):
+    if not checkpoint_folders.list_steps(run):
         return train.start_carry(config, env_fn)
     loaded = checkpoint.load(run, describe_run(config), 0, at)
     return train.restore_carry(config, env_fn, loaded)[0]

@@ -1,7 +1,6 @@
 """The end of a run: its last lines, the reason of a failure, and the command to type next."""
 
 import contextlib
-import math
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,19 +8,9 @@ from pathlib import Path
 from purerl import errors, mpi
 from purerl.errors import NonFiniteError
 from purerl.loops.faults import format_in_a_line
-from purerl.runs.record import folder, manifest
+from purerl.runs.record import checkpoint_folders, folder
 from purerl.runs.record.files import append_text
 from purerl.runs.record.status import format_command
-
-
-def summarise_end(run: Path, step: int, total: int, score: float) -> str:
-    """Return the last lines of a run that is done, or was asked to stop."""
-    if step < total:
-        return f"stopped at {step:,} of {total:,}. Go on: {format_command('resume', run)}"
-    result = f"return {score:.1f}" if math.isfinite(score) else "no episode has ended"
-    more = format_command("resume", run, "--steps", str(2 * total))
-    commands = (format_command("watch", run), format_command("plot", run), more)
-    return "\n  ".join((f"{result}; everything is in {run}", *commands))
 
 
 @contextlib.contextmanager
@@ -46,7 +35,7 @@ def record_failure(run: Path) -> Iterator[None]:
 
 
 def _explain_next_step(run: Path, error: BaseException) -> str:
-    kept = manifest.list_steps(run)
+    kept = checkpoint_folders.list_steps(run)
     what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
     if not isinstance(error, NonFiniteError):
         return f"{what}. {'Go on' if kept else 'Begin again'}: {format_command('resume', run)}"

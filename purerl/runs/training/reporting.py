@@ -15,6 +15,7 @@ from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import format_in_a_line
 from purerl.runs.record import progress
 from purerl.runs.record.files import append_text
+from purerl.runs.record.status import format_command
 from purerl.runs.settings.config import Config
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.sinks import Sink, make_sinks
@@ -128,3 +129,13 @@ def time_compilations() -> Iterator[list[float]]:
         yield spent
     finally:
         jax.monitoring.unregister_event_duration_listener(add)
+
+
+def summarise_end(run: Path, step: int, total: int, score: float) -> str:
+    """Return the last lines of a run that is done, or was asked to stop."""
+    if step < total:
+        return f"stopped at {step:,} of {total:,}. Go on: {format_command('resume', run)}"
+    result = f"return {score:.1f}" if math.isfinite(score) else "no episode has ended"
+    more = format_command("resume", run, "--steps", str(2 * total))
+    commands = (format_command("watch", run), format_command("plot", run), more)
+    return "\n  ".join((f"{result}; everything is in {run}", *commands))

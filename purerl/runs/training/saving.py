@@ -8,9 +8,9 @@ from typing import Any
 from purerl import errors, mpi
 from purerl.errors import EnvFault
 from purerl.loops.carry import Carry
-from purerl.runs.record import checkpoint, folder, manifest
-from purerl.runs.record.json_values import to_json
-from purerl.runs.record.ranks import run_on_root
+from purerl.mpi.host import run_on_root
+from purerl.runs.record import checkpoint, checkpoint_folders, folder
+from purerl.runs.record.files import to_json
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training.reporting import Report, Session
@@ -53,7 +53,7 @@ class Saver:
         return bool(run_on_root(lambda: self._is_best(score)))
 
     def _is_best(self, score: float) -> bool:
-        marked = manifest.read_best(self.run)
+        marked = checkpoint_folders.read_best(self.run)
         return math.isfinite(score) and (marked is None or score > marked[1])
 
     def save(self, carry: Carry, score: float, last: bool) -> None:
@@ -85,7 +85,7 @@ class Saver:
         try:
             yield
         except EnvFault:
-            known = manifest.list_steps(self.run)
+            known = checkpoint_folders.list_steps(self.run)
             if carry.ranks == 1 and carry.steps and carry.steps not in known:
                 carry.envs.rewind(marks)
                 with contextlib.suppress(errors.StorageError):  # already reported
@@ -94,7 +94,7 @@ class Saver:
 
     def prune(self) -> None:
         """Mark the best checkpoint and delete old ones, which a kill may have prevented."""
-        run_on_root(lambda: manifest.prune(self.run, self.options.keep, self._say_once))
+        run_on_root(lambda: checkpoint_folders.prune(self.run, self.options.keep, self._say_once))
 
     def _say_once(self, line: str) -> None:
         if line not in self.said:

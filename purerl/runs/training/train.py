@@ -14,14 +14,20 @@ from purerl import algos, errors, mpi
 from purerl.errors import ConfigError, EnvFault
 from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
+from purerl.mpi.host import run_on_root
 from purerl.runs.interrupts import collect_requests
-from purerl.runs.record import checkpoint, folder, machine, manifest, safe_files, status
-from purerl.runs.record.ranks import run_on_root
+from purerl.runs.record import checkpoint, checkpoint_folders, folder, machine, safe_files, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
-from purerl.runs.training.failure import record_failure, summarise_end
+from purerl.runs.training.failure import record_failure
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.reporting import Report, Session, report_warnings, time_compilations
+from purerl.runs.training.reporting import (
+    Report,
+    Session,
+    report_warnings,
+    summarise_end,
+    time_compilations,
+)
 from purerl.runs.training.saving import Saver, describe_run
 from purerl.runs.training.sinks import Sink, check_packages
 
@@ -97,10 +103,10 @@ def resume(
         check_packages(config)
         env_fn = env_fn or configs.make_env_fn(config.env)
         session = Session(run, config, env_fn, screen or Screen(), sinks)
-        if not run_on_root(lambda: manifest.list_steps(run)) and at == "last":
+        if not run_on_root(lambda: checkpoint_folders.list_steps(run)) and at == "last":
             session.say(f"{run} has no checkpoint yet: it begins again.")
             return _begin(session)
-        step = manifest.resolve_step(run, at)
+        step = checkpoint_folders.resolve_step(run, at)
         loaded = checkpoint.load(run, describe_run(config), mpi.proc_id(), step)
         return _continue(session, loaded)
 
@@ -139,7 +145,7 @@ def _continue(session: Session, loaded: checkpoint.Loaded) -> Outcome:
     carry, lost = restore_carry(config, session.env_fn, loaded, session.say)
     line = f"{_describe(config)}: goes on at {loaded.step:,}"
     if loaded.skipped:
-        behind = manifest.list_steps(run)[-1] - loaded.step
+        behind = checkpoint_folders.list_steps(run)[-1] - loaded.step
         line += f"; the {behind:,} steps up to the newest checkpoint are lost and done again"
     session.say(line)
     if lost:
@@ -149,7 +155,7 @@ def _continue(session: Session, loaded: checkpoint.Loaded) -> Outcome:
         )
     folder.update_status(run, status="running", step=loaded.step, steps=total, reason=None)
     with record_failure(run):
-        if later := run_on_root(lambda: manifest.delete_later(run, loaded.step)):
+        if later := run_on_root(lambda: checkpoint_folders.delete_later(run, loaded.step)):
             steps = ", ".join(f"{step:,}" for step in later)
             session.say(f"deleted the checkpoints that came after step {loaded.step:,}: {steps}")
         return _train_to_end(session, carry, loaded)

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from purerl.cli import run_arguments
+from purerl.cli import checkpoint_arguments
 from purerl.errors import OutputClosed
 from tests.cli.commands.call import call
 from tests.mpi.launch import python
@@ -103,9 +103,9 @@ def test_an_interrupted_evaluation_ends_as_a_shell_expects_and_saves_nothing(mon
     def interrupt(args, folder):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_arguments, "load_run", interrupt)
+    monkeypatch.setattr(checkpoint_arguments, "load_run", interrupt)
     assert call("eval", begun("ppo").folder, begun("ppo").folder) == 130
-    monkeypatch.setattr(run_arguments, "load_run", lambda args, folder: 1 / 0)
+    monkeypatch.setattr(checkpoint_arguments, "load_run", lambda args, folder: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # an unexpected error keeps its traceback
         call("eval", begun("ppo").folder)
 
@@ -116,6 +116,6 @@ def test_a_closed_output_ends_the_command_at_once(monkeypatch):
         raise OutputClosed(errno.EPIPE, "closed")
 
     folders = []
-    monkeypatch.setattr(run_arguments, "load_run", close)
+    monkeypatch.setattr(checkpoint_arguments, "load_run", close)
     assert call("eval", begun("ppo").folder, begun("ppo").folder) == 141
     assert len(folders) == 1

@@ -7,7 +7,7 @@ import shutil
 import gymnasium
 import pytest
 
-from purerl.cli import run_arguments
+from purerl.cli import checkpoint_arguments
 from purerl.runs.policy import display, video
 from tests.cli.commands.call import call
 from tests.mpi.launch import python
@@ -25,7 +25,7 @@ def no_display_and_no_setup(monkeypatch):
 
 def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, monkeypatch, capsys):
     run = dataclasses.replace(begun("ppo"), folder=tmp_path)
-    monkeypatch.setattr(run_arguments, "load_run", lambda args, path: run)
+    monkeypatch.setattr(checkpoint_arguments, "load_run", lambda args, path: run)
     monkeypatch.setattr(video, "GIF_FRAMES", 4)
     monkeypatch.setenv("DISPLAY", ":77")
     assert call("watch", tmp_path, "-l", 6, "--fps", 20) == 0
@@ -66,7 +66,7 @@ def test_where_there_is_a_display_a_window_is_opened(monkeypatch, capsys):
 
     monkeypatch.setattr(gymnasium, "make", make)
     monkeypatch.setattr(display, "has_display", lambda: True)
-    monkeypatch.setattr(run_arguments, "load_run", lambda args, run: begun("ppo"))
+    monkeypatch.setattr(checkpoint_arguments, "load_run", lambda args, run: begun("ppo"))
     assert call("watch", begun("ppo").folder, "-l", 3) == 0
     assert opened == [{"render_mode": "human"}] * 2  # tried out first
     assert "episode 1: return 3.0, length 3\n" in capsys.readouterr().out

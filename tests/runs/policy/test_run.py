@@ -19,8 +19,8 @@ import purerl
 from purerl import errors, rng
 from purerl.errors import ConfigError, EnvFault, NoCheckpoint
 from purerl.runs.record import arrays as arrays_
+from purerl.runs.record import checkpoint_folders as manifest_
 from purerl.runs.record import files
-from purerl.runs.record import manifest as manifest_
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
 from purerl.spaces import Box, Discrete, EnvSpec

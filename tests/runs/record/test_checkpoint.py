@@ -12,7 +12,7 @@ import pytest
 
 from purerl import errors
 from purerl.loops import snapshot
-from purerl.runs.record import checkpoint, manifest
+from purerl.runs.record import checkpoint, checkpoint_folders
 from purerl.runs.record import files as storage
 from tests.loops.test_snapshot import begin, everything, go_on
 
@@ -40,7 +40,7 @@ def thawed(run, name="td3", **options):
 @pytest.mark.parametrize(("name", "at"), [("td3", (60, 100, 200)), ("ppo", (60, 120))])
 def test_every_checkpoint_gives_the_run_back_bit_for_bit(tmp_path, name, at):
     states = saved(tmp_path, name, at)
-    assert manifest.list_steps(tmp_path) == list(at)
+    assert checkpoint_folders.list_steps(tmp_path) == list(at)
     for step, state in states.items():
         loaded, carry = thawed(tmp_path, name, step=step)
         assert everything(carry) == state
@@ -76,8 +76,8 @@ def test_old_checkpoints_go_and_take_along_what_nobody_needs(tmp_path):
         carry, _ = go_on(carry, step)
         notes = {"step": step, "score": -3.0 if step in (40, 100) else -4.0}
         segments = checkpoint.save(tmp_path, carry, ABOUT, segments, 2, notes)
-    assert manifest.list_steps(tmp_path) == [40, 300, 320]
-    assert manifest.read_best(tmp_path) == (40, -3.0)
+    assert checkpoint_folders.list_steps(tmp_path) == [40, 300, 320]
+    assert checkpoint_folders.read_best(tmp_path) == (40, -3.0)
     for step in (40, 300, 320):
         thawed(tmp_path, step=step)
     first = sorted(int(p.name[2:14]) for p in (tmp_path / "replay").iterdir())
@@ -196,7 +196,7 @@ def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
             patch.setattr(storage.os, "fsync", failing(turn))
             with pytest.raises(errors.StorageError, match="disk is full"):
                 checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
-        assert manifest.list_steps(tmp_path)[:2] == [60, 100]
+        assert checkpoint_folders.list_steps(tmp_path)[:2] == [60, 100]
         assert not list((tmp_path / "checkpoints").glob(".tmp*"))
         newest, again = thawed(tmp_path)
         assert everything(again) == (states[100] if newest.step == 100 else everything(carry))

@@ -2,15 +2,20 @@
 
 import contextlib
 import errno
+import json
+import math
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from purerl.errors import Damaged, StorageError
 from purerl.runs.record import arrays, files, safe_files
+from purerl.runs.record.files import to_json, write_json
 
 
 def read(path, file):
@@ -131,3 +136,39 @@ def test_an_error_of_storage_has_no_number_and_no_name_that_is_not_the_users(tmp
         files.replace_file(tmp_path / "no" / "a.png", b"")
     assert str(caught.value) == f"{tmp_path}/no/a.png could not be written: its folder is missing."
     assert caught.value.errno == errno.ENOENT
+
+
+class Point(NamedTuple):
+    x: float
+    y: object
+
+
+def test_values_become_plain_data():
+    value = {
+        "array": np.arange(3),
+        "scalar": np.float32(0.5),
+        "tuple": (1, None, True),
+        "point": Point(1.0, (2,)),
+        "nan": [math.nan, -math.inf, 1e300],
+        "function": math.tanh,
+        "class": Path,
+        3: Path("a/b"),
+    }
+    assert to_json(value) == {
+        "array": [0, 1, 2],
+        "scalar": 0.5,
+        "tuple": [1, None, True],
+        "point": {"x": 1.0, "y": [2]},
+        "nan": [None, None, 1e300],
+        "function": "tanh",
+        "class": "Path",
+        "3": "a/b",
+    }
+
+
+def test_a_file_is_written_with_a_line_end(tmp_path):
+    write_json(tmp_path / "x.json", {"b": 1, "a": [2]}, sort_keys=True)
+    text = (tmp_path / "x.json").read_text()
+    assert text.endswith("}\n")
+    assert json.loads(text) == {"a": [2], "b": 1}
+    assert text.index('"a"') < text.index('"b"')

@@ -12,7 +12,7 @@ from purerl import rng
 from purerl.buffers import replay as memory
 from purerl.cli.commands import doctor
 from purerl.errors import Diverged, EnvFault, NonFiniteError
-from purerl.runs.record import manifest, status
+from purerl.runs.record import checkpoint_folders, status
 from purerl.runs.settings import config
 from purerl.runs.training import diagnosis, train
 from purerl.runs.training.progress_bar import Screen
@@ -67,7 +67,7 @@ def diverged(tmp_path_factory):
 def test_divergence_keeps_the_last_checkpoint_and_says_what_to_type(diverged):
     run, error, _ = diverged
     assert isinstance(error, Diverged)
-    kept = manifest.list_steps(run)[-1]
+    kept = checkpoint_folders.list_steps(run)[-1]
     assert kept in (500, 600)  # the row came at 555
     assert error.__notes__ == [
         f"the checkpoint of step {kept} is kept; purerl doctor {run} looks for the cause."
@@ -79,7 +79,7 @@ def test_the_first_bad_update_is_found_with_its_batch_and_parameters(diverged):
     run, error, env_fn = diverged
     said = []
     finding = diagnosis.diagnose(run, env_fn, say=said.append)
-    kept = manifest.list_steps(run)[-1]
+    kept = checkpoint_folders.list_steps(run)[-1]
     assert said[0] == f"replaying from step {kept}"
     assert finding.message == str(error)
     assert f"(environment step {finding.step})" in str(error)

@@ -9,11 +9,11 @@ import pytest
 
 from purerl import errors
 from purerl.errors import EnvFault
-from purerl.runs.record import checkpoint, folder, manifest, safe_files
+from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_files
 from purerl.runs.settings.config import Options, from_json
 from purerl.runs.training import saving, train
 from purerl.runs.training.progress_bar import Screen
-from tests.runs.record.test_manifest import damage
+from tests.runs.record.test_checkpoint_folders import damage
 from tests.runs.script import final, quietly, settings, table, the_run, tiny
 
 
@@ -24,7 +24,7 @@ def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
     schedule = dataclasses.replace(config.schedule, steps=2_000)
     config = dataclasses.replace(config, schedule=schedule)
     outcome = train.train(config, data_dir=str(tmp_path), screen=Screen(quiet=True))
-    assert manifest.read_best(outcome.run) == (1_000, -2.0)
+    assert checkpoint_folders.read_best(outcome.run) == (1_000, -2.0)
 
 
 def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeypatch):
@@ -88,7 +88,7 @@ def test_an_environment_that_fails_loses_nothing_before_its_burst(tmp_path, monk
         quietly(made("x"), tmp_path / "cut", env_fn=Breaks)
     run = the_run(tmp_path / "cut")
     step = 320 if algo == "dqn" else 300
-    assert manifest.list_steps(run) == [step]
+    assert checkpoint_folders.list_steps(run) == [step]
     assert f"the checkpoint of step {step} is kept" in str(caught.value.__notes__)
     train.resume(run, env_fn=Breaks, screen=Screen(quiet=True))
     assert final(run) == final(whole)
@@ -96,7 +96,7 @@ def test_an_environment_that_fails_loses_nothing_before_its_burst(tmp_path, monk
     monkeypatch.setattr(Breaks, "at", 13)
     with pytest.raises(EnvFault):
         quietly(made("y"), tmp_path / "first", env_fn=Breaks)
-    assert not manifest.list_steps(the_run(tmp_path / "first"))
+    assert not checkpoint_folders.list_steps(the_run(tmp_path / "first"))
 
 
 QUIET = Screen(quiet=True)
@@ -145,17 +145,17 @@ class Stopping:
 def test_what_is_done_after_going_back_stays_and_no_row_is_lost(tmp_path, scores):
     scores(-1.0)
     run = train.train(configured(3_000), data_dir=str(tmp_path), screen=QUIET).run
-    assert manifest.list_steps(run) == [500, 2_500, 3_000]
+    assert checkpoint_folders.list_steps(run) == [500, 2_500, 3_000]
     outcome = train.resume(run, steps=3_500, at="best", screen=QUIET, sinks=(Stopping(1_000),))
     assert (outcome.code, outcome.step) == (errors.STOPPED, 1_000)
-    assert manifest.list_steps(run) == [500, 1_000]
+    assert checkpoint_folders.list_steps(run) == [500, 1_000]
     assert epochs(run) == [1, 2]
     lines = (run / "stdout.log").read_text()
     assert "deleted the checkpoints that came after step 500: 2,500, 3,000\n" in lines
     outcome = train.resume(run, screen=QUIET)
     assert (outcome.code, outcome.step) == (0, 3_500)
     assert "goes on at 1,000\n" in (run / "stdout.log").read_text()
-    assert manifest.list_steps(run) == [500, 3_000, 3_500]
+    assert checkpoint_folders.list_steps(run) == [500, 3_000, 3_500]
     assert epochs(run) == [1, 2, 3, 4, 5, 6, 7]
 
 
@@ -165,7 +165,7 @@ def test_what_a_kill_left_is_put_right_when_the_run_goes_on(tmp_path, scores, mo
     (run / "checkpoints" / "best.json").unlink()
     folder.update_status(run, status="running")
     train.resume(run, screen=QUIET)
-    assert manifest.read_best(run) == (1_000, -2.0)
+    assert checkpoint_folders.read_best(run) == (1_000, -2.0)
 
 
 def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
@@ -175,7 +175,7 @@ def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
     train.resume(run, steps=3_500, screen=QUIET)
     lines = (run / "stdout.log").read_text()
     assert lines.count("a damaged checkpoint is never loaded") == 1
-    assert manifest.list_steps(run) == [500, 2_500, 3_000, 3_500]
+    assert checkpoint_folders.list_steps(run) == [500, 2_500, 3_000, 3_500]
 
 
 @pytest.mark.parametrize(("save_freq", "kept"), [(2_000, [1_000, 2_000]), (None, [2_000])])
@@ -183,8 +183,8 @@ def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, score
     scores(float("nan"), -2.0, -2.0)
     made = configured(2_000, save_freq, keep=5)
     run = train.train(made, data_dir=str(tmp_path), screen=QUIET).run
-    assert manifest.list_steps(run) == kept
-    assert manifest.read_best(run) == ((1_000, -2.0) if save_freq else (2_000, -9.0))
+    assert checkpoint_folders.list_steps(run) == kept
+    assert checkpoint_folders.read_best(run) == ((1_000, -2.0) if save_freq else (2_000, -9.0))
 
 
 def test_a_disk_that_fails_is_not_asked_more_often_for_the_best(tmp_path, scores, monkeypatch):

@@ -17,9 +17,9 @@ from purerl import errors
 from purerl.errors import ConfigError
 from purerl.runs.record import (
     checkpoint,
+    checkpoint_folders,
     files,
     folder,
-    manifest,
     progress,
     safe_files,
     status,
@@ -67,7 +67,7 @@ def test_a_run_leaves_what_it_promises(undisturbed):
     episodes = table(run / "episodes.csv")
     assert sum(int(e["length"]) for e in episodes if e["kind"] == "train") == 6_000
     assert sum(e["kind"] == "test" for e in episodes) == 6
-    assert len(manifest.list_steps(run)) in (2, 3)  # the newest two, and the best
+    assert len(checkpoint_folders.list_steps(run)) in (2, 3)  # the newest two, and the best
     assert "everything is in" in out
     assert json.loads((run / "config.json").read_text())["spec"]["hidden"] == [16, 16]
 
@@ -98,7 +98,7 @@ def test_asked_to_stop_it_saves_says_how_to_go_on_and_ends_the_same(
     assert f"Go on: purerl resume {run}" in out
     state = status.read_status(run)
     assert state["status"] == "stopped"
-    assert manifest.list_steps(run)[-1] == state["step"] < 6_000
+    assert checkpoint_folders.list_steps(run)[-1] == state["step"] < 6_000
     screen = Screen(io.StringIO())
     assert train.resume(run, screen=screen).code == 0
     assert f"goes on at {state['step']:,}" in screen.stream.getvalue()
@@ -164,7 +164,7 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
     out, err = process.communicate(timeout=60)
     assert process.returncode == errors.STOPPED, err
     assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
-    assert manifest.list_steps(the_run(tmp_path))
+    assert checkpoint_folders.list_steps(the_run(tmp_path))
 
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again_in_its_folder(tmp_path, undisturbed):
@@ -194,7 +194,7 @@ def test_on_two_ranks_one_writes_and_both_go_on(tmp_path):
     assert done.out.count("everything is in") == 1
     whole = [checkpoint.load(run, {"ranks": 2}, rank).frozen for rank in range(2)]
     assert len(table(run / "progress.txt", "\t")) == 4
-    path = run / "checkpoints" / f"{manifest.list_steps(run)[-1]:012d}"
+    path = run / "checkpoints" / f"{checkpoint_folders.list_steps(run)[-1]:012d}"
     files.remove(path)
     done = ranks(2, *words, "resume", str(run))
     assert done.code == 0, done.err

@@ -5,7 +5,7 @@ import sys
 import gymnasium
 import pytest
 
-from purerl.cli import run_arguments
+from purerl.cli import checkpoint_arguments
 from purerl.cli.commands import train_and_resume
 from purerl.errors import ConfigError
 from purerl.runs.record import folder
@@ -30,12 +30,12 @@ def module(tmp_path, monkeypatch):
 
 def test_a_module_that_is_typed_may_be_in_the_current_folder(module):
     before = [*sys.path]
-    run_arguments.parse_env("CartPole-v1")
+    checkpoint_arguments.parse_env("CartPole-v1")
     assert sys.path == before
     with pytest.raises(ConfigError):
         from_json({"algo": "ppo", "env": "mine_alone:Faulty-v0"})
-    run_arguments.parse_env("mine_alone:Faulty-v0")().close()
-    run_arguments.parse_env("mine_alone:Faulty-v0")
+    checkpoint_arguments.parse_env("mine_alone:Faulty-v0")().close()
+    checkpoint_arguments.parse_env("mine_alone:Faulty-v0")
     assert sys.path == [str(module), *before]
 
 
@@ -46,8 +46,8 @@ def test_a_run_goes_on_in_its_own_environment_alone(tmp_path):
         ConfigError, match="is a run in CartPole-v1, and cannot go on in CartPole-v0"
     ):
         train_and_resume.resume([str(run), "--env", "CartPole-v0"])
-    run_arguments.parse_env("CartPole-v1", run)
-    run_arguments.parse_env("its_module:CartPole-v1", run)
+    checkpoint_arguments.parse_env("CartPole-v1", run)
+    checkpoint_arguments.parse_env("its_module:CartPole-v1", run)
 
 
 @pytest.mark.parametrize(
@@ -64,15 +64,15 @@ def test_an_environment_that_had_to_be_typed_is_its_own_by_its_id(tmp_path, own,
     config = from_json({"algo": "vpg", "env": own}, lambda: gymnasium.make("CartPole-v1"))
     run = folder.create_folder(to_json(config), str(tmp_path))
     if same:
-        run_arguments.parse_env(env, run)
+        checkpoint_arguments.parse_env(env, run)
         return
     with pytest.raises(ConfigError, match=f"in {own}, and cannot go on in {env}"):
-        run_arguments.parse_env(env, run)
+        checkpoint_arguments.parse_env(env, run)
 
 
 def test_words_for_a_checkpoint():
     words = ("last", "best", "-1", "0", "10_000")
-    assert [run_arguments.parse_checkpoint(word) for word in words] == [
+    assert [checkpoint_arguments.parse_checkpoint(word) for word in words] == [
         "last", "best", "last", 0, 10_000,
     ]  # fmt: skip
 

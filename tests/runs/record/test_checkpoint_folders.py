@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from purerl.runs.record import checkpoint, manifest
+from purerl.runs.record import checkpoint, checkpoint_folders
 from tests.loops.test_snapshot import begin, go_on
 from tests.runs.record.test_checkpoint import ABOUT
 
@@ -56,18 +56,18 @@ def test_a_kill_at_any_change_while_going_back_leaves_a_run_that_had_come_less_f
         with pytest.MonkeyPatch.context() as patch:
             dying(patch, call)
             try:
-                assert manifest.delete_later(run, 30) == [40, 50]
+                assert checkpoint_folders.delete_later(run, 30) == [40, 50]
                 break
             except Killed:
                 pass
-        left = manifest.list_steps(run)
+        left = checkpoint_folders.list_steps(run)
         assert left == [10, 20, 30, 40, 50][: len(left)]
         loaded = checkpoint.load(run, ABOUT, 0)
         assert (loaded.step, loaded.skipped) == (left[-1], ())
-        assert manifest.read_best(run)[0] in left
+        assert checkpoint_folders.read_best(run)[0] in left
     assert call > 8
-    assert manifest.list_steps(run) == [10, 20, 30]
-    assert manifest.read_best(run) == ((20, -1.0) if best == 20 else (10, -2.0))
+    assert checkpoint_folders.list_steps(run) == [10, 20, 30]
+    assert checkpoint_folders.read_best(run) == ((20, -1.0) if best == 20 else (10, -2.0))
 
 
 def test_a_kill_before_the_best_is_marked_loses_no_mark(tmp_path, monkeypatch):
@@ -79,27 +79,27 @@ def test_a_kill_before_the_best_is_marked_loses_no_mark(tmp_path, monkeypatch):
         patch.setattr(checkpoint, "prune", killed)
         with pytest.raises(Killed):
             scored(tmp_path, [-1.0], start=10)
-    assert manifest.read_best(tmp_path) == (10, -2.0)
-    manifest.prune(tmp_path, 1)
-    assert manifest.read_best(tmp_path) == (20, -1.0)
-    assert manifest.list_steps(tmp_path) == [20]
+    assert checkpoint_folders.read_best(tmp_path) == (10, -2.0)
+    checkpoint_folders.prune(tmp_path, 1)
+    assert checkpoint_folders.read_best(tmp_path) == (20, -1.0)
+    assert checkpoint_folders.list_steps(tmp_path) == [20]
 
 
 def test_a_best_that_is_damaged_is_dropped_and_nothing_grows(tmp_path):
     assert not scored(tmp_path, [-1.0, -3.0, -2.0, -4.0], keep=2)
-    assert manifest.list_steps(tmp_path) == [10, 30, 40]
+    assert checkpoint_folders.list_steps(tmp_path) == [10, 30, 40]
     damage(tmp_path, 10)
     (tmp_path / "replay" / "0-000000000900-000000000910.npz").write_bytes(b"")
     said = []
-    manifest.prune(tmp_path, 2, said.append)
+    checkpoint_folders.prune(tmp_path, 2, said.append)
     assert len(said) == 1
     assert "a damaged checkpoint is never loaded" in said[0]
-    assert manifest.list_steps(tmp_path) == [30, 40]
-    assert manifest.read_best(tmp_path) == (30, -2.0)
+    assert checkpoint_folders.list_steps(tmp_path) == [30, 40]
+    assert checkpoint_folders.read_best(tmp_path) == (30, -2.0)
     assert len(list((tmp_path / "replay").iterdir())) == 4
     carry, _ = go_on(begin("td3"), 50)
     checkpoint.save(tmp_path, carry, ABOUT, (), 2)
-    assert manifest.list_steps(tmp_path) == [30, 40, 50]
+    assert checkpoint_folders.list_steps(tmp_path) == [30, 40, 50]
 
 
 def test_a_score_of_an_epoch_before_makes_no_checkpoint_the_best(tmp_path):
@@ -107,7 +107,7 @@ def test_a_score_of_an_epoch_before_makes_no_checkpoint_the_best(tmp_path):
     carry, _ = go_on(begin("td3"), 20)
     for notes in ({"step": 10, "score": -1.0}, {"step": 20, "score": None}, {"step": 20}):
         checkpoint.save(tmp_path, carry, ABOUT, (), notes=notes)
-        assert manifest.read_best(tmp_path) == (10, -2.0)
+        assert checkpoint_folders.read_best(tmp_path) == (10, -2.0)
 
 
 def test_while_a_damaged_one_is_among_the_newest_segments_stay(tmp_path):
@@ -115,11 +115,11 @@ def test_while_a_damaged_one_is_among_the_newest_segments_stay(tmp_path):
     (tmp_path / "replay" / "0-000000000900-000000000910.npz").write_bytes(b"")
     damage(tmp_path, 20)
     said = []
-    manifest.prune(tmp_path, 1, said.append)
+    checkpoint_folders.prune(tmp_path, 1, said.append)
     assert len(said) == 1
-    assert manifest.list_steps(tmp_path) == [10, 20]
+    assert checkpoint_folders.list_steps(tmp_path) == [10, 20]
     assert len(list((tmp_path / "replay").iterdir())) == 3
     carry, _ = go_on(begin("td3"), 30)
     checkpoint.save(tmp_path, carry, ABOUT, (), 1)
-    assert manifest.list_steps(tmp_path) == [10, 30]
+    assert checkpoint_folders.list_steps(tmp_path) == [10, 30]
     assert len(list((tmp_path / "replay").iterdir())) == 2
