@@ -19,7 +19,7 @@ def test_statistics_are_those_of_the_population():
 CHECK = """
 from purerl import mpi
 from purerl.errors import StorageError
-from purerl.runs.record.ranks import run_on_all, run_on_root
+from purerl.mpi.host import run_on_all, run_on_root
 rank = mpi.proc_id()
 assert run_on_all(lambda: rank) == [0, 1]
 assert run_on_root(lambda: rank + 5) == 5
