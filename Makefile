@@ -4,8 +4,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-# Tests of one case share compiled programs, so one worker runs them.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n 2
 QUICK := not complete and not slow and not mpi and not reliability
 
 .PHONY: run test test-all lint unit test-learning test-mpi test-reliability mutants bench \

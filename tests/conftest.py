@@ -46,13 +46,22 @@ def _free_programs():
         jax.clear_caches()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Run the tests that share a fixture of their module in one worker (`--dist loadgroup`)."""
-    for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.values()
-        if any(fixture.scope == "module" for same_name in fixtures for fixture in same_name):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+def pytest_xdist_make_scheduler(config, log):
+    """Give each file to one worker, and each algorithm of the contract and of the probes.
+
+    Their tests share compiled programs and fixtures of the module.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file, _, rest = nodeid.partition("::")
+            if file.endswith(("test_contract.py", "test_probes.py")):
+                case = rest.partition("[")[2].partition("]")[0]
+                return f"{file} {case.partition('-')[0]}"
+            return file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture

@@ -47,11 +47,11 @@ def once_per_algorithm(test: Any) -> Any:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test for every case, those of one case in one worker."""
+    """Run each test for every case, those of one algorithm in one worker."""
     once = hasattr(metafunc.function, "once_per_algorithm")
     params = []
     for name, case in CASES.items():
-        marks = [pytest.mark.xdist_group(name)]
+        marks = []
         if once and name not in REPRESENTATIVES:
             marks.append(pytest.mark.complete)
         params.append(pytest.param(case, id=name, marks=marks))

@@ -21,7 +21,8 @@ def test_td3_learns_pendulum_with_one_seed():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("sac-pendulum", marks=pytest.mark.slow), "ddpg-pendulum"]
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) for name in ("sac-pendulum", "ddpg-pendulum")],
 )
 def test_learns_pendulum_with_one_seed_in_a_shorter_run(name):
     """Once over the bar by 10 000 steps: a smoke test, the gate of five seeds is below."""

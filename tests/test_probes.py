@@ -79,9 +79,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each probe with every learner, those of one learner in one worker."""
     params = []
     for name, learner in LEARNERS.items():
-        marks = [pytest.mark.xdist_group(f"probes-{name}")]
-        if name in SECOND_KIND:
-            marks.append(pytest.mark.complete)
+        marks = [pytest.mark.complete] if name in SECOND_KIND else []
         params.append(pytest.param(learner, id=name, marks=marks))
     metafunc.parametrize("learner", params)
 
@@ -129,6 +127,7 @@ def test_reward_that_depends_on_the_observation_is_learned(learner):
     values_near(learner, params, SIGNS, [-1.0, 1.0])
 
 
+@pytest.mark.complete
 def test_reward_one_step_later_is_discounted_once(learner):
     needs_values(learner)
     params = train(learner, probes.Delayed, gamma=0.5)

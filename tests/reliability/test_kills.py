@@ -195,7 +195,7 @@ def test_ctrl_c_while_it_starts_and_compiles_is_never_lost(tmp_path, figures, ti
         pytest.param("dqn", "calls", marks=pytest.mark.reliability),
         pytest.param("ppo", "calls", marks=pytest.mark.reliability),
         pytest.param("sac", "back", marks=pytest.mark.reliability),
-        ("ppo", "back"),
+        pytest.param("ppo", "back", marks=pytest.mark.reliability),
     ],
 )
 def test_kills_at_each_call_that_changes_the_disk(tmp_path, figures, algo, action, number):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.memory import Compilations, Null, schedules
+from benchmarks.memory import Compilations, Null, make_schedules
 from purerl.loops import gym as loop
 from purerl.runs.record import checkpoint
 from purerl.spaces import EnvSpec
@@ -17,7 +17,7 @@ count = functools.cache(Compilations)
 
 @pytest.mark.parametrize("kind", ["off-policy", "on-policy"])
 def test_nothing_is_compiled_after_the_first_epochs(tmp_path, kind):
-    algo, schedule = schedules(20_000)[kind]
+    algo, schedule = make_schedules(20_000)[kind]
     sizes = {"steps_per_epoch": 1_000, "num_test_episodes": 1}
     if kind == "off-policy":
         sizes |= {"update_every": 100, "update_after": 100, "start_steps": 300}
