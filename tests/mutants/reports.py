@@ -59,7 +59,7 @@ MUTANTS = [
     Mutant(REPORT, "        self.logs.write()\n        return self.logs.notes()", "        return self.logs.notes()", T_SAVING),
     Mutant(TABLE, '            with undo_on_error(self.run / "episodes.csv"):\n', "            if True:\n", T_PROGRESS),
     Mutant(TABLE, "            del self.waiting[0]\n", "            self.waiting.clear()\n", T_PROGRESS),
-    Mutant(TABLE, "if tuple(cells) == self.shown and", "if self.shown and", T_PROGRESS),
+    Mutant(TABLE, "is_new = tuple(cells) != self.shown or", "is_new = not self.shown or", T_PROGRESS),
     Mutant(TABLE, '    return COLUMNS.get(metric) or "".join(', '    return "".join(', T_PROGRESS),
     Mutant(TABLE, "not isinstance(value, list) and has_column(name)", "not isinstance(value, list)", T_PROGRESS),
     Mutant(LOG, "c if c.isprintable() else repr(c)[1:-1] for c in text", "c for c in text", "tests/runs/record/test_logger.py"),

@@ -31,58 +31,46 @@ class File(NamedTuple):
 # --- writing -------------------------------------------------------------------------------------
 
 
-def write_file(path: Path, content: bytes) -> File:
-    """Write a file and force it to the disk; a crash may leave a part of it."""
-    return write_stream(path, lambda stream: stream.write(content))
+Content = bytes | Callable[[Any], Any]  # or a function that writes to a stream, which cannot seek
 
 
-def replace_file(path: Path, content: bytes) -> File:
+def replace_file(path: Path, content: Content) -> File:
     """Write a file under another name and rename it: the old or the new one is there, complete."""
-    return replace_stream(path, lambda stream: stream.write(content))
-
-
-def replace_stream(path: Path, fill: Callable[[Any], Any]) -> File:
-    """Replace a file as `replace_file` does, with the content that `fill(stream)` writes."""
     beside = path.with_name(f".{path.name}.tmp")
-    done = write_stream(beside, fill, path)
+    done = write_file(beside, content, path)
     rename_into_place(beside, path)
     return done
 
 
-def write_stream(path: Path, fill: Callable[[Any], Any], name: Path | None = None) -> File:
-    """Write a file with the content that `fill(stream)` writes, and force it to the disk.
+def write_file(path: Path, content: Content, name: Path | None = None) -> File:
+    """Write a file and force it to the disk; a crash may leave a part of it.
 
-    Args:
-        path: file to make.
-        fill: function that writes to a stream, which cannot seek.
-        name: path for error messages; None for `path`.
+    Errors name the file `name`, or its path.
     """
     try:
         with explain_errors(name or path):
             path.unlink(missing_ok=True)  # a link left there would be followed to another file
             with open(path, "xb") as file:
                 stream = _Hashed(file)
-                fill(stream)
+                content(stream) if callable(content) else stream.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+                return File(file.tell(), stream.sha256.hexdigest())
     except StorageError:
         with contextlib.suppress(OSError):
             path.unlink()
         raise
-    return File(stream.bytes, stream.sha256.hexdigest())
 
 
 class _Hashed:
     """Stream into a file that hashes on the way."""
 
     def __init__(self, file: Any) -> None:
-        self.file, self.bytes, self.sha256 = file, 0, hashlib.sha256()
+        self.file, self.sha256 = file, hashlib.sha256()
 
     def write(self, content: Any) -> int:
-        self.file.write(content)
         self.sha256.update(content)
-        self.bytes += memoryview(content).nbytes
-        return memoryview(content).nbytes
+        return self.file.write(content)
 
     def flush(self) -> None:
         """Do nothing: the file is flushed once, at its end."""
