@@ -27,7 +27,7 @@ MUTANTS = [
     Mutant("purerl/runs/record/arrays.py", "    if needed != there or min(shape, default=0) < 0:", "    if False:", "tests/runs/record/test_arrays.py"),
     Mutant(WITNESS, "length + (name in WHOLE)", "length", T_DAMAGE),
     Mutant(WITNESS, "(row.rstrip(b\"\\t\\n\") for row in", "(row for row in", T_DAMAGE),
-    Mutant(WITNESS, "if _digest(run / name, length + (name in WHOLE)) != (length, digest):", "if _digest(run / name, length + (name in WHOLE))[0] < length:", T_DAMAGE),
+    Mutant(WITNESS, "if _digest(path, length + (name in WHOLE)) != (length, digest):", "if _digest(path, length + (name in WHOLE))[0] < length:", T_DAMAGE),
     Mutant(CHECKPOINT, 'if content["best"] and not folders.read_best(run):', "if False:", T_DAMAGE),
     Mutant(CHECKPOINT, "    if len(segments) >= MAX_SEGMENTS:\n        segments = ()\n", "", "tests/reliability/test_segments.py"),
     Mutant(PLACES, 'content.pop("sha256", None) == hash_status(content)', 'content.pop("sha256", "")', T_DAMAGE),

@@ -61,7 +61,7 @@ MUTANTS = [
     Mutant(TABLE, "            del self.waiting[0]\n", "            self.waiting.clear()\n", T_PROGRESS),
     Mutant(TABLE, "is_new = tuple(cells) != self.shown or", "is_new = not self.shown or", T_PROGRESS),
     Mutant(TABLE, '    return COLUMNS.get(metric) or "".join(', '    return "".join(', T_PROGRESS),
-    Mutant(TABLE, "not isinstance(value, list) and has_column(name)", "not isinstance(value, list)", T_PROGRESS),
+    Mutant(TABLE, "not isinstance(value, list) and has_column", "not isinstance(value, list)", T_PROGRESS),
     Mutant(LOG, "c if c.isprintable() else repr(c)[1:-1] for c in text", "c for c in text", "tests/runs/record/test_logger.py"),
     Mutant(LOG, "    if found.dtype.hasobject:\n", "    if False:\n", "tests/runs/record/test_logger.py"),
     Mutant(LOG, "        with undo_on_error(objects):\n", "        if True:\n", T_PROGRESS),

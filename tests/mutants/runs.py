@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant(REGULAR, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_LOCK),
     Mutant(CHECKPOINT, "            why = str(error)\n", "            raise\n", T_CHECKPOINT),
     Mutant(CHECKPOINT, "else reversed(there)", "else there", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "    elif now != then:", "    elif False:", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "if then.get(name) != now.get(name)", "if False", T_CHECKPOINT),
     Mutant(CHECKPOINT, "            files.remove(made)  # on a full disk", "            pass  #", T_CHECKPOINT),
     Mutant(REGULAR, "for _ in range(TRIES):", "for _ in range(1):", T_LOCK),
     Mutant(STORAGE, "explain_errors(name or path)", "explain_errors(path)", T_STORAGE),

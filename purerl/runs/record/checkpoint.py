@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.tree_util import keystr, tree_leaves_with_path
 
 from purerl import mpi
 from purerl.errors import Damaged, NoCheckpoint, StorageError
@@ -55,14 +56,9 @@ def save(
 ) -> Segments:
     """Write a checkpoint and return the segments that it needs; all ranks call it together.
 
-    Args:
-        run: folder of the run.
-        carry: state of the run.
-        about: entries of the manifest that must agree when the checkpoint is loaded.
-        segments: segments from this rank's last call or from `load`.
-        keep: number of newest checkpoints to keep; the best is kept as well.
-        notes: further plain data; its `score` and `step` decide which checkpoint is the best.
-        say: function that takes a line about each older checkpoint that is damaged.
+    `about` must be equal when the checkpoint is loaded. `segments` are from this rank's last call
+    or from `load`. The newest `keep` checkpoints stay, and the best by `score` and `step` in
+    `notes`. `say` gets a line about each older checkpoint that is damaged.
     """
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
@@ -72,16 +68,10 @@ def save(
         run_on_root(lambda: _prepare_folders(run, made))
         parts = run_on_all(lambda: _write_rank(run, made, carry, frozen, segments))
         needed, written, facts, rows = zip(*parts, strict=True)
-        content = {
-            "format": folders.FORMAT,
-            "step": carry.steps,
-            "about": about,
-            "notes": notes or {},
-            "files": {f"rank{i}.npz": file for i, file in enumerate(written)},
-            "segments": needed,
-            "facts": facts,
-            "rows": rows,
-        }
+        named = {f"rank{i}.npz": file for i, file in enumerate(written)}
+        content = {"format": folders.FORMAT, "step": carry.steps, "about": about}
+        content |= {"notes": notes or {}, "files": named, "segments": needed}
+        content |= {"facts": facts, "rows": rows}
         run_on_root(lambda: _commit(run, made, content))
         run_on_root(lambda: prune(run, keep, say))
     except StorageError:
@@ -204,7 +194,12 @@ def _find_newest(
 
 def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
     """Refuse a checkpoint of another run, and name the settings that differ."""
-    changes = list(_list_changes(wanted, {name: found.get(name) for name in wanted}))
+    now, then = (_flatten(x) for x in (wanted, {name: found.get(name) for name in wanted}))
+    changes = [
+        f"{name} was {then.get(name)!r}, now it is {now.get(name)!r}"
+        for name in then | now
+        if then.get(name) != now.get(name)
+    ]
     if not changes:
         return
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
@@ -214,13 +209,10 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     raise NoCheckpoint(text)
 
 
-def _list_changes(now: Any, then: Any, name: str = "") -> Iterator[str]:
-    """Name the differences between two trees of plain data, entry by entry."""
-    if isinstance(now, dict) and isinstance(then, dict):
-        for key in {**then, **now}:
-            yield from _list_changes(now.get(key), then.get(key), f"{name}.{key}".lstrip("."))
-    elif now != then:
-        yield f"{name} was {then!r}, now it is {now!r}"
+def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of nested settings by their names, as `spec.gamma`."""
+    pairs = tree_leaves_with_path(tree, is_leaf=lambda x: not isinstance(x, dict))
+    return {keystr(path, simple=True, separator="."): entry for path, entry in pairs}
 
 
 def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Frozen, Segments]:
@@ -233,9 +225,9 @@ def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Froz
     learner = parts["learner"] or _read_parts(path.with_name("rank0.npz"), content)["learner"]
     frozen = Frozen(learner, parts["host"], content["facts"][rank], None)
     segments = tuple(Segment(*s) for s in content["segments"][rank])
-    if not segments:
-        return frozen, ()
     blocks = list(_read_segments(run, segments))
+    if not blocks:
+        return frozen, ()
     rows = blocks[0]
     if len(blocks) > 1:
         rows = {name: np.concatenate([block[name] for block in blocks]) for name in rows}
@@ -256,7 +248,7 @@ def _read_parts(path: Path, content: Manifest) -> dict[str, dict[str, np.ndarray
 
 def _read_segments(run: Path, segments: Segments) -> Iterator[dict[str, np.ndarray]]:
     """Read segments, which must follow each other."""
-    last = segments[0].first
+    last = segments[0].first if segments else 0
     for name, first, stop, size, digest in segments:
         path = safe_files.get_subfolder(run, "replay") / name
         block = read_arrays(path, files.File(size, digest))

@@ -21,7 +21,6 @@ FORMAT = 1
 WHOLE = ("config.json",)  # must not grow either
 TABLE = "progress.txt"  # its header and rows grow to the right when a column is new
 LOGS = (*WHOLE, "metrics.jsonl", "episodes.csv", TABLE)
-_PIECE = 2**20  # bytes read at once, and in a row at most
 _SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
 
 Manifest = dict[str, Any]
@@ -197,10 +196,10 @@ def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
     """Return a message for each hashed file that changed; rows that came later do not matter."""
     messages = []
     for name, (length, digest) in then.items():
+        path = run / name
         try:
-            if _digest(run / name, length + (name in WHOLE)) != (length, digest):
-                what = "was changed after the checkpoint: its SHA-256 differs"
-                messages.append(f"{run / name} {what}.")
+            if _digest(path, length + (name in WHOLE)) != (length, digest):
+                raise Damaged(f"{path} was changed after the checkpoint: its SHA-256 differs.")
         except Damaged as error:
             messages.append(str(error))
     return messages
@@ -210,14 +209,11 @@ def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
     """Return length and SHA-256 of the first bytes of a file; of a table, without empty cells."""
     digest, length = hashlib.sha256(), 0
     with safe_files.open_file(path) as file:
-        pieces: Iterator[bytes] = iter(lambda: file.read(_PIECE), b"")
+        rows: Iterator[bytes] = iter(lambda: file.readline(storage.MAX_LINE), b"")
         if path.name == TABLE:
-            rows = iter(lambda: file.readline(_PIECE), b"")
-            pieces = (row.rstrip(b"\t\n") for row in itertools.islice(rows, 1, None))
-        for piece in pieces:
-            piece = piece[: most - length]
-            digest.update(piece)
-            length += len(piece)
-            if length == most:
-                break
+            rows = (row.rstrip(b"\t\n") for row in itertools.islice(rows, 1, None))
+        while length < most and (row := next(rows, None)) is not None:
+            row = row[: most - length]
+            digest.update(row)
+            length += len(row)
     return length, digest.hexdigest()

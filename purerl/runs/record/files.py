@@ -19,6 +19,7 @@ from purerl.runs.record.safe_files import explain_errors
 
 MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
 MAX_LINE = 2**20  # bytes of a line of a table; the number of lines is not limited
+_NAME = re.compile(r"(?!(?i:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])$)\w[\w.-]*")
 
 
 class File(NamedTuple):
@@ -26,9 +27,6 @@ class File(NamedTuple):
 
     bytes: int
     sha256: str
-
-
-# --- writing -------------------------------------------------------------------------------------
 
 
 Content = bytes | Callable[[Any], Any]  # or a function that writes to a stream, which cannot seek
@@ -132,9 +130,6 @@ def undo_on_error(path: Path) -> Iterator[None]:
         raise
 
 
-# --- reading -------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def verify_and_open(path: Path, file: File) -> Iterator[io.BufferedReader]:
     """Open a file to read, after comparing its size and SHA-256."""
@@ -177,39 +172,29 @@ def read_text(path: Path, most: int = MAX_JSON) -> str:
     """Read a text of limited size."""
     with safe_files.open_file(path) as file:
         content = file.read(most + 1)
-    if len(content) > most:
-        raise Damaged(f"{path} must have at most {most} bytes.")
-    return _decode(content, path)
-
-
-def _decode(content: bytes, path: Path) -> str:
-    try:
+        if len(content) > most:
+            raise Damaged(f"{path} must have at most {most} bytes.")
         return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Damaged(f"{path} is no text: {error}.") from error
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """Read the complete lines of a text, without their ends; an incomplete one is being written."""
     with safe_files.open_file(path) as file:
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
-            yield _decode(line[:-1], path)
+            yield line[:-1].decode("utf-8")
         if len(line) == MAX_LINE:
             raise Damaged(f"{path} must have at most {MAX_LINE} bytes in a line.")
 
 
 def check_name(name: Any) -> str:
     """Return a name if it is safe as the name of a folder, else raise `ValueError`."""
-    good = isinstance(name, str) and re.fullmatch(r"[\w][\w.-]*", name) is not None
-    if not good or len(name.encode()) > 100 or name.upper() in _RESERVED:
+    good = isinstance(name, str) and _NAME.fullmatch(name)
+    if not good or len(name.encode()) > 100:
         raise ValueError(
             f"name must be of letters, digits, '_', '.' and '-', begin with a letter, digit or "
             f"'_', and have at most 100 bytes, got {name!r}."
         )
     return str(name)
-
-
-_RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{p}{i}" for p in ("COM", "LPT") for i in range(10)}
 
 
 def to_json(value: Any) -> Any:

@@ -1,11 +1,4 @@
-"""The folder of a run: made once and never overwritten, with the status of the run.
-
-runs/pendulum-v1-sac/pendulum-v1-sac_s0/
-    config.json       complete; `--config` reads it back
-    status.json       versions, machine, command, status
-    progress.txt  metrics.jsonl  episodes.csv  stdout.log
-    checkpoints/  replay/
-"""
+"""The folder of a run: made once and never overwritten, as data folder / name / name_s<seed>."""
 
 import itertools
 import os

@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import keystr
 
 from purerl import errors, mpi
 from purerl.runs.record import files, safe_files
@@ -103,10 +104,7 @@ class EpochLogger:
             if name in self.row:
                 raise ValueError(f"{name} is in this row already; dump_tabular() begins a new one.")
             if not name or not name.isprintable():
-                raise ValueError(
-                    f"key must be a word without tabs, line ends and control characters, got "
-                    f"{name!r}."
-                )
+                raise ValueError(f"key must be a word without tabs or line ends, got {name!r}.")
             self.row[name] = entry.item() if hasattr(entry, "item") else entry
 
     def get_stats(self, key: str) -> tuple[float, float]:
@@ -151,23 +149,17 @@ class EpochLogger:
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write `config.json`, with the name of the experiment."""
-        content = files.to_json(config)
-        if self.exp_name is not None:
-            content["exp_name"] = self.exp_name
+        name = {} if self.exp_name is None else {"exp_name": self.exp_name}
         if self.folder is not None:
+            content = files.to_json(config) | name
             files.write_json(self.folder / "config.json", content, sort_keys=True)
 
     def save_state(self, state: Any, itr: int | None = None) -> Path | None:
-        """Write the arrays of a tree to `state.npz`, or `state<itr>.npz`; no code, no pickle.
-
-        Raises:
-            TypeError: if a leaf is neither an array nor a number or a word; it is named.
-        """
+        """Write the arrays, numbers and words of a tree to `state.npz`, or `state<itr>.npz`."""
         if self.folder is None:
             return None
         pairs = jax.tree_util.tree_leaves_with_path(state)
-        named = ((jax.tree_util.keystr(path), leaf) for path, leaf in pairs)
-        arrays = {name: _convert_leaf(name, leaf) for name, leaf in named}
+        arrays = {keystr(path): _convert_leaf(keystr(path), leaf) for path, leaf in pairs}
         path = self.folder / f"state{'' if itr is None else itr}.npz"
         files.replace_file(path, pack_named_arrays(arrays))
         return path

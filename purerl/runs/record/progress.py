@@ -15,7 +15,7 @@ from purerl.runs.console import format_clock
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
 from purerl.runs.record.logger import EpochLogger
-from purerl.spaces import Box
+from purerl.spaces import Discrete
 
 # Metrics of the table of algorithms -> Spinning Up's columns, and those shown for each epoch.
 COLUMNS = {metric: column for one in ALGORITHMS.values() for metric, column in one.columns.items()}
@@ -40,7 +40,7 @@ def name_column(metric: str) -> str:
 
 
 def make_row(record: Record, seconds: float) -> dict[str, Any]:
-    """Return a record as a row of `progress.txt`."""
+    """Return a record as a row of `progress.txt`: means, and the spread of losses and values."""
     row: dict[str, Any] = {"Epoch": record["epoch"]}
     row |= _summarise("EpRet", record["ep_returns"])
     row["EpLen"] = _mean(record["ep_lengths"])
@@ -49,22 +49,19 @@ def make_row(record: Record, seconds: float) -> dict[str, Any]:
         row["TestEpLen"] = _mean(record["test_lengths"])
     row["TotalEnvInteracts"] = record["steps"]
     for name, value in record.items():
-        if name not in COUNTERS and not isinstance(value, list) and has_column(name):
+        mean = name.rpartition("_")[0] if name.endswith(SPREAD) else ""
+        has_column = not mean or mean in AVERAGED or mean.startswith("loss_")
+        if name not in COUNTERS and not isinstance(value, list) and has_column:
             row[name_column(name)] = value
     return row | {"Updates": record["updates"], "Time": round(seconds, 3)}
-
-
-def has_column(metric: str) -> bool:
-    """Return whether a metric has a column: all means, and the spread of losses and values."""
-    name = metric.rpartition("_")[0] if metric.endswith(SPREAD) else ""
-    return not name or name in AVERAGED or name.startswith("loss_")
 
 
 def describe_sizes(carry: Carry) -> str:
     """Return the sizes of a run: spaces, parameters, memory."""
     env, action = carry.learner.params.spec.env, carry.learner.params.spec.env.action
-    actions = f"one of {action.n}"
-    if isinstance(action, Box):
+    if isinstance(action, Discrete):
+        actions = f"one of {action.n}"
+    else:
         actions = f"{action.shape} in [{min(action.low):g}, {max(action.high):g}]"
     number = sum(x.size for x in jax.tree.leaves(carry.learner.params))
     text = f"observations {env.obs_shape} {env.obs_dtype}, actions {actions}, {number:,} parameters"
@@ -76,12 +73,7 @@ def describe_sizes(carry: Carry) -> str:
 
 
 class Logs:
-    """The logs in a run's folder: new, or cut back to the rows that a checkpoint counts.
-
-    Args:
-        run: folder of the run.
-        notes: `notes()` in the checkpoint to continue from; empty for a new run.
-    """
+    """The logs in a run's folder: new, or cut back to the rows counted in a checkpoint's notes."""
 
     def __init__(self, run: Path, notes: dict[str, Any]) -> None:
         self.run = run
@@ -167,13 +159,10 @@ def _cut(path: Path, lines: int) -> int:
 
 def _summarise(name: str, values: list[float]) -> dict[str, float]:
     """Return the columns of a list of values; NaN if it is empty."""
-    none = math.nan
-    return {
-        f"Average{name}": _mean(values),
-        f"Std{name}": statistics.pstdev(values) if values else none,
-        f"Max{name}": max(values, default=none),
-        f"Min{name}": min(values, default=none),
-    }
+    std = statistics.pstdev(values) if values else math.nan
+    high, low = max(values, default=math.nan), min(values, default=math.nan)
+    columns = {"Average": _mean(values), "Std": std, "Max": high, "Min": low}
+    return {f"{kind}{name}": value for kind, value in columns.items()}
 
 
 def _mean(values: list[Any]) -> float:

@@ -13,12 +13,10 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from purerl.errors import Damaged, StorageError
 
-TRIES = 100  # to lock a folder, whose lock `is_running` holds for a moment
-PAUSE = 0.01  # seconds between two tries
+TRIES, PAUSE = 100, 0.01  # seconds, to lock a folder, whose lock `is_running` holds for a moment
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # follow no link, wait for no pipe or device
 _WAYS_OUT = {
     errno.ENOSPC: "the disk is full; make room, or write elsewhere",
@@ -48,6 +46,8 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
         raise
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{path} is no text: {error}.") from error
 
 
 def get_subfolder(run: Path, name: str) -> Path:
@@ -72,27 +72,18 @@ def lock_folder(run: Path) -> Iterator[None]:
     with explain_errors(lock):  # `open` would follow a link and overwrite its file
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
     with os.fdopen(descriptor, "r+") as file:
-        if not _take_lock(file, lock):
+        for _ in range(TRIES):
+            with explain_errors(lock), contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(PAUSE)
+        else:
             words = file.read().strip() or "another process"
             raise StorageError(errno.EBUSY, f"{run} is in use by {words}.")
         file.truncate()
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         yield
-
-
-def _take_lock(file: IO[str], lock: Path) -> bool:
-    """Take the lock of a file; give up after a second if another process keeps it."""
-    for _ in range(TRIES):
-        try:
-            with explain_errors(lock):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except StorageError as error:
-            if error.errno != errno.EWOULDBLOCK:
-                raise
-            time.sleep(PAUSE)
-    return False
 
 
 @contextlib.contextmanager
