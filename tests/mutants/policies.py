@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant(STANDALONE, "        if i:\n", "        if True:\n", T_NUMPY),
     Mutant(STANDALONE, "np.float32(0.01) * x", "np.float32(0.1) * x", T_NUMPY),
     Mutant(STANDALONE, "    return act.clip(low.astype(np.float32), high.astype(np.float32))", "    return act", T_NUMPY),
-    Mutant("purerl/runs/record/status.py", " if name in (run.name, run.parent.name)]", "]", T_LOOKUP),
+    Mutant("purerl/runs/record/status.py", " if folder.name in (run.name, run.parent.name)]", "]", T_LOOKUP),
     Mutant(LIST, "if algo in (None, one.algo)]", "]", T_LIST),
     Mutant(INSPECT, "            code = NO_CHECKPOINT\n", "            pass\n", T_INSPECT),
     Mutant(INSPECT, "        raise NoCheckpoint(str(error)) from error\n", "        raise\n", T_INSPECT),

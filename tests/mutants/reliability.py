@@ -4,7 +4,7 @@ from tests.mutants import Mutant
 
 REGULAR = "purerl/runs/record/safe_files.py"
 STORAGE = "purerl/runs/record/files.py"
-WITNESS = "purerl/runs/record/log_hashes.py"
+WITNESS = "purerl/runs/record/checkpoint_folders.py"
 CHECKPOINT = "purerl/runs/record/checkpoint.py"
 PLACES = "purerl/runs/record/status.py"
 SNAPSHOT = "purerl/loops/snapshot.py"
@@ -18,8 +18,8 @@ T_HOSTILE, T_DAMAGE = f"{HERE}test_hostile.py", f"{HERE}test_damage.py"
 T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "room"))
 
 MUTANTS = [
-    Mutant(REGULAR, "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
-    Mutant(REGULAR, "    refuse_special_files(path)\n", "", T_HOSTILE),
+    Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
+    Mutant(REGULAR, "if path.is_symlink() or not (path.is_file() or path.is_dir()):", "if False:", T_HOSTILE),
     Mutant(REGULAR, "    if path.is_symlink():\n", "    if False:\n", T_HOSTILE),
     Mutant(STORAGE, "            path.unlink(missing_ok=True)  # a link left there would be followed to another file\n            with open(path, \"xb\")", "            with open(path, \"wb\")", T_HOSTILE),
     Mutant(STORAGE, "        content = file.read(most + 1)", "        content = file.read()[: most + 1]", T_HOSTILE),
@@ -27,8 +27,8 @@ MUTANTS = [
     Mutant("purerl/runs/record/arrays.py", "    if needed != there or min(shape, default=0) < 0:", "    if False:", "tests/runs/record/test_arrays.py"),
     Mutant(WITNESS, "length + (name in WHOLE)", "length", T_DAMAGE),
     Mutant(WITNESS, "(row.rstrip(b\"\\t\\n\") for row in", "(row for row in", T_DAMAGE),
-    Mutant(WITNESS, "if _digest(run / name, length + (name in WHOLE)) == (length, digest):", "if _digest(run / name, length + (name in WHOLE))[0] >= length:", T_DAMAGE),
-    Mutant(CHECKPOINT, 'if content["best"] and not read_best(run):', "if False:", T_DAMAGE),
+    Mutant(WITNESS, "if _digest(path, length + (name in WHOLE)) != (length, digest):", "if _digest(path, length + (name in WHOLE))[0] < length:", T_DAMAGE),
+    Mutant(CHECKPOINT, 'if content["best"] and not folders.read_best(run):', "if False:", T_DAMAGE),
     Mutant(CHECKPOINT, "    if len(segments) >= MAX_SEGMENTS:\n        segments = ()\n", "", "tests/reliability/test_segments.py"),
     Mutant(PLACES, 'content.pop("sha256", None) == hash_status(content)', 'content.pop("sha256", "")', T_DAMAGE),
     Mutant(SNAPSHOT, "    return np.concatenate([tail, x[: number - len(tail)]])", "    return np.concatenate([x[: number - len(tail)], tail])", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),

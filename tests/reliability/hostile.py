@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from purerl.runs.record import arrays, files, status
 from purerl.runs.record import checkpoint_folders as manifest_
+from purerl.runs.record import files, status
 from tests.runs.record import test_arrays
 
 FILES = (
@@ -129,11 +129,11 @@ def contents(folder: Path, mark: Path) -> Iterator[Case]:
     good = {"host obs": test_arrays.ARRAYS["a"]}
     for i, member in enumerate(("../../evil.npy", "/tmp/evil.npy", "a/../../evil", "nul\0name")):
         path = folder / "slip.npz"
-        path.write_bytes(arrays.pack_arrays(good))
+        path.write_bytes(test_arrays.pack(good))
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr(member, bomb)
         yield f"member out of the folder {i}", swapped(path.read_bytes(), "CHECKPOINT/rank0.npz")
-    encrypted = bytearray(arrays.pack_arrays(good))
+    encrypted = bytearray(test_arrays.pack(good))
     for at in (encrypted.find(b"PK\x01\x02") + 8, 6):
         encrypted[at] |= 1
     yield "encrypted", swapped(bytes(encrypted), "CHECKPOINT/rank0.npz")

@@ -9,7 +9,7 @@ import pytest
 
 from purerl import errors
 from purerl.errors import ConfigError
-from purerl.runs.record import checkpoint, checkpoint_folders, folder, log_hashes, status
+from purerl.runs.record import checkpoint, checkpoint_folders, folder, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Options
 from purerl.runs.training import train
@@ -173,7 +173,7 @@ def test_logs_cut_at_every_byte_of_their_last_rows_are_noticed(good, tmp_path, n
         (copy / name).write_bytes(content[:cut])
         if not content[cut:].strip(b"\t\n"):  # empty cells and the end of a line say nothing
             continue
-        (said,) = log_hashes.find_changes(copy, seen)
+        (said,) = checkpoint_folders.find_changes(copy, seen)
         assert name in said
         assert "was changed after the checkpoint" in said
     (copy / name).write_bytes(content + b"a row that came later\n")

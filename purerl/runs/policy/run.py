@@ -173,7 +173,7 @@ def load(
     found = checkpoints.load_learner(folder, about, wanted, step)
     for why in found.skipped:
         say(f"passed over: {why}")
-    state = jax.tree.unflatten(tree, [jnp.asarray(found.arrays[name]) for name in wanted])
+    state = jax.tree.unflatten(tree, [jnp.asarray(found.frozen.learner[name]) for name in wanted])
     return Run(folder, config, found.step, state.params, env_fn, found.skipped)
 
 

@@ -10,10 +10,12 @@ writes only the new rows. Segments that no checkpoint needs are deleted.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.tree_util import keystr, tree_leaves_with_path
 
 from purerl import mpi
 from purerl.errors import Damaged, NoCheckpoint, StorageError
@@ -21,90 +23,62 @@ from purerl.loops import snapshot
 from purerl.loops.carry import Carry
 from purerl.loops.snapshot import Frozen
 from purerl.mpi.host import run_on_all, run_on_root
-from purerl.runs.record import arrays as npz
-from purerl.runs.record import files, log_hashes, safe_files, status
-from purerl.runs.record.checkpoint_folders import (
-    FORMAT,
-    Segment,
-    checkpoint_folder,
-    list_steps,
-    prune,
-    read_best,
-    read_manifest,
-    temporary_folder,
-)
-from purerl.runs.record.files import File
+from purerl.runs.record import checkpoint_folders as folders
+from purerl.runs.record import files, safe_files, status
+from purerl.runs.record.arrays import read_arrays, write_arrays
+from purerl.runs.record.checkpoint_folders import Manifest, Segment, prune
 
 MAX_SEGMENTS = 1_000  # more are written as one again
 SHOWN = 5  # settings that differ
+
+Segments = tuple[Segment, ...]  # of the replay memory of a rank
 
 
 class Loaded(NamedTuple):
     """A checkpoint that was read and verified."""
 
     step: int
-    manifest: dict[str, Any]
+    manifest: Manifest
     frozen: Frozen
-    segments: tuple[Segment, ...]
+    segments: Segments
     skipped: tuple[str, ...]  # reasons why newer ones were not taken
     changed: tuple[str, ...] = ()  # changes to the files beside it
-
-
-class Learner(NamedTuple):
-    """The learner of a checkpoint that was read and verified."""
-
-    step: int
-    arrays: dict[str, np.ndarray]  # path of each leaf -> array
-    skipped: tuple[str, ...]  # reasons why newer ones were not taken
 
 
 def save(
     run: Path,
     carry: Carry,
     about: dict[str, Any],
-    segments: tuple[Segment, ...],
+    segments: Segments,
     keep: int = 3,
     notes: dict[str, Any] | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> tuple[Segment, ...]:
-    """Write a checkpoint; all ranks call it together.
+) -> Segments:
+    """Write a checkpoint and return the segments that it needs; all ranks call it together.
 
-    Args:
-        run: folder of the run.
-        carry: state of the run.
-        about: entries of the manifest that must agree when the checkpoint is loaded.
-        segments: segments of this rank's replay memory, from the last call or from `load`.
-        keep: number of newest checkpoints to keep; the best is kept as well.
-        notes: further plain data; its `score` and `step` decide which checkpoint is the best.
-        say: function that takes a line about each older checkpoint that is damaged.
-
-    Returns:
-        The segments that the checkpoint needs.
+    `about` must be equal when the checkpoint is loaded. `segments` are from this rank's last call
+    or from `load`. The newest `keep` checkpoints stay, and the best by `score` and `step` in
+    `notes`. `say` gets a line about each older checkpoint that is damaged.
     """
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
     frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
-    made = temporary_folder(run, carry.steps)
+    made = folders.temporary_folder(run, carry.steps)
     try:
         run_on_root(lambda: _prepare_folders(run, made))
-        parts = run_on_all(lambda: _write_arrays(run, made, carry, frozen, segments))
-        facts = mpi.allgather((frozen.facts, frozen.stop))
-        content = {
-            "format": FORMAT,
-            "step": carry.steps,
-            "about": about,
-            "notes": notes or {},
-            "files": {f"rank{i}.npz": list(file) for i, (_, file) in enumerate(parts)},
-            "segments": [[list(s) for s in part] for part, _ in parts],
-            "facts": [one for one, _ in facts],
-            "rows": [stop for _, stop in facts],
-        }
-        run_on_root(lambda: _commit(run, made, content, keep, say))
+        parts = run_on_all(lambda: _write_rank(run, made, carry, frozen, segments))
+        needed, written, facts, rows = zip(*parts, strict=True)
+        named = {f"rank{i}.npz": file for i, file in enumerate(written)}
+        content = {"format": folders.FORMAT, "step": carry.steps, "about": about}
+        content |= {"notes": notes or {}, "files": named, "segments": needed}
+        content |= {"facts": facts, "rows": rows}
+        run_on_root(lambda: _commit(run, made, content))
+        run_on_root(lambda: prune(run, keep, say))
     except StorageError:
         if mpi.is_root():
             files.remove(made)  # on a full disk every byte counts
         raise
-    return parts[carry.rank][0]
+    return needed[carry.rank]
 
 
 def _prepare_folders(run: Path, made: Path) -> None:
@@ -115,85 +89,61 @@ def _prepare_folders(run: Path, made: Path) -> None:
     files.make_folder(safe_files.get_subfolder(run, "replay"))
 
 
-def _write_arrays(
-    run: Path, made: Path, carry: Carry, frozen: Frozen, segments: tuple[Segment, ...]
-) -> tuple[tuple[Segment, ...], File]:
-    """Write the arrays of this rank; return the segments of its replay memory, and its file."""
+def _write_rank(
+    run: Path, made: Path, carry: Carry, frozen: Frozen, segments: Segments
+) -> tuple[Segments, files.File, dict[str, Any], int]:
+    """Write the new rows of the replay memory and all other arrays of this rank."""
+    first, stop = frozen.first, frozen.stop
+    if carry.buffer is not None and frozen.rows is not None:
+        if first < stop:
+            name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
+            path = safe_files.get_subfolder(run, "replay") / name
+            file = files.replace_file(path, partial(write_arrays, frozen.rows))
+            segments = (*segments, Segment(name, first, stop, *file))
+        oldest = stop - len(carry.buffer.data.rew)
+        segments = tuple(s for s in segments if s.stop > oldest)
     arrays = {f"host {name}": x for name, x in frozen.host.items()}
     if mpi.is_root():  # equal on all ranks
         arrays |= {f"learner {name}": x for name, x in frozen.learner.items()}
-    segments = _add_segment(run, carry, frozen, segments)
-    return segments, npz.write_arrays(made / f"rank{carry.rank}.npz", arrays)
+    file = files.write_file(made / f"rank{carry.rank}.npz", partial(write_arrays, arrays))
+    return segments, file, frozen.facts, stop
 
 
-def _add_segment(
-    run: Path, carry: Carry, frozen: Frozen, segments: tuple[Segment, ...]
-) -> tuple[Segment, ...]:
-    """Write the new rows; return the segments that contain all rows of the replay memory."""
-    if carry.buffer is None or frozen.rows is None:
-        return ()
-    first, stop = frozen.first, frozen.stop
-    if first < stop:
-        name = f"{carry.rank}-{first:012d}-{stop:012d}.npz"
-        file = npz.replace_arrays(safe_files.get_subfolder(run, "replay") / name, frozen.rows)
-        segments = (*segments, Segment(name, first, stop, *file))
-    oldest = stop - len(carry.buffer.data.rew)
-    return tuple(s for s in segments if s.stop > oldest)
-
-
-def _commit(
-    run: Path, made: Path, content: dict[str, Any], keep: int, say: Callable[[str], None]
-) -> None:
-    """Write the manifest, give the checkpoint its name, and delete old checkpoints."""
-    content |= {"seen": log_hashes.hash_logs(run), "best": read_best(run)}
+def _commit(run: Path, made: Path, content: Manifest) -> None:
+    """Write the manifest and give the checkpoint its name."""
+    content |= {"seen": folders.hash_logs(run), "best": folders.read_best(run)}
     files.write_file(made / "manifest.json", files.seal_json(content))
     files.sync_folder(made)
-    path = checkpoint_folder(run, content["step"])
+    path = folders.checkpoint_folder(run, content["step"])
     files.remove(path)
     files.rename_into_place(made, path)
-    prune(run, keep, say)
 
 
 def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -> Loaded:
-    """Read the newest checkpoint that is complete and unchanged, or the one of a step.
+    """Read a rank's part of the checkpoint of a step, or of the newest complete and unchanged one.
 
-    All ranks call it together, and all take the newest that is good on each of them.
-
-    Args:
-        run: folder of the run.
-        about: entries that its manifest must have; the error names those that differ.
-        rank: number of the rank whose part to read.
-        step: step of the checkpoint; None for the newest.
-
-    Raises:
-        NoCheckpoint: if no checkpoint can be used, or it belongs to another run.
+    All ranks call it together, and all take the newest that is good on each of them. Raise
+    `NoCheckpoint` if there is none, or if its manifest disagrees with an entry of `about`.
     """
     one, content, (frozen, segments), skipped = _find_newest(
         run, about, step, lambda one, content: _read_rank(run, one, content, rank), mpi.allgather
     )
-    changed = log_hashes.find_changes(run, content["seen"])
-    if content["best"] and not read_best(run):
+    changed = folders.find_changes(run, content["seen"])
+    if content["best"] and not folders.read_best(run):
         changed.append(f"{run / 'checkpoints' / 'best.json'} is missing or damaged.")
     return Loaded(one, content, frozen, segments, skipped, tuple(changed))
 
 
 def load_learner(
     run: Path, about: dict[str, Any], wanted: dict[str, Any], step: int | None = None
-) -> Learner:
+) -> Loaded:
     """Read the learner without the replay memory, which is all that acting needs.
 
-    Args:
-        run: folder of the run.
-        about: entries that its manifest must have.
-        wanted: leaves that the learner must have, each with `shape` and `dtype`.
-        step: step of the checkpoint; None for the newest that is complete and unchanged.
-
-    Raises:
-        NoCheckpoint: if no checkpoint can be used, or it belongs to another run.
+    As `load`, in one process; `wanted` are the learner's leaves, each with `shape` and `dtype`.
     """
 
-    def read(one: int, content: dict[str, Any]) -> dict[str, np.ndarray]:
-        path = checkpoint_folder(run, one) / "rank0.npz"
+    def read(one: int, content: Manifest) -> dict[str, np.ndarray]:
+        path = folders.checkpoint_folder(run, one) / "rank0.npz"
         found = _read_parts(path, content)["learner"]
         holds, due = ({(k, str(x.dtype), x.shape) for k, x in d.items()} for d in (found, wanted))
         if holds != due:
@@ -201,13 +151,13 @@ def load_learner(
             raise Damaged(f"{path} does not hold the learner of the configuration: see {name}.")
         return found
 
-    one, _, found, skipped = _find_newest(run, about, step, read)
-    return Learner(one, found, skipped)
+    one, content, learner, skipped = _find_newest(run, about, step, read)
+    return Loaded(one, content, Frozen(learner, {}, {}, None), (), skipped)
 
 
 def verify(run: Path, step: int) -> None:
     """Read all files of a checkpoint; raise `Damaged` for the first that changed."""
-    content = read_manifest(run, step)
+    content = folders.read_manifest(run, step)
     for rank in range(len(content["facts"])):
         _read_rank(run, step, content, rank)
 
@@ -216,21 +166,21 @@ def _find_newest(
     run: Path,
     about: dict[str, Any],
     step: int | None,
-    read: Callable[[int, dict[str, Any]], Any],
+    read: Callable[[int, Manifest], Any],
     gather: Callable[[Any], list[Any]] = lambda mine: [mine],
-) -> tuple[int, dict[str, Any], Any, tuple[str, ...]]:
+) -> tuple[int, Manifest, Any, tuple[str, ...]]:
     """Read the newest checkpoint that is not damaged in any process; also why newer ones were not.
 
     `gather` returns a value of each process to all of them.
     """
-    there = gather(list_steps(run))[0]
+    there = gather(folders.list_steps(run))[0]
     if step is not None and step not in there:
         raise NoCheckpoint(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
     skipped: list[str] = []
     for one in [step] if step is not None else reversed(there):
         found, why = None, ""
         try:
-            content = read_manifest(run, one)
+            content = folders.read_manifest(run, one)
             _check_about(run, about, content["about"])
             found = content, read(one, content)
         except Damaged as error:
@@ -239,14 +189,17 @@ def _find_newest(
         if found and not damages:
             return one, *found, tuple(skipped)
         skipped += damages
-    raise NoCheckpoint(
-        f"{run} has no checkpoint that can be used" + "".join(f"\n  {why}" for why in skipped)
-    )
+    raise NoCheckpoint("\n  ".join([f"{run} has no checkpoint that can be used", *skipped]))
 
 
 def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
     """Refuse a checkpoint of another run, and name the settings that differ."""
-    changes = list(_list_changes(wanted, {name: found.get(name) for name in wanted}))
+    now, then = (_flatten(x) for x in (wanted, {name: found.get(name) for name in wanted}))
+    changes = [
+        f"{name} was {then.get(name)!r}, now it is {now.get(name)!r}"
+        for name in then | now
+        if then.get(name) != now.get(name)
+    ]
     if not changes:
         return
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
@@ -256,43 +209,36 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     raise NoCheckpoint(text)
 
 
-def _list_changes(now: Any, then: Any, name: str = "") -> Iterator[str]:
-    """Name the differences between two trees of plain data, entry by entry."""
-    if isinstance(now, dict) and isinstance(then, dict):
-        for key in {**then, **now}:
-            where = f"{name}.{key}".lstrip(".")
-            yield from _list_changes(now.get(key), then.get(key), where)
-    elif now != then:
-        yield f"{name} was {then!r}, now it is {now!r}"
+def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of nested settings by their names, as `spec.gamma`."""
+    pairs = tree_leaves_with_path(tree, is_leaf=lambda x: not isinstance(x, dict))
+    return {keystr(path, simple=True, separator="."): entry for path, entry in pairs}
 
 
-def _read_rank(
-    run: Path, step: int, content: dict[str, Any], rank: int
-) -> tuple[Frozen, tuple[Segment, ...]]:
+def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Frozen, Segments]:
     """Read and verify the arrays of one rank, with its replay memory."""
-    if rank >= len(content["facts"]):
-        raise NoCheckpoint(
-            f"{run} was saved by {len(content['facts'])} ranks, this is rank {rank}."
-        )
-    path = checkpoint_folder(run, step) / f"rank{rank}.npz"
+    ranks = len(content["facts"])
+    if rank >= ranks:
+        raise NoCheckpoint(f"{run} was saved by {ranks} ranks, this is rank {rank}.")
+    path = folders.checkpoint_folder(run, step) / f"rank{rank}.npz"
     parts = _read_parts(path, content)
     learner = parts["learner"] or _read_parts(path.with_name("rank0.npz"), content)["learner"]
-    segments = tuple(Segment(*s) for s in content["segments"][rank])
     frozen = Frozen(learner, parts["host"], content["facts"][rank], None)
-    if not segments:
-        return frozen, ()
+    segments = tuple(Segment(*s) for s in content["segments"][rank])
     blocks = list(_read_segments(run, segments))
+    if not blocks:
+        return frozen, ()
     rows = blocks[0]
     if len(blocks) > 1:
         rows = {name: np.concatenate([block[name] for block in blocks]) for name in rows}
-    stop = content["rows"][rank]
-    return frozen._replace(rows=rows, first=segments[0].first, stop=stop), segments
+    first, stop = segments[0].first, content["rows"][rank]
+    return frozen._replace(rows=rows, first=first, stop=stop), segments
 
 
-def _read_parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
+def _read_parts(path: Path, content: Manifest) -> dict[str, dict[str, np.ndarray]]:
     """Read and verify the file of a rank; return its arrays as `host` and `learner`."""
     parts: dict[str, dict[str, np.ndarray]] = {"host": {}, "learner": {}}
-    for key, x in npz.read_arrays(path, File(*content["files"][path.name])).items():
+    for key, x in read_arrays(path, files.File(*content["files"][path.name])).items():
         kind, _, name = key.partition(" ")
         if kind not in parts:
             raise Damaged(f"{path} holds {key!r}, which purerl does not write.")
@@ -300,14 +246,13 @@ def _read_parts(path: Path, content: dict[str, Any]) -> dict[str, dict[str, np.n
     return parts
 
 
-def _read_segments(run: Path, segments: tuple[Segment, ...]) -> Iterator[dict[str, np.ndarray]]:
+def _read_segments(run: Path, segments: Segments) -> Iterator[dict[str, np.ndarray]]:
     """Read segments, which must follow each other."""
-    last = segments[0].first
-    for segment in segments:
-        path = safe_files.get_subfolder(run, "replay") / segment.name
-        block = npz.read_arrays(path, File(segment.bytes, segment.sha256))
-        number = segment.stop - segment.first
-        if segment.first != last or any(len(x) != number for x in block.values()):
-            raise Damaged(f"{path} does not hold the rows {segment.first} .. {segment.stop}.")
-        last = segment.stop
+    last = segments[0].first if segments else 0
+    for name, first, stop, size, digest in segments:
+        path = safe_files.get_subfolder(run, "replay") / name
+        block = read_arrays(path, files.File(size, digest))
+        if first != last or any(len(x) != stop - first for x in block.values()):
+            raise Damaged(f"{path} does not hold the rows {first} .. {stop}.")
+        last = stop
         yield block

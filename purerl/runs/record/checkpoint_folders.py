@@ -1,23 +1,29 @@
 """Manifests of checkpoints: which checkpoints a run has, the files of each, and the best one.
 
-Read without importing JAX.
+Read without importing JAX. A manifest also contains hashes of the configuration and the logs, which
+are for people and other programs and contain no checksum of their own.
 """
 
+import hashlib
+import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import checks
 from purerl.errors import ConfigError, Damaged, NoCheckpoint
 from purerl.runs.record import files as storage
-from purerl.runs.record import log_hashes, safe_files
-from purerl.runs.record.files import File
+from purerl.runs.record import safe_files
 
 FORMAT = 1
+WHOLE = ("config.json",)  # must not grow either
+TABLE = "progress.txt"  # its header and rows grow to the right when a column is new
+LOGS = (*WHOLE, "metrics.jsonl", "episodes.csv", TABLE)
 _SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
-_STEP = re.compile(r"\d{12}")
+
+Manifest = dict[str, Any]
 
 
 class Segment(NamedTuple):
@@ -34,7 +40,7 @@ def list_steps(run: Path) -> list[int]:
     """Return the steps of a run's checkpoints, oldest first, unverified."""
     folder = safe_files.get_subfolder(run, "checkpoints")
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
-    return sorted(int(name) for name in names if _STEP.fullmatch(name))
+    return sorted(int(name) for name in names if re.fullmatch(r"\d{12}", name))
 
 
 def checkpoint_folder(run: Path, step: int) -> Path:
@@ -49,9 +55,8 @@ def temporary_folder(run: Path, step: int) -> Path:
 
 def read_best(run: Path) -> tuple[int, float] | None:
     """Return step and score of the checkpoint with the best score, or None."""
-    path = run / "checkpoints" / "best.json"
     try:
-        content = storage.read_sealed_json(path)
+        content = storage.read_sealed_json(run / "checkpoints" / "best.json")
         return int(content["step"]), float(content["score"])
     except (Damaged, KeyError, TypeError, ValueError, OverflowError):
         return None
@@ -73,26 +78,19 @@ def resolve_step(run: Path, wanted: str | int) -> int | None:
     return int(wanted)
 
 
-def mark_best(run: Path, step: int, score: float) -> None:
-    """Mark a checkpoint as the best, so that it is kept."""
-    content = storage.seal_json({"step": step, "score": score})
-    storage.replace_file(run / "checkpoints" / "best.json", content)
-
-
-def read_manifest(run: Path, step: int) -> dict[str, Any]:
+def read_manifest(run: Path, step: int) -> Manifest:
     """Read the manifest of a checkpoint and check its form, or raise `Damaged`."""
     path = safe_files.get_subfolder(run, f"checkpoints/{step:012d}") / "manifest.json"
     content = storage.read_sealed_json(path)
     if content.get("format") != FORMAT:
-        raise Damaged(
-            f"{path} has format {content.get('format')!r}; this purerl reads format {FORMAT}."
-        )
+        found = content.get("format")
+        raise Damaged(f"{path} has format {found!r}; this purerl reads format {FORMAT}.")
     try:
         ranks = len(content["facts"])
-        files = {name: File(*file) for name, file in content["files"].items()}
-        parts = [[Segment(*s) for s in part] for part in content["segments"]]
-        segments = [segment for part in parts for segment in part]
-        good = content["step"] == step and len(parts) == len(content["rows"]) == ranks
+        files = {name: storage.File(*file) for name, file in content["files"].items()}
+        segments = [Segment(*s) for part in content["segments"] for s in part]
+        good = content["step"] == step
+        good &= len(content["segments"]) == len(content["rows"]) == ranks
         good &= set(files) == {f"rank{i}.npz" for i in range(ranks)}
         good &= all(_SEGMENT.fullmatch(s.name) for s in segments)
         good &= all(0 <= s.first < s.stop for s in segments)
@@ -100,7 +98,7 @@ def read_manifest(run: Path, step: int) -> dict[str, Any]:
         good &= all(facts["steps"] == step for facts in content["facts"])
         good &= isinstance(content["notes"], dict) and isinstance(content["about"], dict)
         good &= {(type(n), type(h)) for n, h in content["seen"].values()} <= {(int, str)}
-        good &= set(content["seen"]) <= set(log_hashes.NAMES)
+        good &= set(content["seen"]) <= set(LOGS)
         good &= content["best"] is None or isinstance(content["best"], list)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
@@ -110,22 +108,18 @@ def read_manifest(run: Path, step: int) -> dict[str, Any]:
 
 
 def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
-    """Mark the best checkpoint; delete old ones, and segments that none needs.
+    """Mark the best checkpoint; delete old ones but the best, and segments that none needs.
 
     The segments of a damaged checkpoint are unknown, so while one is kept, all segments stay.
-
-    Args:
-        run: folder of the run.
-        keep: number of newest checkpoints to keep; the best is kept as well.
-        say: function that takes a line about each checkpoint that is damaged.
+    `say` gets a line about each damaged checkpoint.
     """
     there = list_steps(run)
-    whole, damaged = _read_all(run, there, say)
+    whole = _read_all(run, there, say)
     kept = {*there[-keep:], *_mark_best_of(run, whole)}
     for step in there:
         if step not in kept:
             _delete(run, step)
-    if kept & damaged:
+    if kept - whole.keys():
         return
     used = {Segment(*s).name for step in kept for part in whole[step]["segments"] for s in part}
     for path in safe_files.get_subfolder(run, "replay").glob("*.npz"):
@@ -142,28 +136,27 @@ def delete_later(run: Path, step: int) -> list[int]:
     there = list_steps(run)
     later = [one for one in there if one > step]
     if later:
-        _mark_best_of(run, _read_all(run, [one for one in there if one <= step])[0])
-    for one in reversed(later):
-        _delete(run, one)
-    if later:
+        _mark_best_of(run, _read_all(run, there[: -len(later)]))
+        for one in reversed(later):
+            _delete(run, one)
         storage.sync_folder(run / "checkpoints")
     return later
 
 
 def _read_all(
     run: Path, steps: list[int], say: Callable[[str], None] = lambda line: None
-) -> tuple[dict[int, dict[str, Any]], set[int]]:
-    """Return the manifests of checkpoints, and the steps of those whose manifest is damaged."""
+) -> dict[int, Manifest]:
+    """Return the manifests of checkpoints, without those that are damaged."""
     whole = {}
     for step in steps:
         try:
             whole[step] = read_manifest(run, step)
         except Damaged as error:
             say(f"a damaged checkpoint is never loaded, and deleted in its turn: {error}")
-    return whole, set(steps) - set(whole)
+    return whole
 
 
-def _mark_best_of(run: Path, whole: dict[int, dict[str, Any]]) -> tuple[int, ...]:
+def _mark_best_of(run: Path, whole: dict[int, Manifest]) -> tuple[int, ...]:
     """Mark the best of some checkpoints, the first of equal ones; return its step, if any.
 
     Only checkpoints at the end of an epoch have a score of their own.
@@ -175,12 +168,13 @@ def _mark_best_of(run: Path, whole: dict[int, dict[str, Any]]) -> tuple[int, ...
         for step, score in scores.items()
         if isinstance(score, float) and math.isfinite(score)
     ]
+    mark = run / "checkpoints" / "best.json"
     if not ranked:
-        storage.remove(run / "checkpoints" / "best.json")
+        storage.remove(mark)
         return ()
     score, step = max(ranked)
     if read_best(run) != (-step, score):
-        mark_best(run, -step, score)
+        storage.replace_file(mark, storage.seal_json({"step": -step, "score": score}))
     return (-step,)
 
 
@@ -191,3 +185,35 @@ def _delete(run: Path, step: int) -> None:
     with safe_files.explain_errors(path):
         path.rename(unnamed)
     storage.remove(unnamed)
+
+
+def hash_logs(run: Path) -> dict[str, Any]:
+    """Return length and SHA-256 of the configuration and of each log that exists."""
+    return {name: _digest(run / name) for name in LOGS if (run / name).exists()}
+
+
+def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
+    """Return a message for each hashed file that changed; rows that came later do not matter."""
+    messages = []
+    for name, (length, digest) in then.items():
+        path = run / name
+        try:
+            if _digest(path, length + (name in WHOLE)) != (length, digest):
+                raise Damaged(f"{path} was changed after the checkpoint: its SHA-256 differs.")
+        except Damaged as error:
+            messages.append(str(error))
+    return messages
+
+
+def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
+    """Return length and SHA-256 of the first bytes of a file; of a table, without empty cells."""
+    digest, length = hashlib.sha256(), 0
+    with safe_files.open_file(path) as file:
+        rows: Iterator[bytes] = iter(lambda: file.readline(storage.MAX_LINE), b"")
+        if path.name == TABLE:
+            rows = (row.rstrip(b"\t\n") for row in itertools.islice(rows, 1, None))
+        while length < most and (row := next(rows, None)) is not None:
+            row = row[: most - length]
+            digest.update(row)
+            length += len(row)
+    return length, digest.hexdigest()

@@ -19,6 +19,7 @@ from purerl.runs.record.safe_files import explain_errors
 
 MAX_JSON = 4 * 2**20  # bytes; as Python objects they may take thirty times as many
 MAX_LINE = 2**20  # bytes of a line of a table; the number of lines is not limited
+_NAME = re.compile(r"(?!(?i:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])$)\w[\w.-]*")
 
 
 class File(NamedTuple):
@@ -28,61 +29,46 @@ class File(NamedTuple):
     sha256: str
 
 
-# --- writing -------------------------------------------------------------------------------------
+Content = bytes | Callable[[Any], Any]  # or a function that writes to a stream, which cannot seek
 
 
-def write_file(path: Path, content: bytes) -> File:
-    """Write a file and force it to the disk; a crash may leave a part of it."""
-    return write_stream(path, lambda stream: stream.write(content))
-
-
-def replace_file(path: Path, content: bytes) -> File:
+def replace_file(path: Path, content: Content) -> File:
     """Write a file under another name and rename it: the old or the new one is there, complete."""
-    return replace_stream(path, lambda stream: stream.write(content))
-
-
-def replace_stream(path: Path, fill: Callable[[Any], Any]) -> File:
-    """Replace a file as `replace_file` does, with the content that `fill(stream)` writes."""
     beside = path.with_name(f".{path.name}.tmp")
-    done = write_stream(beside, fill, path)
+    done = write_file(beside, content, path)
     rename_into_place(beside, path)
     return done
 
 
-def write_stream(path: Path, fill: Callable[[Any], Any], name: Path | None = None) -> File:
-    """Write a file with the content that `fill(stream)` writes, and force it to the disk.
+def write_file(path: Path, content: Content, name: Path | None = None) -> File:
+    """Write a file and force it to the disk; a crash may leave a part of it.
 
-    Args:
-        path: file to make.
-        fill: function that writes to a stream, which cannot seek.
-        name: path for error messages; None for `path`.
+    Errors name the file `name`, or its path.
     """
     try:
         with explain_errors(name or path):
             path.unlink(missing_ok=True)  # a link left there would be followed to another file
             with open(path, "xb") as file:
                 stream = _Hashed(file)
-                fill(stream)
+                content(stream) if callable(content) else stream.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+                return File(file.tell(), stream.sha256.hexdigest())
     except StorageError:
         with contextlib.suppress(OSError):
             path.unlink()
         raise
-    return File(stream.bytes, stream.sha256.hexdigest())
 
 
 class _Hashed:
     """Stream into a file that hashes on the way."""
 
     def __init__(self, file: Any) -> None:
-        self.file, self.bytes, self.sha256 = file, 0, hashlib.sha256()
+        self.file, self.sha256 = file, hashlib.sha256()
 
     def write(self, content: Any) -> int:
-        self.file.write(content)
         self.sha256.update(content)
-        self.bytes += memoryview(content).nbytes
-        return memoryview(content).nbytes
+        return self.file.write(content)
 
     def flush(self) -> None:
         """Do nothing: the file is flushed once, at its end."""
@@ -144,9 +130,6 @@ def undo_on_error(path: Path) -> Iterator[None]:
         raise
 
 
-# --- reading -------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def verify_and_open(path: Path, file: File) -> Iterator[io.BufferedReader]:
     """Open a file to read, after comparing its size and SHA-256."""
@@ -189,39 +172,29 @@ def read_text(path: Path, most: int = MAX_JSON) -> str:
     """Read a text of limited size."""
     with safe_files.open_file(path) as file:
         content = file.read(most + 1)
-    if len(content) > most:
-        raise Damaged(f"{path} must have at most {most} bytes.")
-    return _decode(content, path)
-
-
-def _decode(content: bytes, path: Path) -> str:
-    try:
+        if len(content) > most:
+            raise Damaged(f"{path} must have at most {most} bytes.")
         return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Damaged(f"{path} is no text: {error}.") from error
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """Read the complete lines of a text, without their ends; an incomplete one is being written."""
     with safe_files.open_file(path) as file:
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
-            yield _decode(line[:-1], path)
+            yield line[:-1].decode("utf-8")
         if len(line) == MAX_LINE:
             raise Damaged(f"{path} must have at most {MAX_LINE} bytes in a line.")
 
 
 def check_name(name: Any) -> str:
     """Return a name if it is safe as the name of a folder, else raise `ValueError`."""
-    good = isinstance(name, str) and re.fullmatch(r"[\w][\w.-]*", name) is not None
-    if not good or len(name.encode()) > 100 or name.upper() in _RESERVED:
+    good = isinstance(name, str) and _NAME.fullmatch(name)
+    if not good or len(name.encode()) > 100:
         raise ValueError(
             f"name must be of letters, digits, '_', '.' and '-', begin with a letter, digit or "
             f"'_', and have at most 100 bytes, got {name!r}."
         )
     return str(name)
-
-
-_RESERVED = {"CON", "PRN", "AUX", "NUL"} | {f"{p}{i}" for p in ("COM", "LPT") for i in range(10)}
 
 
 def to_json(value: Any) -> Any:

@@ -1,11 +1,4 @@
-"""The folder of a run: made once and never overwritten, with the status of the run.
-
-runs/pendulum-v1-sac/pendulum-v1-sac_s0/
-    config.json       complete; `--config` reads it back
-    status.json       versions, machine, command, status
-    progress.txt  metrics.jsonl  episodes.csv  stdout.log
-    checkpoints/  replay/
-"""
+"""The folder of a run: made once and never overwritten, as data folder / name / name_s<seed>."""
 
 import itertools
 import os
@@ -14,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from purerl import errors, mpi
-from purerl.errors import ConfigError
+from purerl import mpi
+from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import clean_text
 from purerl.runs.record import files, safe_files, status
 from purerl.runs.record.machine import describe_machine
@@ -29,18 +22,13 @@ def create_folder(
 ) -> Path:
     """Make the folder of a new run under the first free name, and write its configuration.
 
-    An earlier run of this name and seed must be finished. If one failed, `say` gets a line about
-    it.
-
-    Args:
-        content: the configuration as plain data, with `name` and `seed`.
-        data_dir: folder of all runs; None for the user's default.
-        datestamp: whether names begin with date and time; None for the user's default.
-        say: function that takes a line for the user.
+    An earlier run of this name and seed must be finished; `say` gets a line about a failed one.
+    `data_dir` is the folder of all runs, and `datestamp` whether names begin with date and time;
+    None for the user's defaults.
     """
-    parent, paths = _list_candidates(content, data_dir, datestamp)
-    files.make_folder(parent)
+    paths = _list_candidates(content, data_dir, datestamp)
     for path in paths:
+        files.make_folder(path.parent)
         try:
             path.mkdir()
         except FileExistsError:
@@ -50,7 +38,7 @@ def create_folder(
             raise safe_files.explain_os_error(error, path) from error
         files.write_json(path / "config.json", content)
         return path
-    raise errors.StorageError(f"{parent} holds 9,999 runs of this name and seed.")
+    raise StorageError(f"{path.parent} holds 9,999 runs of this name and seed.")
 
 
 def check_earlier_runs(
@@ -59,10 +47,10 @@ def check_earlier_runs(
     """Refuse to begin runs that exist and are not finished, all at once."""
     wrong = []
     for content in contents:
-        _, paths = _list_candidates(content, data_dir, datestamp)
+        paths = _list_candidates(content, data_dir, datestamp)
         for path in itertools.takewhile(os.path.exists, paths):
             try:
-                _check_earlier_run(path, lambda line: None)
+                _check_earlier_run(path)
             except ConfigError as error:
                 wrong.append(str(error))
     if wrong:
@@ -71,31 +59,27 @@ def check_earlier_runs(
 
 def _list_candidates(
     content: dict[str, Any], data_dir: str | None, datestamp: bool | None
-) -> tuple[Path, Iterator[Path]]:
-    """Return the folder of a run's group, and the possible folders of the run in their order."""
+) -> Iterator[Path]:
+    """Return the possible folders of a run in their order."""
     defaults = status.read_user_defaults()
     stamp = defaults["datestamp"] if datestamp is None else datestamp
     day, moment = (time.strftime(f) if stamp else "" for f in ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-"))
     parent = Path(data_dir or defaults["data_dir"]).expanduser() / f"{day}{content['name']}"
     name = f"{moment}{content['name']}_s{content['seed']}"
-    return parent, (parent / f"{name}{f'-{n}' if n > 1 else ''}" for n in range(1, 10_000))
+    return (parent / f"{name}{f'-{n}' if n > 1 else ''}" for n in range(1, 10_000))
 
 
-def _check_earlier_run(path: Path, say: Callable[[str], None]) -> None:
+def _check_earlier_run(path: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Refuse to leave a run behind that is not finished; give `say` a line about a failed one."""
     state = status.read_status(path)
     command = status.format_command("resume", path)
     if state.get("status") in ("running", "stopped"):
-        step = f"step {state.get('step', 0):,}"
+        what = f"exists and is not finished (step {state.get('step', 0):,}). "
+        way = f"Continue: {command}   Start afresh: --name other"
         if status.is_running(path):
-            raise ConfigError(
-                f"{path} is running, in another process ({step}). "
-                f"Start another beside it: --name other"
-            )
-        raise ConfigError(
-            f"{path} exists and is not finished ({step}). "
-            f"Continue: {command}   Start afresh: --name other"
-        )
+            what = f"is running, in another process (step {state.get('step', 0):,}). "
+            way = "Start another beside it: --name other"
+        raise ConfigError(f"{path} {what}{way}")
     if state.get("status") == "failed":
         why = clean_text(str(state.get("reason", "")), 200)
         say(f"{path} failed ({why}); to go on with it: {command}")

@@ -1,4 +1,4 @@
-"""Loggers like Spinning Up's: rows of named numbers over all ranks, in plain files.
+"""A logger like Spinning Up's: rows of named numbers over all ranks, in plain files.
 
     logger = EpochLogger("data/mine", exp_name="mine")
     logger.store(Loss=0.3)                     # as often as you like; any rank may have none
@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import keystr
 
 from purerl import errors, mpi
 from purerl.runs.record import files, safe_files
@@ -27,8 +28,8 @@ from purerl.runs.record.arrays import pack_named_arrays
 from purerl.runs.record.files import append_text, undo_on_error
 
 
-class Logger:
-    """Rows of named numbers in a folder.
+class EpochLogger:
+    """Rows of named numbers in a folder, and statistics of collected values over all ranks.
 
     Args:
         output_dir: folder to write to, made if it is missing; None only prints.
@@ -49,20 +50,22 @@ class Logger:
         self.exp_name, self.quiet = exp_name, quiet
         self.row: dict[str, Any] = {}
         self.columns: list[str] = []
+        self.stored: dict[str, list[Any]] = {}
         self._fname = output_fname
         self.folder = None if output_dir is None or not mpi.is_root() else Path(output_dir)
         if self.folder is None:
             return
         files.make_folder(self.folder)
         table = self.folder / output_fname
-        if table.exists() and not resume:
+        if not table.exists():
+            return
+        if not resume:
             raise errors.StorageError(
                 f"{table} already exists; purerl never overwrites files. Choose another output_dir."
             )
-        if table.exists():
-            with safe_files.open_file(table) as file:
-                header = file.readline(2**20).decode("utf-8", "replace")
-            self.columns = header.rstrip("\n").split("\t")
+        with safe_files.open_file(table) as file:
+            header = file.readline(files.MAX_LINE).decode("utf-8", "replace")
+        self.columns = header.rstrip("\n").split("\t")
 
     def log(self, message: str, color: str = "") -> None:
         """Print a line on rank 0; `color` is accepted as in Spinning Up, and ignored."""
@@ -70,15 +73,52 @@ class Logger:
             sys.stdout.write(message + "\n")
             sys.stdout.flush()
 
-    def log_tabular(self, key: str, value: Any) -> None:
-        """Set an entry of the current row; any row may have new keys."""
-        if key in self.row:
-            raise ValueError(f"{key} is in this row already; dump_tabular() begins the next one.")
-        if not key or not key.isprintable():
-            raise ValueError(
-                f"key must be a word without tabs, line ends and control characters, got {key!r}."
-            )
-        self.row[key] = value.item() if hasattr(value, "item") else value
+    def store(self, **values: Any) -> None:
+        """Keep values (numbers or arrays) for the statistics of the epoch."""
+        for key, value in values.items():
+            self.stored.setdefault(key, []).append(value)
+
+    def log_tabular(
+        self,
+        key: str,
+        value: Any = None,
+        with_min_and_max: bool = False,
+        average_only: bool = False,
+    ) -> None:
+        """Set an entry of the current row: a value, or statistics of those stored under the key.
+
+        Args:
+            key: name; the columns of stored values are Average, Std, Max and Min of it. Any row may
+                have new keys.
+            value: value of the entry; None for the stored values.
+            with_min_and_max: whether to log Max and Min as well.
+            average_only: whether to log the mean alone, under the key itself.
+        """
+        entries = {key: value}
+        if value is None:
+            mean, std, low, high = self._compute_statistics(key)
+            self.stored.pop(key, None)
+            entries = {key: mean} if average_only else {f"Average{key}": mean, f"Std{key}": std}
+            entries |= {f"Max{key}": high, f"Min{key}": low} if with_min_and_max else {}
+        for name, entry in entries.items():
+            if name in self.row:
+                raise ValueError(f"{name} is in this row already; dump_tabular() begins a new one.")
+            if not name or not name.isprintable():
+                raise ValueError(f"key must be a word without tabs or line ends, got {name!r}.")
+            self.row[name] = entry.item() if hasattr(entry, "item") else entry
+
+    def get_stats(self, key: str) -> tuple[float, float]:
+        """Return mean and standard deviation of the stored values, over all ranks."""
+        mean, std, *_ = self._compute_statistics(key)
+        return mean, std
+
+    def _compute_statistics(self, key: str) -> tuple[float, ...]:
+        """Return mean, std, min, max; NaN where no rank has a value."""
+        values = [np.asarray(x, np.float64).ravel() for x in self.stored.get(key, ())]
+        mine = np.concatenate([*values, np.zeros(0)])
+        if not mpi.psum(mine.size):
+            return (math.nan,) * 4
+        return mpi.statistics(mine, min_max=True)
 
     def dump_tabular(self) -> dict[str, Any]:
         """Print the row, append it to the files and begin the next one; return it."""
@@ -86,8 +126,8 @@ class Logger:
         if not mpi.is_root():
             return row
         if not self.quiet:
-            self.log(format_box(row))
-        columns = [*self.columns, *(key for key in row if key not in self.columns)]
+            self.log(_format_box(row))
+        columns = list(dict.fromkeys([*self.columns, *row]))
         if self.folder is not None:
             self._append(self.folder, row, columns)
         self.columns = columns
@@ -105,87 +145,27 @@ class Logger:
             text = table.read_text(errors="replace") if table.exists() else ""
             rows = text.splitlines()[1:]
             rows = [old + "\t" * (len(columns) - 1 - old.count("\t")) for old in rows]
-            text = "\n".join(["\t".join(columns), *rows, line])
-            files.replace_file(table, text.encode())
+            files.replace_file(table, "\n".join(["\t".join(columns), *rows, line]).encode())
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write `config.json`, with the name of the experiment."""
-        content = files.to_json(config)
-        if self.exp_name is not None:
-            content["exp_name"] = self.exp_name
+        name = {} if self.exp_name is None else {"exp_name": self.exp_name}
         if self.folder is not None:
+            content = files.to_json(config) | name
             files.write_json(self.folder / "config.json", content, sort_keys=True)
 
     def save_state(self, state: Any, itr: int | None = None) -> Path | None:
-        """Write the arrays of a tree to `state.npz`, or `state<itr>.npz`; no code, no pickle.
-
-        Raises:
-            TypeError: if a leaf is neither an array nor a number or a word; it is named.
-        """
+        """Write the arrays, numbers and words of a tree to `state.npz`, or `state<itr>.npz`."""
         if self.folder is None:
             return None
         pairs = jax.tree_util.tree_leaves_with_path(state)
-        named = ((jax.tree_util.keystr(path), leaf) for path, leaf in pairs)
-        arrays = {name: _convert_leaf(name, leaf) for name, leaf in named}
+        arrays = {keystr(path): _convert_leaf(keystr(path), leaf) for path, leaf in pairs}
         path = self.folder / f"state{'' if itr is None else itr}.npz"
         files.replace_file(path, pack_named_arrays(arrays))
         return path
 
 
-class EpochLogger(Logger):
-    """A logger that also collects values, and logs their statistics over all ranks."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.stored: dict[str, list[Any]] = {}
-
-    def store(self, **values: Any) -> None:
-        """Keep values (numbers or arrays) for the statistics of the epoch."""
-        for key, value in values.items():
-            self.stored.setdefault(key, []).append(value)
-
-    def log_tabular(
-        self,
-        key: str,
-        value: Any = None,
-        with_min_and_max: bool = False,
-        average_only: bool = False,
-    ) -> None:
-        """Set an entry: a given value, or statistics of the values stored under the key.
-
-        Args:
-            key: name; the columns of stored values are Average, Std, Max and Min of it.
-            value: value of the entry; None for the stored values.
-            with_min_and_max: whether to log Max and Min as well.
-            average_only: whether to log the mean alone, under the key itself.
-        """
-        if value is not None:
-            super().log_tabular(key, value)
-            return
-        mean, std, low, high = self._compute_statistics(key)
-        self.stored.pop(key, None)
-        super().log_tabular(key if average_only else f"Average{key}", mean)
-        if not average_only:
-            super().log_tabular(f"Std{key}", std)
-        if with_min_and_max:
-            super().log_tabular(f"Max{key}", high)
-            super().log_tabular(f"Min{key}", low)
-
-    def get_stats(self, key: str) -> tuple[float, float]:
-        """Return mean and standard deviation of the stored values, over all ranks."""
-        mean, std, *_ = self._compute_statistics(key)
-        return mean, std
-
-    def _compute_statistics(self, key: str) -> tuple[float, ...]:
-        """Return mean, std, min, max; NaN where no rank has a value."""
-        values = [np.asarray(x, np.float64).ravel() for x in self.stored.get(key, ())]
-        mine = np.concatenate(values) if values else np.zeros(0)
-        if not mpi.psum(mine.size):
-            return (math.nan,) * 4
-        return mpi.statistics(mine, min_max=True)
-
-
-def format_box(row: dict[str, Any]) -> str:
+def _format_box(row: dict[str, Any]) -> str:
     """Return a row as Spinning Up prints it: a box of two columns."""
     width = max([15, *map(len, row)])
     edge = "-" * (width + 22)

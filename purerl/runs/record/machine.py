@@ -1,12 +1,12 @@
 """Facts about the machine and the program that made a run: versions, processor, commits."""
 
-import importlib.metadata
 import os
 import platform
 import re
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,9 @@ PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "m
 
 def list_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that decide about bits."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    installed = {name: [*metadata.distributions(name=name)] for name in PACKAGES}
+    found = {name: copies[0].version for name, copies in installed.items() if copies}
+    return {"python": platform.python_version(), **found}
 
 
 def describe_machine() -> dict[str, Any]:
@@ -47,19 +43,14 @@ def describe_machine() -> dict[str, Any]:
 
 def read_cpu() -> str:
     """Return the model of the processor, or nothing where the system does not know it."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(errors="replace")
-    except OSError:
-        return platform.processor()
+    path = Path("/proc/cpuinfo")
+    text = path.read_text(errors="replace") if path.exists() else ""
     model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return model[1].strip() if model else platform.processor()
 
 
 def read_commit(folder: Path) -> str:
-    """Return the commit that is checked out in a folder; nothing without git or a repository.
-
-    Later changes to the files are not part of it.
-    """
+    """Return the commit that is checked out in a folder; nothing without git or a repository."""
     command = ["git", "-C", str(folder), "rev-parse", "--verify", "--quiet", "HEAD"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)

@@ -1,9 +1,7 @@
 """Progress of a run, epoch by epoch: rows with Spinning Up's columns, and lines for the screen."""
 
-import csv
-import io
+import itertools
 import math
-import os
 import statistics
 import time
 from pathlib import Path
@@ -16,8 +14,8 @@ from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.runs.console import format_clock
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
-from purerl.runs.record.logger import Logger
-from purerl.spaces import Box, Discrete
+from purerl.runs.record.logger import EpochLogger
+from purerl.spaces import Discrete
 
 # Metrics of the table of algorithms -> Spinning Up's columns, and those shown for each epoch.
 COLUMNS = {metric: column for one in ALGORITHMS.values() for metric, column in one.columns.items()}
@@ -42,7 +40,7 @@ def name_column(metric: str) -> str:
 
 
 def make_row(record: Record, seconds: float) -> dict[str, Any]:
-    """Return a record as a row of `progress.txt`."""
+    """Return a record as a row of `progress.txt`: means, and the spread of losses and values."""
     row: dict[str, Any] = {"Epoch": record["epoch"]}
     row |= _summarise("EpRet", record["ep_returns"])
     row["EpLen"] = _mean(record["ep_lengths"])
@@ -51,23 +49,22 @@ def make_row(record: Record, seconds: float) -> dict[str, Any]:
         row["TestEpLen"] = _mean(record["test_lengths"])
     row["TotalEnvInteracts"] = record["steps"]
     for name, value in record.items():
-        if name not in COUNTERS and not isinstance(value, list) and has_column(name):
+        mean = name.rpartition("_")[0] if name.endswith(SPREAD) else ""
+        has_column = not mean or mean in AVERAGED or mean.startswith("loss_")
+        if name not in COUNTERS and not isinstance(value, list) and has_column:
             row[name_column(name)] = value
     return row | {"Updates": record["updates"], "Time": round(seconds, 3)}
 
 
-def has_column(metric: str) -> bool:
-    """Return whether a metric has a column: all means, and the spread of losses and values."""
-    name = metric.rpartition("_")[0] if metric.endswith(SPREAD) else ""
-    return not name or name in AVERAGED or name.startswith("loss_")
-
-
 def describe_sizes(carry: Carry) -> str:
     """Return the sizes of a run: spaces, parameters, memory."""
-    env = carry.learner.params.spec.env
-    leaves = jax.tree.leaves(carry.learner.params)
-    text = f"observations {env.obs_shape} {env.obs_dtype}, actions {_describe_action(env.action)}, "
-    text += f"{sum(x.size for x in leaves):,} parameters"
+    env, action = carry.learner.params.spec.env, carry.learner.params.spec.env.action
+    if isinstance(action, Discrete):
+        actions = f"one of {action.n}"
+    else:
+        actions = f"{action.shape} in [{min(action.low):g}, {max(action.high):g}]"
+    number = sum(x.size for x in jax.tree.leaves(carry.learner.params))
+    text = f"observations {env.obs_shape} {env.obs_dtype}, actions {actions}, {number:,} parameters"
     if isinstance(carry, OffPolicyCarry):
         rows = jax.tree.leaves(carry.buffer.data)
         size = sum(x.nbytes for x in rows) / 1e6
@@ -75,19 +72,8 @@ def describe_sizes(carry: Carry) -> str:
     return text
 
 
-def _describe_action(action: Box | Discrete) -> str:
-    if isinstance(action, Discrete):
-        return f"one of {action.n}"
-    return f"{action.shape} in [{min(action.low):g}, {max(action.high):g}]"
-
-
 class Logs:
-    """The logs in a run's folder: new, or cut back to the rows that a checkpoint counts.
-
-    Args:
-        run: folder of the run.
-        notes: `notes()` in the checkpoint to continue from; empty for a new run.
-    """
+    """The logs in a run's folder: new, or cut back to the rows counted in a checkpoint's notes."""
 
     def __init__(self, run: Path, notes: dict[str, Any]) -> None:
         self.run = run
@@ -101,7 +87,7 @@ class Logs:
         self.episodes = max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)
         if not (run / "episodes.csv").exists():
             append_text(run / "episodes.csv", "epoch,step,kind,return,length\n")
-        self.logger = Logger(run, quiet=True, resume=True)
+        self.logger = EpochLogger(run, quiet=True, resume=True)
         self.last = (time.monotonic(), notes.get("step", 0))
         self.waiting: list[tuple[Record, dict[str, Any]]] = []  # for space on the disk
 
@@ -118,37 +104,37 @@ class Logs:
         """Write the epochs that wait, each completely or not at all."""
         while self.waiting:
             record, row = self.waiting[0]
-            episodes = _list_episodes(record)
-            text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerows(episodes)
+            ended = [
+                f"{record['epoch']},{record['steps']},{kind},{value},{length}\n"
+                for kind, what in (("train", "ep"), ("test", "test"))
+                for value, length in zip(
+                    *(record.get(f"{what}_{x}", ()) for x in ("returns", "lengths")), strict=True
+                )
+            ]
             with undo_on_error(self.run / "episodes.csv"):
-                append_text(self.run / "episodes.csv", text.getvalue())
+                append_text(self.run / "episodes.csv", "".join(ended))
                 self.logger.row = dict(row)
                 self.logger.dump_tabular()
             self.rows += 1
             self.objects += 1
-            self.episodes += len(episodes)
+            self.episodes += len(ended)
             del self.waiting[0]
 
     def _format_lines(self, record: Record, total: int, now: float) -> list[str]:
         """Return the line of an epoch, below a header if its cells are new."""
         rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
         left = (total - record["steps"]) / max(rate, 1e-9)
-        cells = {"step": f"{record['steps']:,}"}
-        for name, key in (("return", "ep_returns"), ("test", "test_returns")):
-            if key in record:
-                cells[name] = f"{_mean(record[key]):.1f}"
+        cells = {"step": f"{record['steps']:,}", "return": f"{_mean(record['ep_returns']):.1f}"}
+        if "test_returns" in record:
+            cells["test"] = f"{_mean(record['test_returns']):.1f}"
         cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
-        for name in SHOWN:
-            if name in record:
-                cells[name] = f"{record[name]:{'.3f' if abs(record[name]) < 1e5 else '.2e'}}"
+        metrics = {name: record[name] for name in SHOWN if name in record}
+        cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
         cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}
-        line = " ".join(f"{value:>10}" for value in cells.values())
-        if tuple(cells) == self.shown and self.lines < HEADER_EVERY:
-            self.lines += 1
-            return [line]
-        self.shown, self.lines = tuple(cells), 1
-        return [" ".join(f"{name:>10}" for name in cells), line]
+        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (cells, cells.values())]
+        is_new = tuple(cells) != self.shown or self.lines == HEADER_EVERY
+        self.shown, self.lines = tuple(cells), 1 if is_new else self.lines + 1
+        return lines if is_new else lines[1:]
 
     def notes(self) -> dict[str, Any]:
         """Return the state of the logs, which a checkpoint contains."""
@@ -156,42 +142,27 @@ class Logs:
         return counts | {"seconds": time.monotonic() - self.began, "step": self.last[1]}
 
 
-def _list_episodes(record: Record) -> list[list[Any]]:
-    """Return the episodes of a record as rows of `episodes.csv`."""
-    return [
-        [record["epoch"], record["steps"], kind, value, length]
-        for kind, what in (("train", "ep"), ("test", "test"))
-        for value, length in zip(
-            record.get(f"{what}_returns", ()), record.get(f"{what}_lengths", ()), strict=True
-        )
-    ]
-
-
 def _cut(path: Path, lines: int) -> int:
     """Keep at most the first lines of a file; return their number."""
     if not path.exists():
         return 0
     with safe_files.open_file(path) as file:
-        kept: list[bytes] = []
-        while len(kept) < lines and (line := file.readline(2**20)).endswith(b"\n"):
-            kept.append(line)
-        more = file.seek(0, os.SEEK_END) > sum(map(len, kept))
+        rows = iter(lambda: file.readline(files.MAX_LINE), b"")
+        complete = itertools.takewhile(lambda row: row.endswith(b"\n"), rows)
+        kept = list(itertools.islice(complete, lines))
     if not kept:
         path.unlink()  # the next run of `Logs` begins it with its header
-    elif more:
+    elif path.stat().st_size > sum(map(len, kept)):
         files.replace_file(path, b"".join(kept))
     return len(kept)
 
 
 def _summarise(name: str, values: list[float]) -> dict[str, float]:
     """Return the columns of a list of values; NaN if it is empty."""
-    none = math.nan
-    return {
-        f"Average{name}": _mean(values),
-        f"Std{name}": statistics.pstdev(values) if values else none,
-        f"Max{name}": max(values, default=none),
-        f"Min{name}": min(values, default=none),
-    }
+    std = statistics.pstdev(values) if values else math.nan
+    high, low = max(values, default=math.nan), min(values, default=math.nan)
+    columns = {"Average": _mean(values), "Std": std, "Max": high, "Min": low}
+    return {f"{kind}{name}": value for kind, value in columns.items()}
 
 
 def _mean(values: list[Any]) -> float:

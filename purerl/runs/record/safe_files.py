@@ -13,24 +13,32 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from purerl.errors import Damaged, StorageError
 
-TRIES = 100  # to lock a folder, whose lock `is_running` holds for a moment
-PAUSE = 0.01  # seconds between two tries
+TRIES, PAUSE = 100, 0.01  # seconds, to lock a folder, whose lock `is_running` holds for a moment
+_SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # follow no link, wait for no pipe or device
+_WAYS_OUT = {
+    errno.ENOSPC: "the disk is full; make room, or write elsewhere",
+    errno.EDQUOT: "the quota is used up; make room, or write elsewhere",
+    errno.EROFS: "the disk is read-only; write elsewhere",
+    errno.EACCES: "no permission; write elsewhere",
+    errno.ENOENT: "its folder is missing",
+    errno.ENOTDIR: "a part of the path is no folder",
+    errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
+}
 
 
 @contextlib.contextmanager
 def open_file(path: Path) -> Iterator[io.BufferedReader]:
     """Open a plain file to read, without following a link or waiting for a pipe or device."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | _SAFELY)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise ValueError
     except (OSError, ValueError) as error:
         raise Damaged(f"{path} is missing, or no plain file.") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Damaged(f"{path} is missing, or no plain file.")
     try:
         with os.fdopen(descriptor, "rb") as file:
             yield file
@@ -38,14 +46,8 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
         raise
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def refuse_special_files(run: Path) -> None:
-    """Refuse a run's folder with links, pipes or devices, so that writes stay in the folder."""
-    for folder in (run, get_subfolder(run, "checkpoints"), get_subfolder(run, "replay")):
-        for path in folder.iterdir() if folder.is_dir() else ():
-            if path.is_symlink() or not (path.is_file() or path.is_dir()):
-                raise Damaged(f"{path} is a link, a pipe or a device; a run has none.")
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{path} is no text: {error}.") from error
 
 
 def get_subfolder(run: Path, name: str) -> Path:
@@ -57,38 +59,31 @@ def get_subfolder(run: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def lock_folder(path: Path) -> Iterator[None]:
-    """Lock a folder while the block runs; a second process is refused.
+def lock_folder(run: Path) -> Iterator[None]:
+    """Lock a run's folder while the block runs; refuse a second process, and links in the folder.
 
     The kernel releases the lock when the process ends, however it ends.
     """
-    refuse_special_files(path)
-    lock = path / ".lock"
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    for folder in (run, get_subfolder(run, "checkpoints"), get_subfolder(run, "replay")):
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                raise Damaged(f"{path} is a link, a pipe or a device; a run has none.")
+    lock = run / ".lock"
     with explain_errors(lock):  # `open` would follow a link and overwrite its file
-        descriptor = os.open(lock, flags, 0o666)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
     with os.fdopen(descriptor, "r+") as file:
-        if not _take_lock(file, lock):
+        for _ in range(TRIES):
+            with explain_errors(lock), contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(PAUSE)
+        else:
             words = file.read().strip() or "another process"
-            raise StorageError(errno.EBUSY, f"{path} is in use by {words}.")
+            raise StorageError(errno.EBUSY, f"{run} is in use by {words}.")
         file.truncate()
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         yield
-
-
-def _take_lock(file: IO[str], lock: Path) -> bool:
-    """Take the lock of a file; give up after a second if another process keeps it."""
-    for _ in range(TRIES):
-        try:
-            with explain_errors(lock):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except StorageError as error:
-            if error.errno != errno.EWOULDBLOCK:
-                raise
-            time.sleep(PAUSE)
-    return False
 
 
 @contextlib.contextmanager
@@ -104,14 +99,5 @@ def explain_errors(path: Path) -> Iterator[None]:
 
 def explain_os_error(error: OSError, path: Path) -> StorageError:
     """Return an error of the system with the path and a way out."""
-    ways = {
-        errno.ENOSPC: "the disk is full; make room, or write elsewhere",
-        errno.EDQUOT: "the quota is used up; make room, or write elsewhere",
-        errno.EROFS: "the disk is read-only; write elsewhere",
-        errno.EACCES: "no permission; write elsewhere",
-        errno.ENOENT: "its folder is missing",
-        errno.ENOTDIR: "a part of the path is no folder",
-        errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
-    }
-    why = ways.get(error.errno or 0) or error.strerror or str(error)
+    why = _WAYS_OUT.get(error.errno or 0) or error.strerror or str(error)
     return StorageError(error.errno, f"{path} could not be written: {why}.")

@@ -4,6 +4,7 @@ A run's `status.json` contains versions, machine, command, status and step. Olde
 `manifest.json` instead, which the first write replaces.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -14,12 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from purerl import errors
 from purerl.errors import ConfigError, Damaged
 from purerl.runs.record import files, safe_files
 
 STATUS, OLD_STATUS = "status.json", "manifest.json"
-USER_FILE = Path("~/.config/purerl.json")
+USER_FILE = "~/.config/purerl.json"
 MAX_CONFIG = 2**20  # bytes
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
 
@@ -55,28 +55,27 @@ def read_user_defaults() -> dict[str, Any]:
     `PURERL_DATA_DIR` and `PURERL_DATESTAMP` (0 or 1) come first, then `~/.config/purerl.json`, or
     the file that `PURERL_CONFIG` names.
     """
-    found: dict[str, Any] = dict(DEFAULTS)
     path = Path(os.environ.get("PURERL_CONFIG", USER_FILE)).expanduser()
-    for name, value in read_json(path).items() if path.exists() else ():
+    given = read_json(path) if path.exists() else {}
+    for name, value in given.items():
         if type(value) is not type(DEFAULTS.get(name)):
             raise ConfigError(
                 f"{path}: known are data_dir (a word) and datestamp (true or false), got "
                 f"{name!r}: {value!r}."
             )
-        found[name] = value
-    found["data_dir"] = os.environ.get("PURERL_DATA_DIR", found["data_dir"])
-    stamp = os.environ.get("PURERL_DATESTAMP", "")
-    if stamp not in ("", "0", "1"):
+    found: dict[str, Any] = DEFAULTS | given
+    stamp = os.environ.get("PURERL_DATESTAMP") or str(int(found["datestamp"]))
+    if stamp not in ("0", "1"):
         raise ConfigError(f"PURERL_DATESTAMP must be 0 or 1, got {stamp!r}.")
-    found["datestamp"] = stamp == "1" if stamp else found["datestamp"]
-    return found
+    data_dir = os.environ.get("PURERL_DATA_DIR", found["data_dir"])
+    return {"data_dir": data_dir, "datestamp": stamp == "1"}
 
 
 def read_status(run: Path) -> dict[str, Any]:
     """Return the entries of a run's status file; empty if it is missing or was changed."""
     try:
         content = read_json(run / (STATUS if os.path.lexists(run / STATUS) else OLD_STATUS))
-    except (ConfigError, errors.Damaged):
+    except (ConfigError, Damaged):
         return {}
     return content if content.pop("sha256", None) == hash_status(content) else {}
 
@@ -92,8 +91,7 @@ def read_settings(run: Path) -> dict[str, Any]:
 
 def write_status(run: Path, content: dict[str, Any]) -> None:
     """Write the status file of a run, with a checksum of its entries."""
-    sealed = content | {"sha256": hash_status(content)}
-    files.write_json(run / STATUS, sealed, indent=2)
+    files.write_json(run / STATUS, content | {"sha256": hash_status(content)}, indent=2)
     if (run / OLD_STATUS).is_file():
         files.remove(run / OLD_STATUS)
 
@@ -104,17 +102,10 @@ def hash_status(content: dict[str, Any]) -> str:
 
 
 def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
-    """Return the command line to type for a run.
-
-    Args:
-        verb: name of the command.
-        run: folder of the run.
-        *more: further arguments.
-        ranks: number of processes; None for that of the run's status file.
-    """
+    """Return the command line to type for a run; `ranks` are by default those of its status."""
     try:
         env = str(read_json(run / "config.json").get("env", ""))
-    except (ConfigError, errors.Damaged):
+    except (ConfigError, Damaged):
         env = ""
     words = ["purerl", verb, str(run), *more]
     if ":" in env and verb != "plot":
@@ -129,46 +120,35 @@ def list_runs(data_dir: Path) -> Iterator[RunStatus]:
     """Find the runs below a folder, with the status of each."""
     for path in sorted(data_dir.rglob("config.json")):
         try:
-            run = path.parent
-            config, state = read_settings(run), read_status(run)
-            found = state.get("status", "unknown")
-            if found == "running" and not is_running(run):
-                found = "killed"
-            score = state.get("score")
-            yield RunStatus(
-                run,
-                str(config["algo"]),
-                str(config["env"]),
-                int(config["seed"]),
-                str(found),
-                int(state.get("step", 0)),
-                int(state.get("steps", config["schedule"]["steps"])),
-                float(score) if score is not None and math.isfinite(score) else None,
-                str(state.get("reason", "")),
-            )
-        except (ConfigError, errors.Damaged, KeyError, TypeError, ValueError, OverflowError):
+            yield _read_run(path.parent)
+        except (ConfigError, Damaged, KeyError, TypeError, ValueError, OverflowError):
             continue  # a config.json of another program
+
+
+def _read_run(run: Path) -> RunStatus:
+    config, state = read_settings(run), read_status(run)
+    algo, env, seed = str(config["algo"]), str(config["env"]), int(config["seed"])
+    found, reason = (str(state.get(k, word)) for k, word in (("status", "unknown"), ("reason", "")))
+    if found == "running" and not is_running(run):
+        found = "killed"
+    step, total = int(state.get("step", 0)), int(state.get("steps", config["schedule"]["steps"]))
+    score = float(math.nan if state.get("score") is None else state["score"])
+    known = score if math.isfinite(score) else None
+    return RunStatus(run, algo, env, seed, found, step, total, known, reason)
 
 
 def is_running(run: Path) -> bool:
     """Return whether a process holds the lock of a run."""
     try:
         with safe_files.open_file(run / ".lock") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-    except errors.Damaged:
-        pass  # no lock, or a file that cannot be one
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except Damaged as error:  # no lock, or a file that cannot be one
+        return isinstance(error.__cause__, BlockingIOError)
     return False
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read the `config.json` of a run.
-
-    Raises:
-        ConfigError: if the folder is not a run; the message names runs that may have been meant.
-    """
+    """Read the `config.json` of a run; refuse another folder, with runs that may be meant."""
     if not (folder / "config.json").is_file():
         raise ConfigError(explain_no_run(folder))
     try:
@@ -179,18 +159,13 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def explain_no_run(folder: Path) -> str:
     """Return why a path is not a run, and which runs may have been meant."""
-    below = [str(one.path) for one in list_runs(folder)] if folder.is_dir() else []
-    hint = f" Runs in it: {', '.join(below[:5])}." if below else ""
-    if meant := [] if below else _guess_runs(folder.name):
-        hint = f" Did you mean {' or '.join(meant[:5])}?"
+    hint = ""
+    if below := [str(one.path) for one in list_runs(folder)]:
+        hint = f" Runs in it: {', '.join(below[:5])}."
+    else:
+        with contextlib.suppress(ConfigError, Damaged):  # of the user's defaults
+            data_dir = Path(read_user_defaults()["data_dir"]).expanduser()
+            runs = [one.path for one in list_runs(data_dir)]
+            meant = [str(run) for run in runs if folder.name in (run.name, run.parent.name)]
+            hint = f" Did you mean {' or '.join(meant[:5])}?" if meant else ""
     return f"{folder} is no run: it has no config.json.{hint}"
-
-
-def _guess_runs(name: str) -> list[str]:
-    """Return the runs in the data folder that have a name."""
-    try:
-        data_dir = Path(read_user_defaults()["data_dir"]).expanduser()
-    except (ConfigError, Damaged):
-        return []
-    runs = [one.path for one in list_runs(data_dir)] if data_dir.is_dir() else []
-    return [str(run) for run in runs if name in (run.name, run.parent.name)]

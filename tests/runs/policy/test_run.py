@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import gymnasium
@@ -19,7 +20,6 @@ import purerl
 from purerl import errors, rng
 from purerl.errors import ConfigError, EnvFault, NoCheckpoint
 from purerl.runs.record import arrays as arrays_
-from purerl.runs.record import checkpoint_folders as manifest_
 from purerl.runs.record import files
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
@@ -151,7 +151,8 @@ def test_a_checkpoint_is_chosen_by_step_best_or_last(tmp_path):
     assert (first.step, last.step) == (60, 120)
     assert bits(first.params) != bits(last.params)
     for step in (60, 120):
-        manifest_.mark_best(folder, step, 1.0)
+        best = files.seal_json({"step": step, "score": 1.0})
+        (folder / "checkpoints" / "best.json").write_bytes(best)
         assert purerl.load(folder, "best").step == step
     with pytest.raises(NoCheckpoint, match=r"no checkpoint of step 70; there are \[60, 120\]"):
         purerl.load(folder, 70)
@@ -186,14 +187,15 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
         purerl.load(folder)
     path.write_text(json.dumps(content))
     made = folder / "checkpoints" / "000000000120"
-    arrays = arrays_.unpack_arrays((made / "rank0.npz").read_bytes(), made)
+    path = made / "rank0.npz"
+    arrays = arrays_.read_arrays(path, files.write_file(path, path.read_bytes()))
     name = "learner .params.actor['params']['MLP_0']['Dense_0']['kernel']"
     for change in (
         {name: arrays[name].T.copy()},
         {name: arrays[name].astype(np.float64)},
         {"learner .more": arrays[name]},
     ):
-        file = files.write_file(made / "rank0.npz", arrays_.pack_arrays(arrays | change))
+        file = files.write_file(path, partial(arrays_.write_arrays, arrays | change))
         manifest = files.read_sealed_json(made / "manifest.json")
         sealed = files.seal_json(manifest | {"files": {"rank0.npz": list(file)}})
         (made / "manifest.json").write_bytes(sealed)

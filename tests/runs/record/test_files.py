@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from purerl.errors import Damaged, StorageError
-from purerl.runs.record import arrays, files, safe_files
+from purerl.runs.record import files, safe_files
 from purerl.runs.record.files import to_json, write_json
+from tests.runs.record.test_arrays import pack
 
 
 def read(path, file):
@@ -25,7 +26,7 @@ def read(path, file):
 
 def test_a_file_is_read_as_written_or_refused_at_every_cut_and_flip(tmp_path):
     path = tmp_path / "x.npz"
-    content = arrays.pack_arrays({"a": np.arange(3, dtype=np.float32)})
+    content = pack({"a": np.arange(3, dtype=np.float32)})
     file = files.write_file(path, content)
     assert read(path, file) == content
     for cut in range(len(content)):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from purerl import errors
-from purerl.runs.record.logger import EpochLogger, Logger
+from purerl.runs.record.logger import EpochLogger
 from tests.mpi.launch import ranks
 
 
@@ -62,7 +62,7 @@ def test_an_epoch_without_values_and_a_new_key_are_no_error(tmp_path):
 
 
 def test_mistakes_are_named(tmp_path):
-    logger = Logger(tmp_path, quiet=True)
+    logger = EpochLogger(tmp_path, quiet=True)
     logger.log_tabular("x", 1)
     with pytest.raises(ValueError, match="x is in this row already"):
         logger.log_tabular("x", 2)
@@ -70,18 +70,18 @@ def test_mistakes_are_named(tmp_path):
         logger.log_tabular("a\tb", 2)
     logger.dump_tabular()
     with pytest.raises(errors.StorageError, match="never overwrites files"):
-        Logger(tmp_path)
-    again = Logger(tmp_path, quiet=True, resume=True)
+        EpochLogger(tmp_path)
+    again = EpochLogger(tmp_path, quiet=True, resume=True)
     again.log_tabular("x", 2)
     again.dump_tabular()
     assert table(tmp_path) == [["x"], ["1"], ["2"]]
     (tmp_path / "file").touch()
     with pytest.raises(errors.StorageError, match="could not be written"):
-        Logger(tmp_path / "file" / "below")
+        EpochLogger(tmp_path / "file" / "below")
 
 
 def test_configurations_and_states_are_plain_files(tmp_path):
-    logger = Logger(tmp_path, exp_name="mine", quiet=True)
+    logger = EpochLogger(tmp_path, exp_name="mine", quiet=True)
     logger.save_config({"act": math.tanh, "hid": (64, 64), "lr": np.float32(0.5), "env": None})
     config = json.loads((tmp_path / "config.json").read_text())
     assert config == {"act": "tanh", "hid": [64, 64], "lr": 0.5, "env": None, "exp_name": "mine"}
@@ -92,7 +92,7 @@ def test_configurations_and_states_are_plain_files(tmp_path):
 
 
 def test_what_cannot_be_saved_is_named(tmp_path):
-    logger = Logger(tmp_path, quiet=True)
+    logger = EpochLogger(tmp_path, quiet=True)
     for state, message in (
         ({"w": jnp.ones(2), "env": object()}, r"state\['env'\] is a object: arrays, numbers and"),
         ([max], r"state\[0\] is a builtin_function_or_method: .* take it out of the state"),
@@ -107,7 +107,7 @@ def test_what_cannot_be_saved_is_named(tmp_path):
 
 
 def test_a_line_may_have_spinning_ups_colour(tmp_path, capsys):
-    logger = Logger(tmp_path)
+    logger = EpochLogger(tmp_path)
     logger.log("a", color="green")
     logger.log("b", "red")
     assert capsys.readouterr().out == "a\nb\n"
