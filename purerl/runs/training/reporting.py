@@ -1,7 +1,8 @@
-"""The report of rank 0 during a run: log files, the screen, sinks."""
+"""The report of a run on rank 0: log files, the screen, sinks, and the lines at its end."""
 
 import contextlib
 import math
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from purerl import errors, mpi
 from purerl.errors import EpisodesCut
 from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import format_in_a_line
-from purerl.runs.record import progress
+from purerl.runs.record import checkpoint_folders, folder, progress
 from purerl.runs.record.files import append_text
 from purerl.runs.record.status import format_command
 from purerl.runs.settings.config import Config
@@ -32,27 +33,21 @@ class Session(NamedTuple):
     screen: Screen
     sinks: Sequence[Sink]  # custom ones, besides those of the options
 
-    def say(self, line: str) -> None:
-        """Write a line to the screen and to `stdout.log`, on rank 0."""
+    def say(self, *lines: str) -> None:
+        """Write lines to the screen and to `stdout.log`, on rank 0."""
         if not mpi.is_root():
             return
-        self.screen.say(line)
-        lines = [line]
+        for line in lines:
+            self.screen.say(line)
         if self.screen.lost:
             lost, self.screen.lost = self.screen.lost, ""
-            lines.append(f"the screen is gone ({lost}): what follows is said here alone")
+            lines += (f"the screen is gone ({lost}): what follows is said here alone",)
         with contextlib.suppress(errors.StorageError):  # the tables report a failing disk
-            append_text(self.run / "stdout.log", "".join(f"{one}\n" for one in lines))
+            append_text(self.run / "stdout.log", "".join(f"{line}\n" for line in lines))
 
 
 class Report:
-    """The report of a run: files, sinks and the screen.
-
-    Args:
-        session: the run.
-        notes: notes of the checkpoint that the run continues from; empty for a new run.
-        carry: first carry.
-    """
+    """The report of a session; `notes` are those of the checkpoint that it continues from."""
 
     def __init__(self, session: Session, notes: dict[str, Any], carry: Carry) -> None:
         self.say, self.screen = session.say, session.screen
@@ -60,8 +55,9 @@ class Report:
         self.logs = progress.Logs(session.run, notes)
         self.sinks = [*make_sinks(session.config, session.run, carry.steps), *session.sinks]
         self.is_compiled = False
-        self.say(progress.describe_sizes(carry))
-        self.say("compiling: seconds the first time, kept for the next")
+        self.say(
+            progress.describe_sizes(carry), "compiling: seconds the first time, kept for the next"
+        )
 
     def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
         """Report an advance, and the epoch that ended with it."""
@@ -72,8 +68,7 @@ class Report:
         if not record:
             return
         row, lines = self.logs.add(record, self.total)
-        for line in lines:
-            self.say(line)
+        self.say(*lines)
         try:
             self.logs.write()
         except errors.StorageError as error:
@@ -88,8 +83,8 @@ class Report:
                 call(sink)
             except Exception as error:  # custom sinks may raise anything
                 self.sinks = [one for one in self.sinks if one is not sink]
-                what = f"{type(error).__name__}: {format_in_a_line(error)}"
-                self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")
+                name, why = type(sink).__name__, _format_error(error)
+                self.say(f"{name} failed, and the run goes on without it: {why}")
 
     def notes(self) -> dict[str, Any]:
         """Write the epochs that wait; return the state of the logs for a checkpoint."""
@@ -129,6 +124,40 @@ def time_compilations() -> Iterator[list[float]]:
         yield spent
     finally:
         jax.monitoring.unregister_event_duration_listener(add)
+
+
+@contextlib.contextmanager
+def record_failure(run: Path) -> Iterator[None]:
+    """Write the reason into the run's folder if the block fails, and add the next step to it."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(_explain_next_step(run, error))
+        if isinstance(error, KeyboardInterrupt):
+            status, reason, text = "stopped", "interrupted", "interrupted"
+        else:
+            status, reason = "failed", _format_error(error)
+            text = f"{traceback.format_exc()}purerl: {error}"
+        with contextlib.suppress(errors.StorageError):  # perhaps the disk is what fails
+            folder.update_status(run, status=status, reason=reason)
+        with contextlib.suppress(errors.StorageError):
+            if mpi.is_root():
+                append_text(run / "stdout.log", "\n  ".join([text, *error.__notes__]) + "\n")
+        raise
+
+
+def _explain_next_step(run: Path, error: BaseException) -> str:
+    kept = checkpoint_folders.list_steps(run)
+    what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
+    if not isinstance(error, errors.NonFiniteError):
+        return f"{what}. {'Go on' if kept else 'Begin again'}: {format_command('resume', run)}"
+    if mpi.num_procs() > 1:
+        return f"{what}."
+    return f"{what}; {format_command('doctor', run)} looks for the cause."
+
+
+def _format_error(error: BaseException) -> str:
+    return f"{type(error).__name__}: {format_in_a_line(error)}"
 
 
 def summarise_end(run: Path, step: int, total: int, score: float) -> str:

@@ -74,14 +74,8 @@ class WandB:
         import wandb  # an optional package
 
         mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]
-        self.run = wandb.init(
-            project=project,
-            name=run.name,
-            id=f"{run.name}-{mark}",
-            dir=str(run),
-            config=content,
-            resume="allow",
-        )
+        names = {"project": project, "name": run.name, "id": f"{run.name}-{mark}", "dir": str(run)}
+        self.run = wandb.init(**names, config=content, resume="allow")
         self.run.define_metric("*", step_metric="TotalEnvInteracts")
 
     def write(self, step: int, row: Mapping[str, float]) -> None:

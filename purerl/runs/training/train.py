@@ -14,24 +14,21 @@ from purerl import algos, errors, mpi
 from purerl.errors import ConfigError, EnvFault
 from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
+from purerl.loops.carry import Carry, Record
 from purerl.mpi.host import run_on_root
 from purerl.runs.interrupts import collect_requests
 from purerl.runs.record import checkpoint, checkpoint_folders, folder, machine, safe_files, status
+from purerl.runs.record.checkpoint import Loaded
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
-from purerl.runs.training.failure import record_failure
+from purerl.runs.training import reporting
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.reporting import (
-    Report,
-    Session,
-    report_warnings,
-    summarise_end,
-    time_compilations,
-)
+from purerl.runs.training.reporting import Report, Session
 from purerl.runs.training.saving import Saver, describe_run
 from purerl.runs.training.sinks import Sink, check_packages
 
 EnvFn = Callable[[], Any]
+Tell = Callable[[str], None]  # receives a line
 
 
 class Outcome(NamedTuple):
@@ -41,7 +38,7 @@ class Outcome(NamedTuple):
     code: int  # errors.DONE or errors.STOPPED; every other end is an exception
     step: int
     score: float  # mean test return of the last record, else of its training episodes
-    carry: loop.Carry
+    carry: Carry
 
 
 def train(
@@ -116,28 +113,23 @@ def _begin(session: Session) -> Outcome:
     run, config = session.run, session.config
     about = {"steps": config.schedule.steps, "seed": config.seed, "ranks": mpi.num_procs()}
     folder.update_status(run, status="running", step=0, reason=None, **about)
-    with record_failure(run):
-        carry = start_carry(config, session.env_fn, session.say)
-        return _train_to_end(session, carry, None)
+    with reporting.record_failure(run):
+        return _train_to_end(session, start_carry(config, session.env_fn, session.say), None)
 
 
-def _continue(session: Session, loaded: checkpoint.Loaded) -> Outcome:
+def _continue(session: Session, loaded: Loaded) -> Outcome:
     """Train from a checkpoint, after a line about everything that is not as it was."""
     run, config, total = session.run, session.config, session.config.schedule.steps
-    for why in loaded.skipped:
-        session.say(f"passed over: {why}")
-    for what in loaded.changed:
-        session.say(f"noticed: {what}")
+    session.say(*(f"passed over: {why}" for why in loaded.skipped))
+    session.say(*(f"noticed: {what}" for what in loaded.changed))
     state = status.read_status(run)
+    more = "Give more with --steps."
     if loaded.step > total:
         raise ConfigError(
-            f"{run} has done {loaded.step:,} steps, and {total:,} are asked for. Give more "
-            f"with --steps."
+            f"{run} has done {loaded.step:,} steps, and {total:,} are asked for. {more}"
         )
     if loaded.step == total and state.get("status") == "done":
-        raise ConfigError(
-            f"{run} is complete: {loaded.step:,} of {total:,} steps. Give more with --steps."
-        )
+        raise ConfigError(f"{run} is complete: {loaded.step:,} of {total:,} steps. {more}")
     then = state.get("versions", {})
     for name, version in machine.list_versions().items():
         if then.get(name, version) != version:
@@ -154,7 +146,7 @@ def _continue(session: Session, loaded: checkpoint.Loaded) -> Outcome:
             f"episodes, and the run is not bit for bit the one that was interrupted."
         )
     folder.update_status(run, status="running", step=loaded.step, steps=total, reason=None)
-    with record_failure(run):
+    with reporting.record_failure(run):
         if later := run_on_root(lambda: checkpoint_folders.delete_later(run, loaded.step)):
             steps = ", ".join(f"{step:,}" for step in later)
             session.say(f"deleted the checkpoints that came after step {loaded.step:,}: {steps}")
@@ -192,24 +184,19 @@ def read_config(
     return dataclasses.replace(config, schedule=schedule)
 
 
-def start_carry(
-    config: Config, env_fn: EnvFn, tell: Callable[[str], None] = lambda line: None
-) -> loop.Carry:
+def start_carry(config: Config, env_fn: EnvFn, tell: Tell = lambda line: None) -> Carry:
     """Return the first carry of a run; `tell` gets a line for each warning of the loop."""
     algo = algos.load(config.algo)
     try:
-        with report_warnings(tell):
+        with reporting.report_warnings(tell):
             return loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
     except ValueError as error:  # devices, memory, an environment of other spaces
         raise ConfigError(str(error)) from error
 
 
 def restore_carry(
-    config: Config,
-    env_fn: EnvFn,
-    loaded: checkpoint.Loaded,
-    tell: Callable[[str], None] = lambda line: None,
-) -> tuple[loop.Carry, list[int]]:
+    config: Config, env_fn: EnvFn, loaded: Loaded, tell: Tell = lambda line: None
+) -> tuple[Carry, list[int]]:
     """Return the carry of a checkpoint, and the environments that start new episodes."""
     carry = start_carry(config, env_fn, tell)
     try:
@@ -221,7 +208,7 @@ def restore_carry(
         raise
 
 
-def _train_to_end(session: Session, carry: loop.Carry, loaded: checkpoint.Loaded | None) -> Outcome:
+def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outcome:
     """Advance to the end, or until a signal asks to stop."""
     run, notes = session.run, loaded.manifest["notes"] if loaded else {}
     report = run_on_root(lambda: Report(session, notes, carry), shared=False)
@@ -233,9 +220,10 @@ def _train_to_end(session: Session, carry: loop.Carry, loaded: checkpoint.Loaded
     with (
         _close_at_end(carry, report),
         collect_requests(carry.ranks) as asked,
-        time_compilations() as compiled,
+        reporting.time_compilations() as compiled,
     ):
-        while carry.steps < total:
+        stop = False
+        while carry.steps < total and not stop:
             before = carry.steps
             carry, record = _advance(carry, session.env_fn, saver, score)
             if record:
@@ -246,19 +234,16 @@ def _train_to_end(session: Session, carry: loop.Carry, loaded: checkpoint.Loaded
             last = stop or carry.steps == total
             if last or saver.is_due(before, carry.steps, score if record else None):
                 saver.save(carry, score, last)
-            if stop:
-                break
-    done = carry.steps == total
-    seconds = round(sum(compiled), 3)
-    ended = "done" if done else "stopped"
-    folder.update_status(run, step=carry.steps, status=ended, compile_seconds=seconds, score=score)
-    session.say(summarise_end(run, carry.steps, total, score))
-    return Outcome(run, errors.DONE if done else errors.STOPPED, carry.steps, score, carry)
+    step, seconds = carry.steps, round(sum(compiled), 3)
+    ended = "done" if step == total else "stopped"
+    folder.update_status(run, step=step, status=ended, compile_seconds=seconds, score=score)
+    session.say(reporting.summarise_end(run, step, total, score))
+    return Outcome(run, errors.DONE if step == total else errors.STOPPED, step, score, carry)
 
 
 def _advance(
-    carry: loop.Carry, env_fn: EnvFn, saver: Saver, score: float
-) -> tuple[loop.Carry, Any]:
+    carry: Carry, env_fn: EnvFn, saver: Saver, score: float
+) -> tuple[Carry, Record | None]:
     """Advance, and evaluate at the end of an epoch; add the step to an environment's error."""
     before = carry.steps
     try:
@@ -273,21 +258,22 @@ def _advance(
 
 
 @contextlib.contextmanager
-def _close_at_end(carry: loop.Carry, report: Report | None) -> Iterator[None]:
+def _close_at_end(carry: Carry, report: Report | None) -> Iterator[None]:
     """Close environments and report at the end; an error in closing hides no earlier error."""
-    with contextlib.ExitStack() as stack:
-        if report:
-            stack.callback(report.close)
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(EnvFault):
-                carry.envs.close()
-            raise
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(EnvFault):
+            carry.envs.close()
+        raise
+    else:
         carry.envs.close()
+    finally:
+        if report:
+            report.close()
 
 
-def _compute_score(record: loop.Record, before: float) -> float:
+def _compute_score(record: Record, before: float) -> float:
     """Return the mean return of an epoch's episodes; the score before if it had none."""
     returns = record.get("test_returns") or record["ep_returns"]
     return statistics.fmean(returns) if returns else before

@@ -19,7 +19,7 @@ def test_the_needs_of_runs_are_printed_and_nothing_is_kept(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     config = tiny() if algo == "vpg" else settings(algo, batch_size=8)
     made = [dataclasses.replace(config, seed=seed) for seed in (0, 1)]
-    assert dry_run.report_needs(made, None, 2) == 0
+    dry_run.report_needs(made, None, 2)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{algo} on CartPole-v1: nothing is kept of this"
     assert lines[1] == "observations  (4,) float32"

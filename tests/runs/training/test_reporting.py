@@ -1,15 +1,22 @@
-"""The report of a run: lines of the screen and of `stdout.log`, and warnings of the loop."""
+"""The report of a run: the screen, `stdout.log`, warnings, and the end with its next command."""
 
 import io
+import os
+import subprocess
+import sys
 import warnings
 
 import pytest
 
+from purerl.cli import main as cli
 from purerl.errors import EpisodesCut
 from purerl.runs.record import status
 from purerl.runs.training import reporting, train
 from purerl.runs.training.progress_bar import Screen
-from tests.runs.script import tiny
+from tests.mpi.launch import ROOT, clean, python
+from tests.runs.script import quietly, settings, the_run, tiny
+
+PURERL = ("-m", "purerl")
 
 
 def test_all_lines_of_the_screen_are_in_the_log(tmp_path):
@@ -40,3 +47,114 @@ def test_what_the_loop_warns_of_is_a_line_and_other_warnings_stay_what_they_are(
         begins()
     assert lines == ["warning: cut"]
     assert len(caught) == 1
+
+
+def test_a_failed_run_says_why_in_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(train.loop, "advance", lambda carry: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train.train(settings("ppo"), data_dir=str(tmp_path), screen=Screen(quiet=True))
+    run = the_run(tmp_path)
+    state = status.read_status(run)
+    assert (
+        (run / "stdout.log")
+        .read_text()
+        .endswith(
+            f"purerl: division by zero\n  no checkpoint yet. Begin again: purerl resume {run}\n"
+        )
+    )
+    assert (state["status"], state["reason"]) == ("failed", "ZeroDivisionError: division by zero")
+
+
+@pytest.mark.parametrize("where", ["full", "closed"])
+def test_the_command_trains_without_an_output(tmp_path, where):
+    words = ["train", "vpg", "--env", "CartPole-v1", "--hidden", "4", "--steps", "200"]
+    words += ["--steps-per-epoch", "100", "--data-dir", str(tmp_path)]
+    line = [sys.executable, *PURERL, *words]
+    shell = 'exec "$@" > /dev/full' if where == "full" else 'exec "$@" >&-'
+    line = ["sh", "-c", shell, "sh", *line]
+    done = subprocess.run(line, env=clean(), cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert status.read_status(the_run(tmp_path))["status"] == "done"
+
+
+def test_a_list_that_nobody_reads_or_nothing_takes_ends_without_a_traceback():
+    read, write = os.pipe()
+    os.close(read)
+    for words in (("list", "algos"), ("--help",)):
+        line = [sys.executable, *PURERL, *words]
+        rest = {"env": clean(), "cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
+        done = subprocess.run(line, stdout=write, **rest)
+        assert (done.returncode, done.stderr) == (141, "")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(line, stdout=full, **rest)
+        assert done.returncode == 5
+        assert done.stderr == (
+            "purerl: the output could not be written: No space left on device.\n"
+        )
+    os.close(write)
+
+
+def test_what_is_held_back_and_cannot_be_written_is_an_error(monkeypatch, capsys):
+    class Module:
+        def __getattr__(self, name):
+            return lambda words: sys.stdout.write("rows") - 4
+
+    monkeypatch.setattr(cli.importlib, "import_module", lambda name: Module())
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(["list"]) == 5
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_one_line_and_a_code(monkeypatch, capsys):
+    def interrupted(name):
+        error = KeyboardInterrupt()
+        error.add_note("the checkpoint of step 5 is kept.")
+        raise error
+
+    monkeypatch.setattr(cli.importlib, "import_module", interrupted)
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr().err == "purerl: interrupted\n  the checkpoint of step 5 is kept.\n"
+    monkeypatch.setattr(cli.world, "is_rank", lambda: True)
+    with pytest.raises(KeyboardInterrupt):  # which ends the job on all ranks
+        cli.main(["list"])
+
+
+def test_a_run_that_is_interrupted_at_once_can_go_on(tmp_path, monkeypatch):
+    def leave(carry):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train.loop, "advance", leave)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        quietly(tiny(), tmp_path)
+    monkeypatch.undo()
+    run = the_run(tmp_path)
+    state = status.read_status(run)
+    assert (state["status"], state["reason"]) == ("stopped", "interrupted")
+    assert caught.value.__notes__ == [f"no checkpoint yet. Begin again: purerl resume {run}"]
+    said = (run / "stdout.log").read_text()
+    assert said.splitlines()[-2:] == ["interrupted", f"  {caught.value.__notes__[0]}"]
+    train.resume(run, screen=Screen(quiet=True))
+    assert "reason" not in status.read_status(run)
+
+
+def test_seeds_that_were_not_begun_are_named(tmp_path):
+    (tmp_path / "faulty.py").write_text(
+        "import gymnasium\n"
+        "class Faulty(gymnasium.Wrapper):\n"
+        "    def step(self, action):\n"
+        "        raise SystemExit(0)\n"
+        "gymnasium.register('Faulty-v0', lambda: Faulty(gymnasium.make('CartPole-v1')))\n"
+    )
+    words = ["train", "vpg", "--env", "faulty:Faulty-v0", "--hidden", "4", "--seed", "0", "7", "8"]
+    words += ["--data-dir", str(tmp_path / "my data")]
+    done = python(*PURERL, *words, PYTHONPATH=f"{ROOT}:{tmp_path}")
+    assert done.code == 4
+    run = the_run(tmp_path / "my data")
+    assert done.err.splitlines() == [
+        "purerl train: environment 0 raised SystemExit in step: 0 (step 1 of its episode 1)",
+        "  it came after environment step 0 of the run.",
+        f"  no checkpoint yet. Begin again: purerl resume '{run}' --env faulty:Faulty-v0",
+        "  not begun: seed 7 8. Type the same line with --seed 7 8",
+    ]
+    assert status.read_status(run)["status"] == "failed"
