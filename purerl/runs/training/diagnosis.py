@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from purerl import rng
@@ -21,6 +20,7 @@ from purerl.errors import Diverged, NonFiniteError
 from purerl.loops import devices, offpolicy, onpolicy
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, OffPolicyCarry
+from purerl.mpi.collective import to_host
 from purerl.runs.record import checkpoint, checkpoint_folders, files
 from purerl.runs.record.arrays import pack_named_arrays
 from purerl.runs.settings import config as configs
@@ -50,7 +50,7 @@ def diagnose(
 
     Without `at`, the checkpoint is the newest. `say` gets a line about the progress.
     """
-    config = train.read_config(run, env_fn)
+    config = train.read_config(run, env_fn, None, None)
     env_fn = env_fn or configs.make_env_fn(config.env)
 
     def restore() -> Carry:
@@ -128,9 +128,7 @@ def _flatten(trees: dict[str, Any]) -> dict[str, np.ndarray]:
     found = {}
     for what, tree in trees.items():
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-            name = f"{what} {jax.tree_util.keystr(path)}".strip()
-            is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-            found[name] = np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+            found[f"{what} {jax.tree_util.keystr(path)}".strip()] = to_host(leaf)
     return found
 
 

@@ -66,8 +66,7 @@ def train(
     env_fn = env_fn or configs.make_env_fn(config.env)
     session = Session(run, config, env_fn, screen or Screen(), sinks)
     with _lock_folder(run):
-        for line in (*lines, f"{_describe(config)}: {run}"):
-            session.say(line)
+        session.say(*lines, f"{_describe(config)}: {run}")
         return _begin(session)
 
 
@@ -123,13 +122,13 @@ def _continue(session: Session, loaded: Loaded) -> Outcome:
     session.say(*(f"passed over: {why}" for why in loaded.skipped))
     session.say(*(f"noticed: {what}" for what in loaded.changed))
     state = status.read_status(run)
-    more = "Give more with --steps."
+    wrong = ""
     if loaded.step > total:
-        raise ConfigError(
-            f"{run} has done {loaded.step:,} steps, and {total:,} are asked for. {more}"
-        )
-    if loaded.step == total and state.get("status") == "done":
-        raise ConfigError(f"{run} is complete: {loaded.step:,} of {total:,} steps. {more}")
+        wrong = f"has done {loaded.step:,} steps, and {total:,} are asked for"
+    elif loaded.step == total and state.get("status") == "done":
+        wrong = f"is complete: {loaded.step:,} of {total:,} steps"
+    if wrong:
+        raise ConfigError(f"{run} {wrong}. Give more with --steps.")
     then = state.get("versions", {})
     for name, version in machine.list_versions().items():
         if then.get(name, version) != version:
@@ -171,9 +170,7 @@ def _flatten_config(config: Config) -> dict[str, str]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): text for path, text in pairs}
 
 
-def read_config(
-    run: Path, env_fn: EnvFn | None = None, spec: Any = None, steps: int | None = None
-) -> Config:
+def read_config(run: Path, env_fn: EnvFn | None, spec: Any, steps: int | None) -> Config:
     """Return the configuration of a run, with the total of steps it was last given or a new one."""
     config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec)
     total = status.read_status(run).get("steps", config.schedule.steps) if steps is None else steps
@@ -217,53 +214,26 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
         saver.prune()
     total, known = carry.schedule.steps, notes.get("score")
     score = math.nan if known is None else known
-    with (
-        _close_at_end(carry, report),
-        collect_requests(carry.ranks) as asked,
-        reporting.time_compilations() as compiled,
-    ):
-        stop = False
-        while carry.steps < total and not stop:
-            before = carry.steps
-            carry, record = _advance(carry, session.env_fn, saver, score)
-            if record:
-                score = _compute_score(record, score)
-            if report:
-                report.tell(carry, record, compiled)
-            stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
-            last = stop or carry.steps == total
-            if last or saver.is_due(before, carry.steps, score if record else None):
-                saver.save(carry, score, last)
-    step, seconds = carry.steps, round(sum(compiled), 3)
-    ended = "done" if step == total else "stopped"
-    folder.update_status(run, step=step, status=ended, compile_seconds=seconds, score=score)
-    session.say(reporting.summarise_end(run, step, total, score))
-    return Outcome(run, errors.DONE if step == total else errors.STOPPED, step, score, carry)
-
-
-def _advance(
-    carry: Carry, env_fn: EnvFn, saver: Saver, score: float
-) -> tuple[Carry, Record | None]:
-    """Advance, and evaluate at the end of an epoch; add the step to an environment's error."""
-    before = carry.steps
+    stop = False
     try:
-        with saver.save_on_fault(carry, score):
-            carry, record = loop.advance(carry)
-        if record and carry.schedule.num_test_episodes:
-            record |= loop.evaluate_epoch(carry, env_fn)
-    except EnvFault as error:
-        error.add_note(f"it came after environment step {before:,} of the run.")
-        raise
-    return carry, record
-
-
-@contextlib.contextmanager
-def _close_at_end(carry: Carry, report: Report | None) -> Iterator[None]:
-    """Close environments and report at the end; an error in closing hides no earlier error."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(EnvFault):
+        with collect_requests(carry.ranks) as asked, reporting.time_compilations() as compiled:
+            while carry.steps < total and not stop:
+                before = carry.steps
+                with saver.save_on_fault(carry, score):
+                    carry, record = loop.advance(carry)
+                if record and carry.schedule.num_test_episodes:
+                    record |= loop.evaluate_epoch(carry, session.env_fn)
+                score = _compute_score(record, score) if record else score
+                if report:
+                    report.tell(carry, record, compiled)
+                stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
+                last = stop or carry.steps == total
+                if last or saver.is_due(before, carry.steps, score if record else None):
+                    saver.save(carry, score, last)
+    except BaseException as error:
+        if isinstance(error, EnvFault):
+            error.add_note(f"it came after environment step {before:,} of the run.")
+        with contextlib.suppress(EnvFault):  # hides no earlier error
             carry.envs.close()
         raise
     else:
@@ -271,6 +241,11 @@ def _close_at_end(carry: Carry, report: Report | None) -> Iterator[None]:
     finally:
         if report:
             report.close()
+    step, seconds = carry.steps, round(sum(compiled), 3)
+    ended = "done" if step == total else "stopped"
+    folder.update_status(run, step=step, status=ended, compile_seconds=seconds, score=score)
+    session.say(reporting.summarise_end(run, step, total, score))
+    return Outcome(run, errors.DONE if step == total else errors.STOPPED, step, score, carry)
 
 
 def _compute_score(record: Record, before: float) -> float:

@@ -26,7 +26,9 @@ def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path, monkeypatch
             self.closed += 1
 
     mine, out = Mine(), io.StringIO()
-    monkeypatch.setattr(train, "time_compilations", lambda: contextlib.nullcontext([1.25, 0.5]))
+    monkeypatch.setattr(
+        train.reporting, "time_compilations", lambda: contextlib.nullcontext([1.25, 0.5])
+    )
     train.train(tiny(), data_dir=str(tmp_path), sinks=(mine,), screen=Screen(out))
     assert [step for step, _ in mine.rows] == [100, 200]
     assert all(isinstance(x, float) for _, row in mine.rows for x in row.values())
