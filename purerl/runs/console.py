@@ -16,12 +16,7 @@ _SEPARATORS = re.compile(r"( \(|, (?=\w+=)|: |/|_(?![A-Za-z_]*=))")
 
 
 def clean_text(text: str, limit: int = 80) -> str:
-    """Return a text from a file as one short line without control characters.
-
-    Example:
-        >>> clean_text("a\\x1b[31m\\n", 5)
-        'a?[3…'
-    """
+    """Return a text from a file as one short line, with `?` for control characters."""
     shown = "".join(c if c.isprintable() else "?" for c in text)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
@@ -90,10 +85,7 @@ def write_text(stream: TextIO, text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Discard the buffer of a stream and all later output.
-
-    Python writes the rest of a buffer when it ends, and would end with an error of its own.
-    """
+    """Discard a stream's buffer, which Python would write at its end, and all later output."""
     with contextlib.suppress(OSError, ValueError):  # closed, or no file of the system
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -111,23 +103,13 @@ def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def measure_width(text: str) -> int:
-    """Return the number of terminal columns of a text: two per Chinese sign, none per accent.
-
-    Example:
-        >>> measure_width("abc"), measure_width("\u5b57\u5b57"), measure_width("e\u0301")
-        (3, 4, 1)
-    """
+    """Return the number of terminal columns of a text: two per Chinese sign, none per accent."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
 def format_size(number: float) -> str:
-    """Return a number of bytes with its unit.
-
-    Example:
-        >>> format_size(999), format_size(123_456_789), format_size(2.5e9)
-        ('999 B', '123 MB', '2.5 GB')
-    """
+    """Return a number of bytes with its unit: `999 B`, `123 MB`, `2.5 GB`."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= factor:
             value = number / factor

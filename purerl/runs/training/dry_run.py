@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from purerl.buffers.replay import free_memory
+from purerl.loops import devices
 from purerl.loops import gym as loop
 from purerl.runs.console import format_size, print_lines
 from purerl.runs.settings import config as configs
@@ -58,14 +59,6 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
         carry.envs.close()
 
 
-def estimate_replay_bytes(config: Config) -> int:
-    """Return the size of a run's replay memory over all ranks; 0 on-policy."""
-    if not isinstance(config.schedule, OffPolicySchedule):
-        return 0
-    row = sum(np.asarray(x).nbytes for x in config.spec.env.example())
-    return row * config.schedule.replay_size
-
-
 def format_duration(seconds: float) -> str:
     """Return a duration with its units: `3.2 s`, `12 min 34 s`, `2 h 30 min`."""
     if seconds < 60:
@@ -104,11 +97,12 @@ def _describe_memory(config: Config, carry: loop.Carry, ranks: int) -> Iterator[
     short = sum(x.nbytes for x in jax.tree.leaves(carry.buffer))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     process = peak * (1 if sys.platform == "darwin" else 1024) - short
-    replay, free = estimate_replay_bytes(config), free_memory()
+    needs = devices.estimate_memory(config.spec.env, config.schedule.resolve(ranks), (), ranks)
+    replay, free = needs.get("replay_size", 0) * ranks, free_memory()
     total = process * ranks + replay
     parts = (format_size(number) for number in (learner, replay, total))
-    line = "memory        learner {}, replay {}, about {} in all".format(*parts)
-    yield line if free is None else f"{line}, of {format_size(free)} that are free"
+    room = "" if free is None else f", of {format_size(free)} that are free"
+    yield "memory        learner {}, replay {}, about {} in all{}".format(*parts, room)
     if free is not None and total > free:
         yield "              THAT IS MORE THAN IS FREE: lower --replay-size or --num-cpu"
 

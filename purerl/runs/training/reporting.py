@@ -100,8 +100,7 @@ class Report:
 @contextlib.contextmanager
 def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
     """Give `tell` a line for each warning of the loop; show other warnings as usual."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EpisodesCut)
+    with warnings.catch_warnings(record=True, action="always", category=EpisodesCut) as caught:
         yield
     for one in caught:
         if issubclass(one.category, EpisodesCut):

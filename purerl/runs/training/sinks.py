@@ -31,10 +31,8 @@ def check_packages(config: Config) -> None:
     """Refuse options whose package is missing, before anything is done."""
     for option, package in PACKAGES.items():
         if getattr(config.options, option) and importlib.util.find_spec(package) is None:
-            raise ConfigError(
-                f"{option} needs {package}, which is not installed. "
-                f"Type: pip install 'purerl[{option}]'"
-            )
+            install = f"Type: pip install 'purerl[{option}]'"
+            raise ConfigError(f"{option} needs {package}, which is not installed. {install}")
 
 
 def make_sinks(config: Config, run: Path, step: int) -> list[Sink]:

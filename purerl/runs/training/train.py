@@ -86,12 +86,10 @@ def resume(
 
     Args:
         run: folder of the run.
-        env_fn: as in `train`.
+        env_fn, screen, sinks: as in `train`.
         spec: the run's `Spec` if it has custom networks, which no file contains.
         steps: new total; None for the total that the run was last given.
         at: `last` for the newest checkpoint that is complete, `best`, or a step.
-        screen: as in `train`.
-        sinks: as in `train`.
     """
     with _lock_folder(run):
         config = read_config(run, env_fn, spec, steps)

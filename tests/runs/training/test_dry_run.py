@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from purerl.runs.console import format_size
 from purerl.runs.training import dry_run
 from tests.runs.script import settings, tiny
 
@@ -26,16 +27,12 @@ def test_the_needs_of_runs_are_printed_and_nothing_is_kept(tmp_path, monkeypatch
     for words in ("in all", "built and compiled in", "memory  ", "speed  ", "for 2 seeds"):
         assert any(words in line for line in lines), words
     assert any("if each of 2 ranks has a core" in line for line in lines)
+    row = sum(np.asarray(x).nbytes for x in config.spec.env.example())
+    size = format_size(row * config.schedule.replay_size if algo == "dqn" else 0)
+    assert any(f"replay {size}, about " in line for line in lines)
     assert not list(tmp_path.iterdir())
 
 
 def test_durations_have_units():
     durations = [dry_run.format_duration(x) for x in (3.21, 754, 9_000)]
     assert durations == ["3.2 s", "12 min 34 s", "2 h 30 min"]
-
-
-def test_the_replay_memory_is_the_size_of_its_rows():
-    config = settings("dqn", replay_size=1_000)
-    row = sum(np.asarray(x).nbytes for x in config.spec.env.example())
-    assert dry_run.estimate_replay_bytes(config) == 1_000 * row
-    assert dry_run.estimate_replay_bytes(tiny()) == 0
