@@ -3,7 +3,6 @@
 from tests.mutants import Mutant
 
 SCREEN = "purerl/runs/training/progress_bar.py"
-SINKS = "purerl/runs/training/sinks.py"
 REPORT = "purerl/runs/training/reporting.py"
 KEEPER = "purerl/runs/training/saving.py"
 TABLE = "purerl/runs/record/progress.py"
@@ -33,7 +32,6 @@ T_FOLDER = "tests/runs/record/test_folder.py"
 T_STATUS = "tests/runs/record/test_status.py"
 T_MACHINE = "tests/runs/record/test_machine.py"
 T_BAR = "tests/runs/training/test_progress_bar.py"
-T_SINKS = "tests/runs/training/test_sinks.py"
 T_SAVING = "tests/runs/training/test_saving.py"
 T_TRAIN = "tests/runs/training/test_train.py"
 
@@ -42,12 +40,12 @@ MUTANTS = [
     Mutant(SCREEN, "if not self.live or now - self._drawn < PAUSE:", "if not self.live or now - self._drawn > PAUSE:", T_BAR),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_BAR),
     Mutant(SCREEN, "self._replace_bar(write_lines, line)", 'self._replace_bar(write_text, line + "\\n")', T_BAR),
-    Mutant(SINKS, "purge = step + 1 if step else None", "purge = 0", T_SINKS),
-    Mutant(SINKS, 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', T_SINKS),
-    Mutant(SINKS, "importlib.util.find_spec(package) is None", "False", T_SINKS),
-    Mutant(REPORT, "if carry.updates and not self.is_compiled:", "if False:", T_SINKS),
-    Mutant(REPORT, "        self._for_each_sink(lambda sink: sink.close())\n", "", T_SINKS),
-    Mutant(REPORT, "if one is not sink]", "if True]", T_SINKS),
+    Mutant(REPORT, "purge = step + 1 if step else None", "purge = 0", T_REPORT),
+    Mutant(REPORT, 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', T_REPORT),
+    Mutant(REPORT, "importlib.util.find_spec(package) is None", "False", T_REPORT),
+    Mutant(REPORT, "if carry.updates and not self.is_compiled:", "if False:", T_REPORT),
+    Mutant(REPORT, "        self._for_each_sink(lambda sink: sink.close())\n", "", T_REPORT),
+    Mutant(REPORT, "if one is not sink]", "if True]", T_REPORT),
     Mutant(STOPPING, "        timer.start()\n", "        pass\n", T_STOPPING),
     Mutant(STOPPING, "        if _raised:  # something", "        if False:  # something", T_STOPPING),
     Mutant(STOPPING, "        if _raised:\n            _raised.clear()\n            raise", "        if False:\n            raise", T_STOPPING),
@@ -69,7 +67,7 @@ MUTANTS = [
     Mutant(REPORT, "if not isinstance(error, errors.NonFiniteError):", "if False:", T_DOCTOR),
     Mutant(KEEPER, "if self.failures == PATIENCE or last:", "if False:", T_SAVING),
     Mutant(KEEPER, '{"score": to_json(score)}', '{"score": score}', T_TRAIN),
-    Mutant(TRAIN, "round(sum(compiled), 3)", "0.0", T_SINKS),
+    Mutant(TRAIN, "round(sum(compiled), 3)", "0.0", T_REPORT),
     Mutant(FOLDER, "files.to_json((status.read_status(run) or describe_machine()) | entries)", "(status.read_status(run) or describe_machine()) | entries", T_TRAIN),
     Mutant(LOG, "json.dumps(files.to_json(row))", "json.dumps(row)", T_TRAIN),
     Mutant(SCREEN, "        except OutputClosed as error:\n", "        except BrokenPipeError as error:\n", T_BAR),

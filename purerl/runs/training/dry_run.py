@@ -43,7 +43,14 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
     short = dataclasses.replace(config, schedule=_shorten(config.schedule))
     carry = start_carry(short, env_fn, print_lines)
     try:
-        print_lines("\n".join(_describe_networks(carry.learner.params)))
+        params, parameters = carry.learner.params, 0
+        for name in (field.name for field in dataclasses.fields(params) if field.name != "spec"):
+            if leaves := jax.tree.leaves(getattr(params, name)):
+                number = sum(np.size(leaf) for leaf in leaves)
+                parameters += number
+                shapes = " ".join("x".join(map(str, np.shape(x))) for x in leaves if np.ndim(x) > 1)
+                print_lines(f"{name:<13} {number:>9,} parameters  {shapes}".rstrip())
+        print_lines(f"{'in all':<13} {parameters:>9,} parameters")
         while not carry.updates:
             carry, _ = loop.advance(carry)
         print_lines(f"built and compiled in {time.monotonic() - began:.1f} s")
@@ -77,20 +84,6 @@ def _shorten(schedule: Any) -> Any:
     return dataclasses.replace(schedule, **changes)
 
 
-def _describe_networks(params: Any) -> Iterator[str]:
-    """Yield a line with shapes and number of parameters of each network."""
-    total = 0
-    for field in dataclasses.fields(params):
-        leaves = jax.tree.leaves(getattr(params, field.name))
-        if field.name == "spec" or not leaves:
-            continue
-        number = sum(np.size(leaf) for leaf in leaves)
-        total += number
-        shapes = " ".join("x".join(map(str, np.shape(x))) for x in leaves if np.ndim(x) > 1)
-        yield f"{field.name:<13} {number:>9,} parameters  {shapes}".rstrip()
-    yield f"{'in all':<13} {total:>9,} parameters"
-
-
 def _describe_memory(config: Config, carry: loop.Carry, ranks: int) -> Iterator[str]:
     """Yield lines about the memory of the runs."""
     learner = sum(x.nbytes for x in jax.tree.leaves(carry.learner) if hasattr(x, "nbytes"))
@@ -100,9 +93,9 @@ def _describe_memory(config: Config, carry: loop.Carry, ranks: int) -> Iterator[
     needs = devices.estimate_memory(config.spec.env, config.schedule.resolve(ranks), (), ranks)
     replay, free = needs.get("replay_size", 0) * ranks, free_memory()
     total = process * ranks + replay
-    parts = (format_size(number) for number in (learner, replay, total))
     room = "" if free is None else f", of {format_size(free)} that are free"
-    yield "memory        learner {}, replay {}, about {} in all{}".format(*parts, room)
+    line = f"memory        learner {format_size(learner)}, replay {format_size(replay)}, about "
+    yield f"{line}{format_size(total)} in all{room}"
     if free is not None and total > free:
         yield "              THAT IS MORE THAN IS FREE: lower --replay-size or --num-cpu"
 

@@ -23,9 +23,8 @@ from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training import reporting
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.reporting import Report, Session
+from purerl.runs.training.reporting import Report, Session, Sink, check_packages
 from purerl.runs.training.saving import Saver, describe_run
-from purerl.runs.training.sinks import Sink, check_packages
 
 EnvFn = Callable[[], Any]
 Tell = Callable[[str], None]  # receives a line
@@ -54,7 +53,7 @@ def train(
         config: configuration of the run.
         env_fn: function that makes the environment; None for the id in the configuration.
         screen: screen for the lines of rank 0; None for the standard output.
-        sinks: further receivers of the rows, as in `purerl.runs.training.sinks`.
+        sinks: further receivers of the rows, as `purerl.runs.training.reporting.Sink`.
         **where: `data_dir` and `datestamp` of `folder.create_folder`.
     """
     check_packages(config)
