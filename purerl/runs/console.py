@@ -1,6 +1,7 @@
 """Text on a terminal: texts from files without control characters, in the terminal's encoding."""
 
 import contextlib
+import itertools
 import os
 import re
 import sys
@@ -15,12 +16,7 @@ _SEPARATORS = re.compile(r"( \(|, (?=\w+=)|: |/|_(?![A-Za-z_]*=))")
 
 
 def clean_text(text: str, limit: int = 80) -> str:
-    """Return a text from a file as one short line without control characters.
-
-    Example:
-        >>> clean_text("a\\x1b[31m\\n", 5)
-        'a?[3…'
-    """
+    """Return a text from a file as one short line, with `?` for control characters."""
     shown = "".join(c if c.isprintable() else "?" for c in text)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
@@ -39,14 +35,11 @@ def make_labels(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[
         parts = [_SEPARATORS.split(text) for text in shown]
         shared = set.intersection(*(set(words[::2]) for words in parts))
         shown = [_elide(words, shared) for words in parts]
-    labels: dict[str, None] = {}
-    for text in shown:
-        label, number = clean_text(text, most), 1
-        while label in labels:
-            number += 1
-            label = f"{clean_text(text, most)}-{number}"
-        labels[label] = None
-    return list(labels)
+    labels: list[str] = []
+    for label in (clean_text(text, most) for text in shown):
+        numbered = (f"{label}-{number}" for number in itertools.count(2))
+        labels.append(next(x for x in itertools.chain([label], numbered) if x not in labels))
+    return labels
 
 
 def _elide(parts: list[str], shared: set[str]) -> str:
@@ -61,21 +54,18 @@ def print_lines(text: str) -> None:
     write_lines(sys.stdout, text)
 
 
-def try_print_lines(text: str) -> None:
+def try_print_lines(text: str, stream: TextIO | None = None) -> None:
     """Print lines of a program that continues when nobody reads them."""
-    _try_write_lines(sys.stdout, text)
-
-
-def print_warning(text: str) -> None:
-    """Print lines on the error stream; if nobody reads them, the exit code is enough."""
-    _try_write_lines(sys.stderr, text)
-
-
-def _try_write_lines(stream: TextIO, text: str) -> None:
+    stream = stream or sys.stdout
     try:
         write_lines(stream, text)
     except OutputClosed:
         silence(stream)
+
+
+def print_warning(text: str) -> None:
+    """Print lines on the error stream; if nobody reads them, the exit code is enough."""
+    try_print_lines(text, sys.stderr)
 
 
 def write_lines(stream: TextIO, text: str) -> None:
@@ -90,17 +80,12 @@ def write_text(stream: TextIO, text: str) -> None:
     try:
         stream.write(text.encode(encoding, "replace").decode(encoding))
         stream.flush()
-    except OSError as error:
-        raise OutputClosed(error.errno, error.strerror) from error
-    except ValueError as error:  # it is closed
-        raise OutputClosed(str(error)) from error
+    except (OSError, ValueError) as error:  # a ValueError if it is closed
+        raise OutputClosed(*error.args) from error
 
 
 def silence(stream: TextIO) -> None:
-    """Discard the buffer of a stream and all later output.
-
-    Python writes the rest of a buffer when it ends, and would end with an error of its own.
-    """
+    """Discard a stream's buffer, which Python would write at its end, and all later output."""
     with contextlib.suppress(OSError, ValueError):  # closed, or no file of the system
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -110,31 +95,21 @@ def silence(stream: TextIO) -> None:
 def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
     """Return rows as lines with columns, each as wide as it needs to be."""
     widths = [max(map(measure_width, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(c + " " * (w - measure_width(c)) for c, w in zip(row, widths, strict=True))
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
+    lines = []
+    for row in rows:
+        cells = (c + " " * (w - measure_width(c)) for c, w in zip(row, widths, strict=True))
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def measure_width(text: str) -> int:
-    """Return the number of terminal columns of a text: two per Chinese sign, none per accent.
-
-    Example:
-        >>> measure_width("abc"), measure_width("\u5b57\u5b57"), measure_width("e\u0301")
-        (3, 4, 1)
-    """
+    """Return the number of terminal columns of a text: two per Chinese sign, none per accent."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
 def format_size(number: float) -> str:
-    """Return a number of bytes with its unit.
-
-    Example:
-        >>> format_size(999), format_size(123_456_789), format_size(2.5e9)
-        ('999 B', '123 MB', '2.5 GB')
-    """
+    """Return a number of bytes with its unit: `999 B`, `123 MB`, `2.5 GB`."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= factor:
             value = number / factor

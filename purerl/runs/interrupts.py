@@ -20,8 +20,7 @@ _raised: list[int] = []  # interrupts that Python may lose
 def catch_interrupts(alone: bool) -> Iterator[None]:
     """Lose no Ctrl-C in a block that runs a command; an existing handler stays.
 
-    Args:
-        alone: whether nothing follows in this process; if so, Ctrl-C after the block ends it.
+    If the command is `alone` in its process, Ctrl-C after the block ends the process.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _is_main_thread():
         yield
@@ -82,13 +81,8 @@ def _interrupt_again() -> None:
 def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
     """Collect the first SIGTERM, SIGHUP or Ctrl-C in a list; the second leaves at once.
 
-    A SIGHUP is never the second: a session that is closed sends several.
-
-    Args:
-        ranks: number of ranks; if there are several, a watcher acts on the second request.
-
-    Raises:
-        KeyboardInterrupt: if Python lost an earlier Ctrl-C.
+    A SIGHUP is never the second: a session that is closed sends several. With several ranks a
+    watcher acts on the second. A Ctrl-C that Python lost before is raised at the start.
     """
     asked: list[int] = []
     kept: dict[int, Any] = {}
@@ -97,7 +91,7 @@ def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
         asked.append(number)
         if number == signal.SIGHUP or ranks > 1:
             return
-        for one in kept.keys() & {signal.SIGTERM, signal.SIGINT}:
+        for one in kept.keys() - {signal.SIGHUP}:
             signal.signal(one, kept[one])
 
     try:

@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant(PLOTS, "    if len(envs) < 2:\n        return []\n", "", T_PLOTS),
     Mutant(GROUPS, "    if len(set(names)) < len(names):", "    if False:", T_GROUPS),
     Mutant(CONSOLE, '"…" if part in shared else part for', "part for", T_LABELS),
-    Mutant(CONSOLE, "        while label in labels:\n", "        while False:\n", T_LABELS),
+    Mutant(CONSOLE, "if x not in labels", "if x", T_LABELS),
     Mutant(PLOTS, "Path(out), caption, not count)", "Path(out), caption)", T_LABELS),
     Mutant(GROUPS, '.replace("left out", "drawn too", 1) for note in notes]', " for note in ()]", T_GROUPS),
     Mutant(CURVES, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_CURVES),

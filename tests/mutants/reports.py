@@ -3,7 +3,6 @@
 from tests.mutants import Mutant
 
 SCREEN = "purerl/runs/training/progress_bar.py"
-SINKS = "purerl/runs/training/sinks.py"
 REPORT = "purerl/runs/training/reporting.py"
 KEEPER = "purerl/runs/training/saving.py"
 TABLE = "purerl/runs/record/progress.py"
@@ -13,7 +12,6 @@ DOCTOR = "purerl/cli/commands/doctor.py"
 SHOW = "purerl/cli/commands/show.py"
 ENVS = "purerl/runs/settings/environments.py"
 TRAIN = "purerl/runs/training/train.py"
-ENDING = "purerl/runs/training/failure.py"
 FOLDER = "purerl/runs/record/folder.py"
 PLACES = "purerl/runs/record/status.py"
 MACHINE = "purerl/runs/record/machine.py"
@@ -28,14 +26,12 @@ T_DOCTOR = "tests/runs/training/test_diagnosis.py"
 T_LIST = "tests/cli/commands/test_list.py"
 T_SHOW = "tests/cli/commands/test_show.py"
 T_INSTALLED = "tests/cli/commands/test_doctor.py"
-T_ENDING = "tests/runs/training/test_failure.py"
 FILES = "purerl/runs/record/files.py"
 T_PROGRESS = "tests/runs/record/test_progress.py"
 T_FOLDER = "tests/runs/record/test_folder.py"
 T_STATUS = "tests/runs/record/test_status.py"
 T_MACHINE = "tests/runs/record/test_machine.py"
 T_BAR = "tests/runs/training/test_progress_bar.py"
-T_SINKS = "tests/runs/training/test_sinks.py"
 T_SAVING = "tests/runs/training/test_saving.py"
 T_TRAIN = "tests/runs/training/test_train.py"
 
@@ -43,13 +39,13 @@ MUTANTS = [
     Mutant(SCREEN, "self.live = not self.quiet and self.stream.isatty()", "self.live = not self.quiet", T_BAR),
     Mutant(SCREEN, "if not self.live or now - self._drawn < PAUSE:", "if not self.live or now - self._drawn > PAUSE:", T_BAR),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_BAR),
-    Mutant(SCREEN, "write_lines(self.stream, line)", 'self.stream.write(line + "\\n")', T_BAR),
-    Mutant(SINKS, "purge = step + 1 if step else None", "purge = 0", T_SINKS),
-    Mutant(SINKS, 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', T_SINKS),
-    Mutant(SINKS, "importlib.util.find_spec(package) is None", "False", T_SINKS),
-    Mutant(REPORT, "if carry.updates and not self.is_compiled:", "if False:", T_SINKS),
-    Mutant(REPORT, "        self._for_each_sink(lambda sink: sink.close())\n", "", T_SINKS),
-    Mutant(REPORT, "if one is not sink]", "if True]", T_SINKS),
+    Mutant(SCREEN, "self._replace_bar(write_lines, line)", 'self._replace_bar(write_text, line + "\\n")', T_BAR),
+    Mutant(REPORT, "purge = step + 1 if step else None", "purge = 0", T_REPORT),
+    Mutant(REPORT, 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', T_REPORT),
+    Mutant(REPORT, "importlib.util.find_spec(package) is None", "False", T_REPORT),
+    Mutant(REPORT, "if carry.updates and not self.is_compiled:", "if False:", T_REPORT),
+    Mutant(REPORT, "        self._for_each_sink(lambda sink: sink.close())\n", "", T_REPORT),
+    Mutant(REPORT, "if one is not sink]", "if True]", T_REPORT),
     Mutant(STOPPING, "        timer.start()\n", "        pass\n", T_STOPPING),
     Mutant(STOPPING, "        if _raised:  # something", "        if False:  # something", T_STOPPING),
     Mutant(STOPPING, "        if _raised:\n            _raised.clear()\n            raise", "        if False:\n            raise", T_STOPPING),
@@ -68,29 +64,29 @@ MUTANTS = [
     Mutant(FILES, "                os.truncate(path, length)\n", "                pass\n", T_PROGRESS),
     Mutant(LOG, "        self.columns = columns\n", "", "tests/runs/record/test_logger.py"),
     Mutant(TRAIN, 'status.read_status(run).get("steps", config.schedule.steps) if steps is None', "config.schedule.steps if steps is None", T_TRAIN),
-    Mutant(ENDING, "if not isinstance(error, NonFiniteError):", "if False:", T_DOCTOR),
+    Mutant(REPORT, "if not isinstance(error, errors.NonFiniteError):", "if False:", T_DOCTOR),
     Mutant(KEEPER, "if self.failures == PATIENCE or last:", "if False:", T_SAVING),
     Mutant(KEEPER, '{"score": to_json(score)}', '{"score": score}', T_TRAIN),
-    Mutant(TRAIN, "round(sum(compiled), 3)", "0.0", T_SINKS),
+    Mutant(TRAIN, "round(sum(compiled), 3)", "0.0", T_REPORT),
     Mutant(FOLDER, "files.to_json((status.read_status(run) or describe_machine()) | entries)", "(status.read_status(run) or describe_machine()) | entries", T_TRAIN),
     Mutant(LOG, "json.dumps(files.to_json(row))", "json.dumps(row)", T_TRAIN),
     Mutant(SCREEN, "        except OutputClosed as error:\n", "        except BrokenPipeError as error:\n", T_BAR),
     Mutant(SCREEN, "text = text[: shutil.get_terminal_size().columns - 1]", "text = text[:]", T_BAR),
     Mutant(REPORT, 'lost, self.screen.lost = self.screen.lost, ""', "lost = self.screen.lost", T_BAR),
-    Mutant(ENDING, "if isinstance(error, KeyboardInterrupt):", "if False:", T_ENDING),
-    Mutant(TRAIN, "            carry.envs.close()\n            raise\n", "            raise\n", T_ENDING),
-    Mutant(TRAIN, 'step=0, reason=None, **about', 'step=0, **about', T_ENDING),
+    Mutant(REPORT, "if isinstance(error, KeyboardInterrupt):", "if False:", T_REPORT),
+    Mutant(TRAIN, "            carry.envs.close()\n        raise\n", "            raise\n", T_REPORT),
+    Mutant(TRAIN, 'step=0, reason=None, **about', 'step=0, **about', T_REPORT),
     Mutant(TRAIN, "    if loaded.step > total:\n", "    if False:\n", T_TRAIN),
     Mutant(FOLDER, 'if state.get("status") == "failed":', "if False:", T_FOLDER),
     Mutant(PLACES, 'if ranks != 1 and verb == "resume":', "if ranks != 1:", T_STATUS),
     Mutant(PLACES, "return shlex.join(words)", 'return " ".join(words)', T_STATUS),
-    Mutant(MAIN, "        if world.is_rank():\n            raise", "        if False:\n            raise", T_ENDING),
-    Mutant(MAIN, "    _open_missing()\n", "", T_ENDING),
-    Mutant(MAIN, '        if code == errors.DONE:\n            console.write_text(sys.stdout, "")', "        if False:\n            pass", T_ENDING),
+    Mutant(MAIN, "        if world.is_rank():\n            raise", "        if False:\n            raise", T_REPORT),
+    Mutant(MAIN, "    _open_missing()\n", "", T_REPORT),
+    Mutant(MAIN, '        if code == errors.DONE:\n            console.write_text(sys.stdout, "")', "        if False:\n            pass", T_REPORT),
     Mutant(MACHINE, '"-C", str(folder), ', "", T_MACHINE),
     Mutant(MACHINE, "if done.returncode == 0 else", "if done.returncode else", T_MACHINE),
-    Mutant(COMMANDS, "for one in made[number:])", "for one in made[number - 1 :])", T_ENDING),
-    Mutant(VECTOR, "{self.episode[i] + 1}", "{self.episode[i]}", T_ENDING),
+    Mutant(COMMANDS, "for one in made[number:])", "for one in made[number - 1 :])", T_REPORT),
+    Mutant(VECTOR, "{self.episode[i] + 1}", "{self.episode[i]}", T_REPORT),
     Mutant(INSPECT, "            code = NO_CHECKPOINT\n", "            pass\n", "tests/cli/test_main.py"),
     Mutant(DOCTOR, "{find_launcher() or 'missing'}", "{__import__('shutil').which('mpiexec') or 'missing'}", T_INSTALLED),
     Mutant(DOCTOR, "                ctypes.CDLL(name)\n", "", T_INSTALLED),

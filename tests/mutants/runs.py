@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant(KEEPER, "marked is None or score > marked[1]", "marked is None or score >= marked[1]", T_SAVING),
     Mutant(KEEPER, "return math.isfinite(score) and (", "return bool(", T_SAVING),
     Mutant(KEEPER, "            return freq is not None\n", "            return True\n", T_SAVING),
-    Mutant(KEEPER, "if line not in self.said:", "if True:", T_SAVING),
+    Mutant(KEEPER, "functools.cache(session.say)", "session.say", T_SAVING),
     Mutant(FOLDER, "        if status.is_running(path):\n", "        if False:\n", T_FOLDER),
     Mutant(MANIFESTS, "path.name not in used:", "True:", T_CHECKPOINT),
     Mutant(MANIFESTS, "path.name not in used:", "False:", T_CHECKPOINT),

@@ -17,11 +17,7 @@ class Screen:
     """Lines at once; on a terminal also a bar, which each new line replaces.
 
     A run does not end because nobody reads it: if a line cannot be written, the screen is silent
-    from then on, and `lost` is the reason.
-
-    Args:
-        stream: stream to write to; None for the standard output.
-        quiet: whether to write nothing.
+    from then on, and `lost` is the reason. `quiet` writes nothing; the default stream is stdout.
     """
 
     def __init__(self, stream: TextIO | None = None, quiet: bool = False) -> None:
@@ -35,7 +31,7 @@ class Screen:
     def say(self, line: str) -> None:
         """Write a line; control characters, which files may contain, become `?`."""
         if not self.quiet:
-            self._try(lambda: write_lines(self.stream, line))
+            self._replace_bar(write_lines, line)
 
     def progress(self, step: int, total: int) -> None:
         """Draw the bar, if there is a terminal."""
@@ -43,28 +39,26 @@ class Screen:
         if not self.live or now - self._drawn < PAUSE:
             return
         self._drawn = now
-        if self._first is None:
-            self._first = (now, step)
-        began, first = self._first
+        self._first = began, first = self._first or (now, step)
         rate = (step - first) / max(now - began, 1e-9)
         done = int(BAR * step / total)
         text = f"{'█' * done}{'░' * (BAR - done)} {step:,} of {total:,}"
         if step > first:
             text += f"   {rate:,.0f} steps/s   {format_clock((total - step) / rate)} left"
         text = text[: shutil.get_terminal_size().columns - 1]  # a second line would stay
-        self._try(lambda: write_text(self.stream, text))
+        self._replace_bar(write_text, text)
 
     def end(self) -> None:
         """Remove the bar."""
         if self.live:
-            self._try(lambda: None)
+            self._replace_bar(write_text, "")
 
-    def _try(self, show: Callable[[], None]) -> None:
-        """Replace the bar, or be silent from now on."""
+    def _replace_bar(self, write: Callable[[TextIO, str], None], text: str) -> None:
+        """Write a text in place of the bar; if that fails, be silent from now on."""
         try:
             if self.live:
                 write_text(self.stream, "\r\x1b[K")
-            show()
+            write(self.stream, text)
         except OutputClosed as error:
             self.lost, self.quiet, self.live = error.strerror or str(error), True, False
             if self.stream is sys.stdout:

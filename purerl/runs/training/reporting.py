@@ -1,26 +1,88 @@
-"""The report of rank 0 during a run: log files, the screen, sinks."""
+"""The report of a run on rank 0: log files, the screen, sinks, and the lines at its end."""
 
 import contextlib
+import hashlib
+import importlib.util
 import math
+import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 
 from purerl import errors, mpi
-from purerl.errors import EpisodesCut
+from purerl.errors import ConfigError, EpisodesCut
 from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import format_in_a_line
-from purerl.runs.record import progress
+from purerl.runs.record import checkpoint_folders, folder, progress
 from purerl.runs.record.files import append_text
 from purerl.runs.record.status import format_command
+from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.sinks import Sink, make_sinks
 
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # option -> package
 _COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+class Sink(Protocol):
+    """Receiver of the rows of a run; give yours to `train(config, sinks=(mine,))`."""
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        """Receive the finite numbers of a row of `progress.txt`; called on rank 0 at its step."""
+
+    def close(self) -> None:
+        """Write the rest."""
+
+
+def check_packages(config: Config) -> None:
+    """Refuse options whose package is missing, before anything is done."""
+    for option, package in PACKAGES.items():
+        if getattr(config.options, option) and importlib.util.find_spec(package) is None:
+            install = f"Type: pip install 'purerl[{option}]'"
+            raise ConfigError(f"{option} needs {package}, which is not installed. {install}")
+
+
+class TensorBoard:
+    """Event files for TensorBoard, of a run that begins or continues at a step."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        from tensorboardX import SummaryWriter  # an optional package
+
+        purge = step + 1 if step else None  # rows that a cut run wrote after its checkpoint
+        self.writer = SummaryWriter(str(path), purge_step=purge)
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        """Write a row."""
+        for name, value in row.items():
+            self.writer.add_scalar(name, value, step)
+        self.writer.flush()
+
+    def close(self) -> None:
+        """Write the rest."""
+        self.writer.close()
+
+
+class WandB:
+    """A run of Weights & Biases, which a resumed run continues."""
+
+    def __init__(self, project: str, run: Path, content: dict[str, Any]) -> None:
+        import wandb  # an optional package
+
+        mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]
+        names = {"project": project, "name": run.name, "id": f"{run.name}-{mark}", "dir": str(run)}
+        self.run = wandb.init(**names, config=content, resume="allow")
+        self.run.define_metric("*", step_metric="TotalEnvInteracts")
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        """Send a row."""
+        self.run.log({**row, "TotalEnvInteracts": step})
+
+    def close(self) -> None:
+        """Send the rest."""
+        self.run.finish()
 
 
 class Session(NamedTuple):
@@ -32,36 +94,38 @@ class Session(NamedTuple):
     screen: Screen
     sinks: Sequence[Sink]  # custom ones, besides those of the options
 
-    def say(self, line: str) -> None:
-        """Write a line to the screen and to `stdout.log`, on rank 0."""
+    def say(self, *lines: str) -> None:
+        """Write lines to the screen and to `stdout.log`, on rank 0."""
         if not mpi.is_root():
             return
-        self.screen.say(line)
-        lines = [line]
+        for line in lines:
+            self.screen.say(line)
         if self.screen.lost:
             lost, self.screen.lost = self.screen.lost, ""
-            lines.append(f"the screen is gone ({lost}): what follows is said here alone")
+            lines += (f"the screen is gone ({lost}): what follows is said here alone",)
         with contextlib.suppress(errors.StorageError):  # the tables report a failing disk
-            append_text(self.run / "stdout.log", "".join(f"{one}\n" for one in lines))
+            append_text(self.run / "stdout.log", "".join(f"{line}\n" for line in lines))
 
 
 class Report:
-    """The report of a run: files, sinks and the screen.
-
-    Args:
-        session: the run.
-        notes: notes of the checkpoint that the run continues from; empty for a new run.
-        carry: first carry.
-    """
+    """The report of a session; `notes` are those of the checkpoint that it continues from."""
 
     def __init__(self, session: Session, notes: dict[str, Any], carry: Carry) -> None:
         self.say, self.screen = session.say, session.screen
         self.total = carry.schedule.steps
         self.logs = progress.Logs(session.run, notes)
-        self.sinks = [*make_sinks(session.config, session.run, carry.steps), *session.sinks]
+        options = session.config.options
+        self.sinks: list[Sink] = []
+        if options.tensorboard:
+            self.sinks.append(TensorBoard(session.run / "tensorboard", carry.steps))
+        if options.wandb:
+            content = configs.to_json(session.config)
+            self.sinks.append(WandB(options.wandb, session.run, content))
+        self.sinks += session.sinks
         self.is_compiled = False
-        self.say(progress.describe_sizes(carry))
-        self.say("compiling: seconds the first time, kept for the next")
+        self.say(
+            progress.describe_sizes(carry), "compiling: seconds the first time, kept for the next"
+        )
 
     def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
         """Report an advance, and the epoch that ended with it."""
@@ -72,8 +136,7 @@ class Report:
         if not record:
             return
         row, lines = self.logs.add(record, self.total)
-        for line in lines:
-            self.say(line)
+        self.say(*lines)
         try:
             self.logs.write()
         except errors.StorageError as error:
@@ -88,8 +151,8 @@ class Report:
                 call(sink)
             except Exception as error:  # custom sinks may raise anything
                 self.sinks = [one for one in self.sinks if one is not sink]
-                what = f"{type(error).__name__}: {format_in_a_line(error)}"
-                self.say(f"{type(sink).__name__} failed, and the run goes on without it: {what}")
+                name, why = type(sink).__name__, _format_error(error)
+                self.say(f"{name} failed, and the run goes on without it: {why}")
 
     def notes(self) -> dict[str, Any]:
         """Write the epochs that wait; return the state of the logs for a checkpoint."""
@@ -105,8 +168,7 @@ class Report:
 @contextlib.contextmanager
 def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
     """Give `tell` a line for each warning of the loop; show other warnings as usual."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EpisodesCut)
+    with warnings.catch_warnings(record=True, action="always", category=EpisodesCut) as caught:
         yield
     for one in caught:
         if issubclass(one.category, EpisodesCut):
@@ -129,6 +191,40 @@ def time_compilations() -> Iterator[list[float]]:
         yield spent
     finally:
         jax.monitoring.unregister_event_duration_listener(add)
+
+
+@contextlib.contextmanager
+def record_failure(run: Path) -> Iterator[None]:
+    """Write the reason into the run's folder if the block fails, and add the next step to it."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(_explain_next_step(run, error))
+        if isinstance(error, KeyboardInterrupt):
+            status, reason, text = "stopped", "interrupted", "interrupted"
+        else:
+            status, reason = "failed", _format_error(error)
+            text = f"{traceback.format_exc()}purerl: {error}"
+        with contextlib.suppress(errors.StorageError):  # perhaps the disk is what fails
+            folder.update_status(run, status=status, reason=reason)
+        with contextlib.suppress(errors.StorageError):
+            if mpi.is_root():
+                append_text(run / "stdout.log", "\n  ".join([text, *error.__notes__]) + "\n")
+        raise
+
+
+def _explain_next_step(run: Path, error: BaseException) -> str:
+    kept = checkpoint_folders.list_steps(run)
+    what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
+    if not isinstance(error, errors.NonFiniteError):
+        return f"{what}. {'Go on' if kept else 'Begin again'}: {format_command('resume', run)}"
+    if mpi.num_procs() > 1:
+        return f"{what}."
+    return f"{what}; {format_command('doctor', run)} looks for the cause."
+
+
+def _format_error(error: BaseException) -> str:
+    return f"{type(error).__name__}: {format_in_a_line(error)}"
 
 
 def summarise_end(run: Path, step: int, total: int, score: float) -> str:

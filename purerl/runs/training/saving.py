@@ -1,15 +1,16 @@
 """Checkpoints of a run: when they are due, and how failures of the disk are tolerated."""
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
 
 from purerl import errors, mpi
-from purerl.errors import EnvFault
 from purerl.loops.carry import Carry
 from purerl.mpi.host import run_on_root
 from purerl.runs.record import checkpoint, checkpoint_folders, folder
+from purerl.runs.record.checkpoint import Loaded
 from purerl.runs.record.files import to_json
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
@@ -19,41 +20,27 @@ PATIENCE = 3  # checkpoints in a row that may fail before the run ends
 
 
 class Saver:
-    """Saves a run.
+    """Saves a run, new or continued from a `loaded` checkpoint; only rank 0 has a report."""
 
-    Args:
-        session: the run.
-        loaded: checkpoint that the run continues from; None for a new run.
-        report: report of rank 0; None on other ranks.
-    """
-
-    def __init__(
-        self, session: Session, loaded: checkpoint.Loaded | None, report: Report | None
-    ) -> None:
+    def __init__(self, session: Session, loaded: Loaded | None, report: Report | None) -> None:
         self.run, self.options = session.run, session.config.options
         self.about = describe_run(session.config)
         self.segments = loaded.segments if loaded else ()
         self.say, self.report = session.say, report
+        self.say_once = functools.cache(session.say)
         self.failures = 0
-        self.said: set[str] = set()
 
     def is_due(self, before: int, steps: int, score: float | None) -> bool:
         """Return whether a multiple of `save_freq` was passed, or an epoch was the best so far.
 
-        Args:
-            before: environment steps at the last call.
-            steps: environment steps now.
-            score: score of the epoch that just ended; None if none did.
+        An advance went from step `before` to `steps`; `score` is None if no epoch ended with it.
         """
         freq = self.options.save_freq
         if freq is None or steps // freq > before // freq:
             return freq is not None
         if score is None or self.failures:  # do not ask a failing disk more often
             return False
-        return bool(run_on_root(lambda: self._is_best(score)))
-
-    def _is_best(self, score: float) -> bool:
-        marked = checkpoint_folders.read_best(self.run)
+        marked = run_on_root(lambda: checkpoint_folders.read_best(self.run))
         return math.isfinite(score) and (marked is None or score > marked[1])
 
     def save(self, carry: Carry, score: float, last: bool) -> None:
@@ -61,10 +48,8 @@ class Saver:
         try:
             notes = run_on_root(lambda: self.report.notes() if self.report else {})
             notes |= {"score": to_json(score)}
-            self.segments = checkpoint.save(
-                *(self.run, carry, self.about, self.segments, self.options.keep, notes),
-                self._say_once,
-            )
+            args = (self.run, carry, self.about, self.segments, self.options.keep, notes)
+            self.segments = checkpoint.save(*args, self.say_once)
             run_on_root(lambda: folder.update_status(self.run, step=carry.steps))
             self.failures = 0
         except errors.StorageError as error:
@@ -84,7 +69,7 @@ class Saver:
         marks = carry.envs.mark_episodes()
         try:
             yield
-        except EnvFault:
+        except errors.EnvFault:
             known = checkpoint_folders.list_steps(self.run)
             if carry.ranks == 1 and carry.steps and carry.steps not in known:
                 carry.envs.rewind(marks)
@@ -94,12 +79,7 @@ class Saver:
 
     def prune(self) -> None:
         """Mark the best checkpoint and delete old ones, which a kill may have prevented."""
-        run_on_root(lambda: checkpoint_folders.prune(self.run, self.options.keep, self._say_once))
-
-    def _say_once(self, line: str) -> None:
-        if line not in self.said:
-            self.said.add(line)
-            self.say(line)
+        run_on_root(lambda: checkpoint_folders.prune(self.run, self.options.keep, self.say_once))
 
 
 def describe_run(config: Config) -> dict[str, Any]:

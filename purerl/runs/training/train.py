@@ -14,24 +14,20 @@ from purerl import algos, errors, mpi
 from purerl.errors import ConfigError, EnvFault
 from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
+from purerl.loops.carry import Carry, Record
 from purerl.mpi.host import run_on_root
 from purerl.runs.interrupts import collect_requests
 from purerl.runs.record import checkpoint, checkpoint_folders, folder, machine, safe_files, status
+from purerl.runs.record.checkpoint import Loaded
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
-from purerl.runs.training.failure import record_failure
+from purerl.runs.training import reporting
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.reporting import (
-    Report,
-    Session,
-    report_warnings,
-    summarise_end,
-    time_compilations,
-)
+from purerl.runs.training.reporting import Report, Session, Sink, check_packages
 from purerl.runs.training.saving import Saver, describe_run
-from purerl.runs.training.sinks import Sink, check_packages
 
 EnvFn = Callable[[], Any]
+Tell = Callable[[str], None]  # receives a line
 
 
 class Outcome(NamedTuple):
@@ -41,7 +37,7 @@ class Outcome(NamedTuple):
     code: int  # errors.DONE or errors.STOPPED; every other end is an exception
     step: int
     score: float  # mean test return of the last record, else of its training episodes
-    carry: loop.Carry
+    carry: Carry
 
 
 def train(
@@ -57,7 +53,7 @@ def train(
         config: configuration of the run.
         env_fn: function that makes the environment; None for the id in the configuration.
         screen: screen for the lines of rank 0; None for the standard output.
-        sinks: further receivers of the rows, as in `purerl.runs.training.sinks`.
+        sinks: further receivers of the rows, as `purerl.runs.training.reporting.Sink`.
         **where: `data_dir` and `datestamp` of `folder.create_folder`.
     """
     check_packages(config)
@@ -69,8 +65,7 @@ def train(
     env_fn = env_fn or configs.make_env_fn(config.env)
     session = Session(run, config, env_fn, screen or Screen(), sinks)
     with _lock_folder(run):
-        for line in (*lines, f"{_describe(config)}: {run}"):
-            session.say(line)
+        session.say(*lines, f"{_describe(config)}: {run}")
         return _begin(session)
 
 
@@ -90,12 +85,10 @@ def resume(
 
     Args:
         run: folder of the run.
-        env_fn: as in `train`.
+        env_fn, screen, sinks: as in `train`.
         spec: the run's `Spec` if it has custom networks, which no file contains.
         steps: new total; None for the total that the run was last given.
         at: `last` for the newest checkpoint that is complete, `best`, or a step.
-        screen: as in `train`.
-        sinks: as in `train`.
     """
     with _lock_folder(run):
         config = read_config(run, env_fn, spec, steps)
@@ -116,28 +109,23 @@ def _begin(session: Session) -> Outcome:
     run, config = session.run, session.config
     about = {"steps": config.schedule.steps, "seed": config.seed, "ranks": mpi.num_procs()}
     folder.update_status(run, status="running", step=0, reason=None, **about)
-    with record_failure(run):
-        carry = start_carry(config, session.env_fn, session.say)
-        return _train_to_end(session, carry, None)
+    with reporting.record_failure(run):
+        return _train_to_end(session, start_carry(config, session.env_fn, session.say), None)
 
 
-def _continue(session: Session, loaded: checkpoint.Loaded) -> Outcome:
+def _continue(session: Session, loaded: Loaded) -> Outcome:
     """Train from a checkpoint, after a line about everything that is not as it was."""
     run, config, total = session.run, session.config, session.config.schedule.steps
-    for why in loaded.skipped:
-        session.say(f"passed over: {why}")
-    for what in loaded.changed:
-        session.say(f"noticed: {what}")
+    session.say(*(f"passed over: {why}" for why in loaded.skipped))
+    session.say(*(f"noticed: {what}" for what in loaded.changed))
     state = status.read_status(run)
+    wrong = ""
     if loaded.step > total:
-        raise ConfigError(
-            f"{run} has done {loaded.step:,} steps, and {total:,} are asked for. Give more "
-            f"with --steps."
-        )
-    if loaded.step == total and state.get("status") == "done":
-        raise ConfigError(
-            f"{run} is complete: {loaded.step:,} of {total:,} steps. Give more with --steps."
-        )
+        wrong = f"has done {loaded.step:,} steps, and {total:,} are asked for"
+    elif loaded.step == total and state.get("status") == "done":
+        wrong = f"is complete: {loaded.step:,} of {total:,} steps"
+    if wrong:
+        raise ConfigError(f"{run} {wrong}. Give more with --steps.")
     then = state.get("versions", {})
     for name, version in machine.list_versions().items():
         if then.get(name, version) != version:
@@ -154,7 +142,7 @@ def _continue(session: Session, loaded: checkpoint.Loaded) -> Outcome:
             f"episodes, and the run is not bit for bit the one that was interrupted."
         )
     folder.update_status(run, status="running", step=loaded.step, steps=total, reason=None)
-    with record_failure(run):
+    with reporting.record_failure(run):
         if later := run_on_root(lambda: checkpoint_folders.delete_later(run, loaded.step)):
             steps = ", ".join(f"{step:,}" for step in later)
             session.say(f"deleted the checkpoints that came after step {loaded.step:,}: {steps}")
@@ -179,9 +167,7 @@ def _flatten_config(config: Config) -> dict[str, str]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): text for path, text in pairs}
 
 
-def read_config(
-    run: Path, env_fn: EnvFn | None = None, spec: Any = None, steps: int | None = None
-) -> Config:
+def read_config(run: Path, env_fn: EnvFn | None, spec: Any, steps: int | None) -> Config:
     """Return the configuration of a run, with the total of steps it was last given or a new one."""
     config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec)
     total = status.read_status(run).get("steps", config.schedule.steps) if steps is None else steps
@@ -192,24 +178,19 @@ def read_config(
     return dataclasses.replace(config, schedule=schedule)
 
 
-def start_carry(
-    config: Config, env_fn: EnvFn, tell: Callable[[str], None] = lambda line: None
-) -> loop.Carry:
+def start_carry(config: Config, env_fn: EnvFn, tell: Tell = lambda line: None) -> Carry:
     """Return the first carry of a run; `tell` gets a line for each warning of the loop."""
     algo = algos.load(config.algo)
     try:
-        with report_warnings(tell):
+        with reporting.report_warnings(tell):
             return loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
     except ValueError as error:  # devices, memory, an environment of other spaces
         raise ConfigError(str(error)) from error
 
 
 def restore_carry(
-    config: Config,
-    env_fn: EnvFn,
-    loaded: checkpoint.Loaded,
-    tell: Callable[[str], None] = lambda line: None,
-) -> tuple[loop.Carry, list[int]]:
+    config: Config, env_fn: EnvFn, loaded: Loaded, tell: Tell = lambda line: None
+) -> tuple[Carry, list[int]]:
     """Return the carry of a checkpoint, and the environments that start new episodes."""
     carry = start_carry(config, env_fn, tell)
     try:
@@ -221,7 +202,7 @@ def restore_carry(
         raise
 
 
-def _train_to_end(session: Session, carry: loop.Carry, loaded: checkpoint.Loaded | None) -> Outcome:
+def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outcome:
     """Advance to the end, or until a signal asks to stop."""
     run, notes = session.run, loaded.manifest["notes"] if loaded else {}
     report = run_on_root(lambda: Report(session, notes, carry), shared=False)
@@ -230,64 +211,41 @@ def _train_to_end(session: Session, carry: loop.Carry, loaded: checkpoint.Loaded
         saver.prune()
     total, known = carry.schedule.steps, notes.get("score")
     score = math.nan if known is None else known
-    with (
-        _close_at_end(carry, report),
-        collect_requests(carry.ranks) as asked,
-        time_compilations() as compiled,
-    ):
-        while carry.steps < total:
-            before = carry.steps
-            carry, record = _advance(carry, session.env_fn, saver, score)
-            if record:
-                score = _compute_score(record, score)
-            if report:
-                report.tell(carry, record, compiled)
-            stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
-            last = stop or carry.steps == total
-            if last or saver.is_due(before, carry.steps, score if record else None):
-                saver.save(carry, score, last)
-            if stop:
-                break
-    done = carry.steps == total
-    seconds = round(sum(compiled), 3)
-    ended = "done" if done else "stopped"
-    folder.update_status(run, step=carry.steps, status=ended, compile_seconds=seconds, score=score)
-    session.say(summarise_end(run, carry.steps, total, score))
-    return Outcome(run, errors.DONE if done else errors.STOPPED, carry.steps, score, carry)
-
-
-def _advance(
-    carry: loop.Carry, env_fn: EnvFn, saver: Saver, score: float
-) -> tuple[loop.Carry, Any]:
-    """Advance, and evaluate at the end of an epoch; add the step to an environment's error."""
-    before = carry.steps
+    stop = False
     try:
-        with saver.save_on_fault(carry, score):
-            carry, record = loop.advance(carry)
-        if record and carry.schedule.num_test_episodes:
-            record |= loop.evaluate_epoch(carry, env_fn)
-    except EnvFault as error:
-        error.add_note(f"it came after environment step {before:,} of the run.")
+        with collect_requests(carry.ranks) as asked, reporting.time_compilations() as compiled:
+            while carry.steps < total and not stop:
+                before = carry.steps
+                with saver.save_on_fault(carry, score):
+                    carry, record = loop.advance(carry)
+                if record and carry.schedule.num_test_episodes:
+                    record |= loop.evaluate_epoch(carry, session.env_fn)
+                score = _compute_score(record, score) if record else score
+                if report:
+                    report.tell(carry, record, compiled)
+                stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
+                last = stop or carry.steps == total
+                if last or saver.is_due(before, carry.steps, score if record else None):
+                    saver.save(carry, score, last)
+    except BaseException as error:
+        if isinstance(error, EnvFault):
+            error.add_note(f"it came after environment step {before:,} of the run.")
+        with contextlib.suppress(EnvFault):  # hides no earlier error
+            carry.envs.close()
         raise
-    return carry, record
-
-
-@contextlib.contextmanager
-def _close_at_end(carry: loop.Carry, report: Report | None) -> Iterator[None]:
-    """Close environments and report at the end; an error in closing hides no earlier error."""
-    with contextlib.ExitStack() as stack:
-        if report:
-            stack.callback(report.close)
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(EnvFault):
-                carry.envs.close()
-            raise
+    else:
         carry.envs.close()
+    finally:
+        if report:
+            report.close()
+    step, seconds = carry.steps, round(sum(compiled), 3)
+    ended = "done" if step == total else "stopped"
+    folder.update_status(run, step=step, status=ended, compile_seconds=seconds, score=score)
+    session.say(reporting.summarise_end(run, step, total, score))
+    return Outcome(run, errors.DONE if step == total else errors.STOPPED, step, score, carry)
 
 
-def _compute_score(record: loop.Record, before: float) -> float:
+def _compute_score(record: Record, before: float) -> float:
     """Return the mean return of an epoch's episodes; the score before if it had none."""
     returns = record.get("test_returns") or record["ep_returns"]
     return statistics.fmean(returns) if returns else before
