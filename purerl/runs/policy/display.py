@@ -11,16 +11,11 @@ WAIT = 2.0  # seconds in which a display server must accept a connection
 
 def configure_headless_drawing() -> None:
     """Without a display, let MuJoCo and SDL draw off-screen; variables that are set stay."""
-    if has_display():
-        return
-    if not os.environ.get("SDL_VIDEODRIVER"):
-        os.environ["SDL_VIDEODRIVER"] = "dummy"
-    if not os.environ.get("MUJOCO_GL"):
-        os.environ.pop("MUJOCO_GL", None)  # MuJoCo refuses an empty value
-        for library in ("EGL", "OSMesa"):
-            if ctypes.util.find_library(library):
-                os.environ["MUJOCO_GL"] = library.lower()
-                break
+    if not has_display():
+        os.environ["SDL_VIDEODRIVER"] = os.environ.get("SDL_VIDEODRIVER") or "dummy"
+        library = next(filter(ctypes.util.find_library, ("EGL", "OSMesa")), "").lower()
+        if chosen := os.environ.pop("MUJOCO_GL", "") or library:  # MuJoCo refuses an empty value
+            os.environ["MUJOCO_GL"] = chosen
 
 
 def get_display() -> str:
@@ -34,18 +29,13 @@ def has_display() -> bool:
     Opening a window would be unsafe: with a dead display SDL draws off-screen without an error,
     and GLFW, which MuJoCo uses, aborts the process.
     """
-    if sys.platform in ("darwin", "win32"):
-        return True
-    wayland = os.environ.get("WAYLAND_DISPLAY")
-    if wayland and _accepts(os.path.join(os.environ.get("XDG_RUNTIME_DIR", ""), wayland)):
-        return True
-    found = re.fullmatch(r"(?:\w+/)?(.*):(\d{1,5})(?:\.\d+)?", os.environ.get("DISPLAY", ""))
-    if found is None:
-        return False
-    if found[1] not in ("", "unix"):
-        return _accepts((found[1], 6000 + int(found[2])))
-    path = f"/tmp/.X11-unix/X{found[2]}"
-    return _accepts(f"\0{path}") or _accepts(path)
+    addresses: list[str | tuple[str, int]] = []
+    if name := os.environ.get("WAYLAND_DISPLAY"):
+        addresses.append(os.path.join(os.environ.get("XDG_RUNTIME_DIR", ""), name))
+    if x11 := re.fullmatch(r"(?:\w+/)?(.*):(\d{1,5})(?:\.\d+)?", os.environ.get("DISPLAY", "")):
+        path, local = f"/tmp/.X11-unix/X{x11[2]}", x11[1] in ("", "unix")
+        addresses += [f"\0{path}", path] if local else [(x11[1], 6000 + int(x11[2]))]
+    return sys.platform in ("darwin", "win32") or any(map(_accepts, addresses))
 
 
 def _accepts(address: str | tuple[str, int]) -> bool:
