@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(RUN, "        found[parts[name]][name] = value\n", '        found["spec"][name] = value\n', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
     Mutant(EVALUATE, "stdtrit(number - 1, 0.975)", "stdtrit(number, 0.975)", T_EVALUATE),
     Mutant(EVALUATE, "statistics.stdev(returns)", "statistics.pstdev(returns)", T_EVALUATE),
-    Mutant(EVALUATE, "        max_ep_len = run.config.schedule.max_ep_len\n", "        pass\n", f"{T_USE}::test_limits_of_episodes_are_those_of_training_unless_said_otherwise"),
+    Mutant(RUN, "            max_ep_len = self.config.schedule.max_ep_len\n", "            pass\n", f"{T_USE}::test_limits_of_episodes_are_those_of_training_unless_said_otherwise"),
     Mutant(EVALUATE, "        except FileExistsError:\n            continue\n", "        except FileExistsError:\n            pass\n", T_EVALUATE),
     Mutant(EVAL, "    if args.out and args.out.exists():", "    if False:", T_EVAL),
     Mutant(ARGUMENTS, 'dest="deterministic", action="store_false"', 'dest="deterministic", action="store_true"', T_EVAL),

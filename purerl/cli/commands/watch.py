@@ -1,5 +1,6 @@
 """`purerl watch`: show a policy at play, in a window or in a GIF or MP4 file."""
 
+import dataclasses
 from pathlib import Path
 
 from purerl.cli import checkpoint_arguments as arguments
@@ -22,13 +23,14 @@ def main(words: list[str]) -> int:
     # fmt: on
     args = parser.parse_args(words)
     run, how = arguments.load_run(args, args.run), arguments.choose_episodes(args)
-    from purerl.runs.policy import display, evaluation, video  # start-up time
+    from purerl.runs.policy import display, video  # start-up time
 
     path = None
     if args.norender:
         found = run.evaluate(**how)
     elif args.save is None and display.has_display():
-        found = evaluation.play_episodes(run, video.prepare_drawing(run, "human")[0], **how)
+        make, _ = video.prepare_drawing(run, "human")
+        found = dataclasses.replace(run, env_fn=make).evaluate(**how)
     else:
         if args.save is None and (name := display.get_display()):
             print_warning(f"nobody answers at the display {name}: a GIF instead of a window")

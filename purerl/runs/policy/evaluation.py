@@ -1,18 +1,13 @@
-"""Play episodes with a policy: returns, lengths, and how precisely their mean is known."""
+"""Episodes of a policy: their statistics, and names for the files about them."""
 
 import itertools
 import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from purerl.errors import ConfigError
-from purerl.loops import gym as loop
 from purerl.runs.record import safe_files
-
-if TYPE_CHECKING:
-    from purerl.runs.policy.run import Run
 
 
 class Evaluation(NamedTuple):
@@ -50,25 +45,6 @@ def summarise_episodes(returns: Sequence[float], lengths: Sequence[int]) -> Eval
     spread = (statistics.pstdev(returns), min(returns), max(returns))
     found = (mean, *spread, statistics.fmean(lengths), (mean - half, mean + half))
     return Evaluation(*found, tuple(returns), tuple(lengths))
-
-
-def play_episodes(
-    run: "Run",
-    env_fn: Any,
-    episodes: int = 1,
-    seed: int = 10_000,
-    deterministic: bool = True,
-    max_ep_len: int | None = None,
-) -> Evaluation:
-    """Play episodes of a run's policy; the arguments are those of `Run.evaluate`."""
-    if max_ep_len is None:
-        max_ep_len = run.config.schedule.max_ep_len
-    how = (seed, 0, episodes, max_ep_len or None, deterministic)
-    try:
-        record = loop.evaluate(run.algo, run.params, env_fn, *how)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    return summarise_episodes(record["test_returns"], record["test_lengths"])
 
 
 def reserve_path(folder: Path, stem: str, suffix: str) -> Path:

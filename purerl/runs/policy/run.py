@@ -24,6 +24,7 @@ import numpy as np
 from purerl import algos
 from purerl.errors import ConfigError, Damaged
 from purerl.loops import devices
+from purerl.loops import gym as loop
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
 from purerl.runs.record import checkpoint_folders, files, status
@@ -111,8 +112,14 @@ class Run:
             max_ep_len: Length limit of an episode. None is the limit of training, 0 is the
                 environment's own.
         """
-        how = (episodes, seed, deterministic, max_ep_len)
-        return evaluation.play_episodes(self, self.make_env_fn(), *how)
+        if max_ep_len is None:
+            max_ep_len = self.config.schedule.max_ep_len
+        how = (seed, 0, episodes, max_ep_len or None, deterministic)
+        try:
+            found = loop.evaluate(self.algo, self.params, self.make_env_fn(), *how)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return evaluation.summarise_episodes(found["test_returns"], found["test_lengths"])
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:
         """Play episodes into a GIF or MP4 file and return its path; see `video.record_video`."""

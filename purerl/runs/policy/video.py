@@ -5,6 +5,7 @@ EGL or OSMesa, and SDL into memory.
 """
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import io
@@ -23,7 +24,7 @@ import numpy as np
 from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import print_warning
 from purerl.runs.policy.display import configure_headless_drawing
-from purerl.runs.policy.evaluation import Evaluation, play_episodes, reserve_path
+from purerl.runs.policy.evaluation import Evaluation, reserve_path
 from purerl.runs.record import files
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def record_video(
     files.make_folder(run.folder / "video" if path is None else path.parent)
     with contextlib.ExitStack() as stack:
         film = Gif(fps or rate, width) if suffix == ".gif" else Mp4(fps or rate, width, stack)
-        how = episodes | {"max_ep_len": max_steps}
-        played = play_episodes(run, lambda: Filmed(make(), film.add), **how)
+        filmed = dataclasses.replace(run, env_fn=lambda: Filmed(make(), film.add))
+        played = filmed.evaluate(**{"episodes": 1, "max_ep_len": max_steps} | episodes)
         content = film.content()
     path = path or reserve_path(run.folder / "video", f"{run.step:012d}", suffix)
     files.replace_file(path, content)
