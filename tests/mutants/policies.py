@@ -8,7 +8,6 @@ CONFIG = "purerl/runs/settings/config.py"
 RUN = "purerl/runs/policy/run.py"
 EVALUATE = "purerl/runs/policy/evaluation.py"
 VIDEO = "purerl/runs/policy/video.py"
-DISPLAY = "purerl/runs/policy/display.py"
 EXPORT = "purerl/runs/policy/export.py"
 STANDALONE = "purerl/runs/policy/numpy_policy.py"
 LOOKUP = "purerl/runs/record/lookup.py"
@@ -24,7 +23,6 @@ T_WATCH = "tests/cli/commands/test_watch.py"
 T_USE = "tests/runs/policy/test_run.py"
 T_EVALUATE = "tests/runs/policy/test_evaluation.py"
 T_VIDEO = "tests/runs/policy/test_video.py"
-T_DISPLAY = "tests/runs/policy/test_display.py"
 T_EXPORT = "tests/runs/policy/test_export.py"
 T_NUMPY = "tests/runs/policy/test_numpy_policy.py"
 T_LOOKUP = "tests/runs/record/test_status.py"
@@ -51,12 +49,12 @@ MUTANTS = [
     Mutant(ARGUMENTS, 'dest="deterministic", action="store_false"', 'dest="deterministic", action="store_true"', T_EVAL),
     Mutant(EVAL, "            code = code or errors.exit_code_of(error)\n", "            pass\n", T_EVAL),
     Mutant(VIDEO, "    if path is not None and path.exists():", "    if False:", T_VIDEO),
-    Mutant(DISPLAY, 'os.environ.pop("MUJOCO_GL", "") or library:', 'library or os.environ.pop("MUJOCO_GL", ""):', T_DISPLAY),
-    Mutant(DISPLAY, 'os.environ.pop("MUJOCO_GL", "") or', 'os.environ.get("MUJOCO_GL", "") or', T_DISPLAY),
-    Mutant(DISPLAY, "    if not has_display():\n", "    if True:\n", T_DISPLAY),
-    Mutant(DISPLAY, "                one.connect(address)\n", "                pass\n", T_DISPLAY),
+    Mutant(VIDEO, 'os.environ.pop("MUJOCO_GL", "") or library:', 'library or os.environ.pop("MUJOCO_GL", ""):', T_VIDEO),
+    Mutant(VIDEO, 'os.environ.pop("MUJOCO_GL", "") or', 'os.environ.get("MUJOCO_GL", "") or', T_VIDEO),
+    Mutant(VIDEO, "    if not has_display():\n", "    if True:\n", T_VIDEO),
+    Mutant(VIDEO, "                one.connect(address)\n", "                pass\n", T_VIDEO),
     Mutant(VIDEO, "    if film.lost:\n", "    if False:\n", T_WATCH),
-    Mutant(WATCH, "        if args.save is None and (name := display.get_display()):\n", "        if False:\n", T_WATCH),
+    Mutant(WATCH, "        if args.save is None and (name := video.get_display()):\n", "        if False:\n", T_WATCH),
     Mutant(VIDEO, "for frame in (*self._first, self.env.render()):", "for frame in (self.env.render(),):", T_VIDEO),
     Mutant(VIDEO, "        self._first = ()\n        return", "        return", T_VIDEO),
     Mutant(VIDEO, "round(self._period * i) for i", "round(self._period) * i for i", T_VIDEO),

@@ -56,25 +56,25 @@ def describe_machine() -> dict[str, str]:
 
     from purerl import mpi
     from purerl.mpi.launch import find_launcher
-    from purerl.runs.policy import display
+    from purerl.runs.policy import video
 
-    found = machine.list_versions()
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GiB"
-    found["devices"] = ", ".join(str(device) for device in jax.devices())
     threads = os.environ.get("NPROC", "as many as cores")
-    found["threads"] = f"1 of XLA in the commands and after purerl.setup(); elsewhere {threads}"
-    found["mpi"] = f"{mpi.num_procs()} rank, launcher {find_launcher() or 'missing'}"
-    modules = EXTRAS | environments.MODULES
-    missing = [x for x, module in modules.items() if importlib.util.find_spec(module) is None]
-    found["extras"] = f"missing: {', '.join(missing)}" if missing else "all there"
-    silent = "" if display.has_display() else ", where nobody answers"
-    found["display"] = f"{name}{silent}" if (name := display.get_display()) else "none"
-    found["headless"] = list_headless_libraries()
+    modules = (EXTRAS | environments.MODULES).items()
+    missing = ", ".join(extra for extra, module in modules if not importlib.util.find_spec(module))
+    silent = "" if video.has_display() else ", where nobody answers"
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
     sizes = [x.stat().st_size for x in root.glob("*")] if root.is_dir() else []
-    found["cache"] = f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB"
-    return found
+    return machine.list_versions() | {
+        "system": f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GiB",
+        "devices": ", ".join(str(device) for device in jax.devices()),
+        "threads": f"1 of XLA in the commands and after purerl.setup(); elsewhere {threads}",
+        "mpi": f"{mpi.num_procs()} rank, launcher {find_launcher() or 'missing'}",
+        "extras": f"missing: {missing}" if missing else "all there",
+        "display": f"{name}{silent}" if (name := video.get_display()) else "none",
+        "headless": list_headless_libraries(),
+        "cache": f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB",
+    }
 
 
 def list_headless_libraries() -> str:
@@ -131,11 +131,9 @@ def _diagnose(args: argparse.Namespace) -> int:
         finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=print_lines)
     except StorageError as error:
         raise NoCheckpoint(str(error)) from error
-    if finding is None:
-        print_lines("it does not diverge again: versions or threads may not be those of the run")
-        return 0
-    print_lines("\n".join(describe_finding(finding)))
-    return NOT_FINITE
+    none = ["it does not diverge again: versions or threads may not be those of the run"]
+    print_lines("\n".join(describe_finding(finding) if finding else none))
+    return NOT_FINITE if finding else 0
 
 
 def describe_finding(finding: "Finding") -> list[str]:

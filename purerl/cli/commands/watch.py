@@ -23,16 +23,16 @@ def main(words: list[str]) -> int:
     # fmt: on
     args = parser.parse_args(words)
     run, how = arguments.load_run(args, args.run), arguments.choose_episodes(args)
-    from purerl.runs.policy import display, video  # start-up time
+    from purerl.runs.policy import video  # start-up time
 
     path = None
     if args.norender:
         found = run.evaluate(**how)
-    elif args.save is None and display.has_display():
+    elif args.save is None and video.has_display():
         make, _ = video.prepare_drawing(run, "human")
         found = dataclasses.replace(run, env_fn=make).evaluate(**how)
     else:
-        if args.save is None and (name := display.get_display()):
+        if args.save is None and (name := video.get_display()):
             print_warning(f"nobody answers at the display {name}: a GIF instead of a window")
         how["max_steps"] = how.pop("max_ep_len")
         path, found = video.record_video(run, args.save, args.fps, args.width, **how)
