@@ -65,7 +65,7 @@ MUTANTS = [
     Mutant(VIDEO, ' and "trackbodyid" not in settings', "", T_VIDEO),
     Mutant(EXPORT, '"tanh": algorithm.squashed}', '"tanh": False}', T_NUMPY),
     Mutant(EXPORT, "and params.obs_stats.rows > 0:", "and True:", T_NUMPY),
-    Mutant(EXPORT, "        _check_actions(run, numpy_policy.load(made) if form == \"numpy\" else _load_stablehlo(made))\n", "", T_EXPORT),
+    Mutant(EXPORT, "        _check_actions(run, made, form)\n", "", T_EXPORT),
     Mutant(EXPORT, "    if getattr(spec, name) is not None:", "    if False:", T_EXPORT),
     Mutant(EXPORT, "    except BaseException:\n        storage.remove(made)\n        raise\n", "    except BaseException:\n        raise\n", T_EXPORT),
     Mutant(STANDALONE, 'out.argmax(axis=-1) + about["spaces"]["discrete"]["start"]', "out.argmax(axis=-1)", T_EXPORT),

@@ -9,7 +9,6 @@ The files are read back and compared with the policy before the folder gets its 
 import io
 import itertools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +63,7 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
         for name, content in contents.items():
             storage.write_file(made / name, content)
         storage.sync_folder(made)
-        _check_actions(run, numpy_policy.load(made) if form == "numpy" else _load_stablehlo(made))
+        _check_actions(run, made, form)
     except BaseException:
         storage.remove(made)
         raise
@@ -117,13 +116,13 @@ def _export_stablehlo(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     }
 
 
-def _load_stablehlo(folder: Path) -> Callable[[Any], Any]:
-    content = (folder / "policy.stablehlo").read_bytes()
-    return jax_export.deserialize(bytearray(content)).call
-
-
-def _check_actions(run: "Run", policy: Callable[[Any], Any]) -> None:
+def _check_actions(run: "Run", folder: Path, form: str) -> None:
     """Raise `ConfigError` if an exported policy does not act like the run's policy."""
+    if form == "numpy":
+        policy = numpy_policy.load(folder)
+    else:
+        content = (folder / "policy.stablehlo").read_bytes()
+        policy = jax_export.deserialize(bytearray(content)).call
     spec, env = run.params.spec, run.params.spec.env
     obs = 2 * np.asarray(jax.random.normal(jax.random.key(0), (ROWS, *env.obs_shape)))
     if np.dtype(env.obs_dtype).kind != "f":
