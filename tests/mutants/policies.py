@@ -8,7 +8,6 @@ CONFIG = "purerl/runs/settings/config.py"
 RUN = "purerl/runs/policy/run.py"
 EVALUATE = "purerl/runs/policy/evaluation.py"
 VIDEO = "purerl/runs/policy/video.py"
-DISPLAY = "purerl/runs/policy/display.py"
 EXPORT = "purerl/runs/policy/export.py"
 STANDALONE = "purerl/runs/policy/numpy_policy.py"
 LOOKUP = "purerl/runs/record/lookup.py"
@@ -24,7 +23,6 @@ T_WATCH = "tests/cli/commands/test_watch.py"
 T_USE = "tests/runs/policy/test_run.py"
 T_EVALUATE = "tests/runs/policy/test_evaluation.py"
 T_VIDEO = "tests/runs/policy/test_video.py"
-T_DISPLAY = "tests/runs/policy/test_display.py"
 T_EXPORT = "tests/runs/policy/test_export.py"
 T_NUMPY = "tests/runs/policy/test_numpy_policy.py"
 T_LOOKUP = "tests/runs/record/test_status.py"
@@ -39,26 +37,26 @@ MUTANTS = [
     Mutant(RUN, 'NOT_ABOUT_POLICIES = ("schedule", "ranks")', 'NOT_ABOUT_POLICIES = ("schedule", "ranks", "spec")', f"{T_USE}::test_a_learner_that_the_configuration_does_not_describe_is_never_used"),
     Mutant(RUN, "        return np.asarray(env.clip(np.asarray(act)))", "        return np.asarray(act)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
     Mutant(RUN, "act = self.algo.act(self.params, obs, key)", "act = self.algo.policy(self.params, obs)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
-    Mutant(RUN, "if any(len(row) != len(header) for row in rows):", "if False:", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
+    Mutant(RUN, "delimiter=delimiter), strict=True)", "delimiter=delimiter), strict=False)", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
     Mutant("purerl/runs/record/checkpoint_folders.py", "        return marked[0]\n", "        return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
     Mutant(RUN, "    for why in found.skipped:\n", "    for why in ():\n", f"{T_USE}::test_a_damaged_checkpoint_is_passed_over_and_it_is_said"),
     Mutant(RUN, "        found[parts[name]][name] = value\n", '        found["spec"][name] = value\n', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
     Mutant(EVALUATE, "stdtrit(number - 1, 0.975)", "stdtrit(number, 0.975)", T_EVALUATE),
-    Mutant(EVALUATE, "statistics.stdev(self.returns)", "statistics.pstdev(self.returns)", T_EVALUATE),
-    Mutant(EVALUATE, "        max_ep_len = run.config.schedule.max_ep_len\n", "        pass\n", f"{T_USE}::test_limits_of_episodes_are_those_of_training_unless_said_otherwise"),
+    Mutant(EVALUATE, "statistics.stdev(returns)", "statistics.pstdev(returns)", T_EVALUATE),
+    Mutant(RUN, "            max_ep_len = self.config.schedule.max_ep_len\n", "            pass\n", f"{T_USE}::test_limits_of_episodes_are_those_of_training_unless_said_otherwise"),
     Mutant(EVALUATE, "        except FileExistsError:\n            continue\n", "        except FileExistsError:\n            pass\n", T_EVALUATE),
     Mutant(EVAL, "    if args.out and args.out.exists():", "    if False:", T_EVAL),
-    Mutant(ARGUMENTS, '"deterministic": not args.stochastic,', '"deterministic": True,', T_EVAL),
+    Mutant(ARGUMENTS, 'dest="deterministic", action="store_false"', 'dest="deterministic", action="store_true"', T_EVAL),
     Mutant(EVAL, "            code = code or errors.exit_code_of(error)\n", "            pass\n", T_EVAL),
     Mutant(VIDEO, "    if path is not None and path.exists():", "    if False:", T_VIDEO),
-    Mutant(DISPLAY, '    if not os.environ.get("MUJOCO_GL"):\n', "    if True:\n", T_DISPLAY),
-    Mutant(DISPLAY, '        os.environ.pop("MUJOCO_GL", None)  # MuJoCo refuses an empty value\n', "", T_DISPLAY),
-    Mutant(DISPLAY, "    if has_display():\n        return\n", "", T_DISPLAY),
-    Mutant(DISPLAY, "                one.connect(address)\n", "                pass\n", T_DISPLAY),
+    Mutant(VIDEO, 'os.environ.pop("MUJOCO_GL", "") or library:', 'library or os.environ.pop("MUJOCO_GL", ""):', T_VIDEO),
+    Mutant(VIDEO, 'os.environ.pop("MUJOCO_GL", "") or', 'os.environ.get("MUJOCO_GL", "") or', T_VIDEO),
+    Mutant(VIDEO, "    if not has_display():\n", "    if True:\n", T_VIDEO),
+    Mutant(VIDEO, "                one.connect(address)\n", "                pass\n", T_VIDEO),
     Mutant(VIDEO, "    if film.lost:\n", "    if False:\n", T_WATCH),
-    Mutant(WATCH, "        if args.save is None and display.get_display():\n", "        if False:\n", T_WATCH),
-    Mutant(VIDEO, "            self._add(self._first)\n", "", T_VIDEO),
-    Mutant(VIDEO, "            self._first = None\n        self._add", "        self._add", T_VIDEO),
+    Mutant(WATCH, "        if args.save is None and (name := video.get_display()):\n", "        if False:\n", T_WATCH),
+    Mutant(VIDEO, "for frame in (*self._first, self.env.render()):", "for frame in (self.env.render(),):", T_VIDEO),
+    Mutant(VIDEO, "        self._first = ()\n        return", "        return", T_VIDEO),
     Mutant(VIDEO, "round(self._period * i) for i", "round(self._period) * i for i", T_VIDEO),
     Mutant(VIDEO, "self._period = 100 * self._every / rate ", "self._period = 100 / rate ", T_VIDEO),
     Mutant(VIDEO, "duration=delays, loop=0)", "duration=delays)", T_VIDEO),
@@ -67,7 +65,7 @@ MUTANTS = [
     Mutant(VIDEO, ' and "trackbodyid" not in settings', "", T_VIDEO),
     Mutant(EXPORT, '"tanh": algorithm.squashed}', '"tanh": False}', T_NUMPY),
     Mutant(EXPORT, "and params.obs_stats.rows > 0:", "and True:", T_NUMPY),
-    Mutant(EXPORT, "        _check_actions(run, read(made))\n", "", T_EXPORT),
+    Mutant(EXPORT, "        _check_actions(run, made, form)\n", "", T_EXPORT),
     Mutant(EXPORT, "    if getattr(spec, name) is not None:", "    if False:", T_EXPORT),
     Mutant(EXPORT, "    except BaseException:\n        storage.remove(made)\n        raise\n", "    except BaseException:\n        raise\n", T_EXPORT),
     Mutant(STANDALONE, 'out.argmax(axis=-1) + about["spaces"]["discrete"]["start"]', "out.argmax(axis=-1)", T_EXPORT),
@@ -76,7 +74,7 @@ MUTANTS = [
     Mutant(STANDALONE, "np.float32(0.01) * x", "np.float32(0.1) * x", T_NUMPY),
     Mutant(STANDALONE, "    return act.clip(low.astype(np.float32), high.astype(np.float32))", "    return act", T_NUMPY),
     Mutant("purerl/runs/record/status.py", " if folder.name in (run.name, run.parent.name)]", "]", T_LOOKUP),
-    Mutant(LIST, "if algo in (None, one.algo)]", "]", T_LIST),
+    Mutant(LIST, " if algo in (None, one.algo)):", "):", T_LIST),
     Mutant(INSPECT, "            code = NO_CHECKPOINT\n", "            pass\n", T_INSPECT),
     Mutant(INSPECT, "        raise NoCheckpoint(str(error)) from error\n", "        raise\n", T_INSPECT),
     Mutant("purerl/runs/console.py", 'c if c.isprintable() else "?"', "c", T_EVAL),

@@ -99,6 +99,6 @@ MUTANTS = [
     Mutant(REPLAY, "ring = memory.add(devices.unreplicate(carry.buffer), block, count)", "ring = devices.unreplicate(carry.buffer)", T_DOCTOR),
     Mutant(REPLAY, "    except NonFiniteError as error:  # from an environment\n", "    except Diverged as error:\n", T_DOCTOR),
     Mutant(DOCTOR, "            code = NO_CHECKPOINT\n", "            pass\n", T_INSTALLED),
-    Mutant(SHOW, "field.default if source is cls else getattr(source, field.name)", "field.default", T_SHOW),
+    Mutant(SHOW, "field.default if settings is cls else getattr(settings, field.name)", "field.default", T_SHOW),
     Mutant(ENVS, 'kind = "discrete" if self.is_discrete else "box"', 'kind = "box"', T_LIST),
 ]  # fmt: skip

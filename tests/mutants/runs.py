@@ -82,7 +82,7 @@ MUTANTS = [
     Mutant(LOG, "        self.stored.pop(key, None)\n", "", T_LOG),
     Mutant(LOG, "        if not resume:", "        if False:", T_LOG),
     Mutant(LOG, 'f"Max{key}": high', 'f"Max{key}": low', T_LOG),
-    Mutant("purerl/cli/checkpoint_arguments.py", "        _check_own(env, run)\n", "        pass\n", "tests/cli/test_checkpoint_arguments.py"),
+    Mutant("purerl/cli/checkpoint_arguments.py", "if is_id and env.rpartition", "if False and env.rpartition", "tests/cli/test_checkpoint_arguments.py"),
     Mutant("purerl/cli/checkpoint_arguments.py", "    is_id = ", "    is_id = True or ", "tests/cli/test_checkpoint_arguments.py"),
     Mutant("purerl/cli/checkpoint_arguments.py", "        sys.path.insert(0, here)", "        pass", "tests/cli/test_checkpoint_arguments.py"),
     Mutant("purerl/runs/training/saving.py", "                carry.envs.rewind(marks)\n", "", "tests/runs/training/test_saving.py"),

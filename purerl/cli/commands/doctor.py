@@ -44,11 +44,10 @@ def main(words: list[str]) -> int:
     parser.add_argument("--checkpoint", type=int, help="replay from this step (default: newest)")
     parser.add_argument("--env", help="module:Id of the run's environment, to allow it")
     args = parser.parse_args(words)
-    if args.run is None:
-        print_lines(align_columns([*describe_machine().items()]))
-        return 0
-    status.read_config(args.run)
-    return _check_run(args)
+    if args.run:
+        return _check_run(args)
+    print_lines(align_columns([*describe_machine().items()]))
+    return 0
 
 
 def describe_machine() -> dict[str, str]:
@@ -57,28 +56,25 @@ def describe_machine() -> dict[str, str]:
 
     from purerl import mpi
     from purerl.mpi.launch import find_launcher
-    from purerl.runs.policy import display
+    from purerl.runs.policy import video
 
-    found = machine.list_versions()
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    found["system"] = f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GiB"
-    found["devices"] = ", ".join(str(device) for device in jax.devices())
-    found["threads"] = (
-        f"1 of XLA in the commands and after purerl.setup(); elsewhere "
-        f"{os.environ.get('NPROC', 'as many as cores')}"
-    )
-    found["mpi"] = f"{mpi.num_procs()} rank, launcher {find_launcher() or 'missing'}"
-    modules = EXTRAS | environments.MODULES
-    missing = [x for x, module in modules.items() if importlib.util.find_spec(module) is None]
-    found["extras"] = f"missing: {', '.join(missing)}" if missing else "all there"
-    screen = display.get_display()
-    silent = "" if display.has_display() else ", where nobody answers"
-    found["display"] = f"{screen}{silent}" if screen else "none"
-    found["headless"] = list_headless_libraries()
+    threads = os.environ.get("NPROC", "as many as cores")
+    modules = (EXTRAS | environments.MODULES).items()
+    missing = ", ".join(extra for extra, module in modules if not importlib.util.find_spec(module))
+    silent = "" if video.has_display() else ", where nobody answers"
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
     sizes = [x.stat().st_size for x in root.glob("*")] if root.is_dir() else []
-    found["cache"] = f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB"
-    return found
+    return machine.list_versions() | {
+        "system": f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GiB",
+        "devices": ", ".join(str(device) for device in jax.devices()),
+        "threads": f"1 of XLA in the commands and after purerl.setup(); elsewhere {threads}",
+        "mpi": f"{mpi.num_procs()} rank, launcher {find_launcher() or 'missing'}",
+        "extras": f"missing: {missing}" if missing else "all there",
+        "display": f"{name}{silent}" if (name := video.get_display()) else "none",
+        "headless": list_headless_libraries(),
+        "cache": f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB",
+    }
 
 
 def list_headless_libraries() -> str:
@@ -97,12 +93,12 @@ def _check_run(args: argparse.Namespace) -> int:
     """Check the checkpoints of a run, and replay it if it diverged."""
     from purerl.runs.record import checkpoint  # start-up time
 
-    run, code = args.run, 0
+    run, code, whole = args.run, 0, []
+    status.read_config(run)
     state = status.read_status(run)
     print_lines(f"status: {state.get('status', 'unknown')}, step {state.get('step', 0):,}")
     if state.get("reason"):
         print_lines(f"reason: {state['reason']}")
-    whole = []
     for step in checkpoint_folders.list_steps(run):
         try:
             checkpoint.verify(run, step)
@@ -111,8 +107,7 @@ def _check_run(args: argparse.Namespace) -> int:
         except Damaged as error:
             print_lines(f"checkpoint {step:,}: {error}")
             code = NO_CHECKPOINT
-    reason = str(state.get("reason", ""))
-    if args.replay or reason.startswith(("Diverged", "NonFiniteError")):
+    if args.replay or str(state.get("reason")).startswith(("Diverged", "NonFiniteError")):
         if state.get("ranks", 1) == 1:
             return _diagnose(args) or code
         print_lines(f"it ran on {state['ranks']} ranks, and can be replayed on one alone")
@@ -136,23 +131,21 @@ def _diagnose(args: argparse.Namespace) -> int:
         finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=print_lines)
     except StorageError as error:
         raise NoCheckpoint(str(error)) from error
-    if finding is None:
-        print_lines("it does not diverge again: versions or threads may not be those of the run")
-        return 0
-    print_lines("\n".join(describe_finding(finding)))
-    return NOT_FINITE
+    none = ["it does not diverge again: versions or threads may not be those of the run"]
+    print_lines("\n".join(describe_finding(finding) if finding else none))
+    return NOT_FINITE if finding else 0
 
 
 def describe_finding(finding: "Finding") -> list[str]:
     """Return a finding as lines."""
     if not finding.update:
         return [f"the environment gave it: {finding.message}"]
-    lines = [f"update {finding.update:,}, environment step {finding.step:,}, is the first"]
-    lines += [f"  not finite: {name}" for name in finding.bad[:SHOWN]]
-    if len(finding.bad) > SHOWN:
-        lines.append(f"  and {len(finding.bad) - SHOWN} more")
-    if finding.line:
-        lines.append(f"  first NaN: {finding.line}")
-    lines.append(f"  largest parameter before: {finding.largest[0]}, {finding.largest[1]:.3g}")
-    lines.append(f"batch and parameters before the update: {finding.saved}")
-    return lines
+    rest = len(finding.bad) - SHOWN
+    return [
+        f"update {finding.update:,}, environment step {finding.step:,}, is the first",
+        *(f"  not finite: {name}" for name in finding.bad[:SHOWN]),
+        *([f"  and {rest} more"] if rest > 0 else []),
+        *([f"  first NaN: {finding.line}"] if finding.line else []),
+        f"  largest parameter before: {finding.largest[0]}, {finding.largest[1]:.3g}",
+        f"batch and parameters before the update: {finding.saved}",
+    ]

@@ -20,13 +20,10 @@ WHAT = ("algos", "envs", "runs")
 def main(words: list[str]) -> int:
     """Print algorithms, environments that fit them, runs and how they stand."""
     parser = Parser("list", "What there is.", EXAMPLES)
-    parser.add_argument(
-        "what", nargs="?", type=_parse_what, help="algos, envs or runs (default: all)"
-    )
-    parser.add_argument("algo", nargs="?", help="only environments or runs of this algorithm")
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="folder of the runs (default: the user's, else ./runs)"
-    )
+    add, text = parser.add_argument, "folder of the runs (default: the user's, else ./runs)"
+    add("what", nargs="?", type=_parse_what, help="algos, envs or runs (default: all)")
+    add("algo", nargs="?", help="only environments or runs of this algorithm")
+    add("--data-dir", metavar="DIR", help=text)
     args = parser.parse_args(words)
     if args.what == "algos" and args.algo:
         parser.error(f"one word too many, {args.algo!r}: purerl show {args.algo}")
@@ -37,7 +34,7 @@ def main(words: list[str]) -> int:
         print_lines("and every other Gymnasium environment of these kinds, as module:Id too")
     if args.what in (None, "runs"):
         data_dir = Path(args.data_dir or status.read_user_defaults()["data_dir"]).expanduser()
-        _print_runs(data_dir, args.algo)
+        print_lines(_list_runs(data_dir, args.algo))
     return 0
 
 
@@ -48,19 +45,16 @@ def _parse_what(word: str) -> str:
     return word
 
 
-def _print_runs(data_dir: Path, algo: str | None) -> None:
-    """Print the runs below a folder: all, or those of an algorithm or of a user's function."""
-    every = [*status.list_runs(data_dir)] if data_dir.is_dir() else []
-    found = [one for one in every if algo in (None, one.algo)]
-    if not found:
-        if algo is not None:
-            algos.check(algo)
-        print_lines(f"no runs{f' of {algo}' if algo else ''} in {data_dir}")
-        return
-    rows: list[tuple[str, ...]] = [("run", "algo", "env", "seed", "status", "step", "of", "return")]
-    for one in found:
+def _list_runs(data_dir: Path, algo: str | None) -> str:
+    """Return a table of the runs below a folder, or those of an algorithm or user's function."""
+    every = status.list_runs(data_dir) if data_dir.is_dir() else ()
+    rows = [("run", "algo", "env", "seed", "status", "step", "of", "return")]
+    for one in (one for one in every if algo in (None, one.algo)):
         score = "-" if one.score is None else f"{one.score:.1f}"
-        name = str(one.path.relative_to(data_dir))
-        row = (name, one.algo, one.env, one.seed, one.status, f"{one.step:,}", f"{one.steps:,}")
-        rows.append((*map(str, row), score))
-    print_lines(align_columns(rows))
+        name, seed = str(one.path.relative_to(data_dir)), str(one.seed)
+        row = (name, one.algo, one.env, seed, one.status, f"{one.step:,}", f"{one.steps:,}")
+        rows.append((*row, score))
+    if len(rows) == 1 and algo is not None:
+        algos.check(algo)
+    none = f"no runs{f' of {algo}' if algo else ''} in {data_dir}"
+    return align_columns(rows) if len(rows) > 1 else none

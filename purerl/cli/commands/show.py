@@ -2,15 +2,15 @@
 
 import ast
 import dataclasses
+import re
 from pathlib import Path
-from types import ModuleType
 
 from purerl import algos
 from purerl.cli.options import Parser
 from purerl.runs import interrupts
 from purerl.runs.console import print_lines
 
-FUNCTIONS = ("init", "act", "policy", "prepare", "loss", "update")
+FUNCTIONS = "init|act|policy|prepare|update|loss|[a-z].*loss"
 
 
 def main(words: list[str]) -> int:
@@ -20,38 +20,29 @@ def main(words: list[str]) -> int:
     parser.add_argument("--source", action="store_true", help="print the whole file")
     args = parser.parse_args(words)
     algos.check(args.algo)
-    if args.source:
-        path = Path(algos.__file__).with_name(f"{args.algo}.py")
-        print_lines(path.read_text(encoding="utf-8").rstrip())
-    else:
-        with interrupts.allow_immediate_exit():
-            algo = algos.load(args.algo)  # imports JAX
-        print_lines(describe_algorithm(algo))
+    path = Path(algos.__file__).with_name(f"{args.algo}.py")
+    source = path.read_text(encoding="utf-8")
+    print_lines(source.rstrip() if args.source else _describe(args.algo, path, source))
     return 0
 
 
-def describe_algorithm(algo: ModuleType) -> str:
+def _describe(name: str, path: Path, source: str) -> str:
     """Return an algorithm's docstring, file:line of its functions, and its settings."""
-    path = Path(str(algo.__file__))
-    here = Path.cwd()
-    where = path.relative_to(here) if path.is_relative_to(here) else path
+    with interrupts.allow_immediate_exit():
+        algo = algos.load(name)  # imports JAX
+    where = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     text = [str(algo.__doc__).strip(), "", "Functions"]
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and _is_shown(node.name):
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and re.fullmatch(FUNCTIONS, node.name):
             call = f"{node.name}({', '.join(argument.arg for argument in node.args.args)})"
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             text.append(f"  {call:<34} {f'{where}:{node.lineno}':<36} {first}")
-    for source in (algo.Spec, algo.SCHEDULE):
-        cls = source if isinstance(source, type) else type(source)
+    for settings in (algo.Spec, algo.SCHEDULE):
+        cls = settings if isinstance(settings, type) else type(settings)
         text += ["", f"{cls.__name__}: settings, defaults"]
-        for field in dataclasses.fields(source):
+        for field in dataclasses.fields(settings):
             if field.name != "env":
-                default = field.default if source is cls else getattr(source, field.name)
+                default = field.default if settings is cls else getattr(settings, field.name)
                 comment = field.metadata.get("help", "")
                 text.append(f"  {field.name:<20} {default!r:<16} {comment}".rstrip())
-    name = path.stem
     return "\n".join([*text, "", f"purerl train {name} --help   lists them as options."])
-
-
-def _is_shown(name: str) -> bool:
-    return name in FUNCTIONS or (name.endswith("loss") and not name.startswith("_"))

@@ -1,50 +1,42 @@
 """`purerl watch`: show a policy at play, in a window or in a GIF or MP4 file."""
 
+import dataclasses
 from pathlib import Path
 
-from purerl.cli import checkpoint_arguments
+from purerl.cli import checkpoint_arguments as arguments
 from purerl.runs.console import format_size, print_lines, print_warning
 
 
 def main(words: list[str]) -> int:
     """Show episodes of a policy and print their returns."""
-    parser = checkpoint_arguments.make_parser(
-        "watch",
-        "Show a policy at play: in a window, or in a file without one.",
-        checkpoint_arguments.RUN,
-        f"{checkpoint_arguments.RUN} -n 3 --save film.mp4",
-    )
-    checkpoint_arguments.add_episode_flags(parser, 1, "--max-steps", "--max_steps", "--len", "-l")
-    add = parser.add_argument
+    text = "Show a policy at play: in a window, or in a file without one."
+    parser = arguments.make_parser("watch", text, f"{arguments.RUN} -n 3 --save film.mp4")
+    arguments.add_episode_flags(parser, 1, "--max-steps", "--max_steps", "--len", "-l")
     # fmt: off
-    add("--save", type=Path, metavar="FILE",
+    parser.add_argument("--save", type=Path, metavar="FILE",
         help="new .gif or .mp4 file (default: a window; without a display a GIF in the run's)")
-    add("--fps", type=float, metavar="N",
+    parser.add_argument("--fps", type=float, metavar="N",
         help="steps per second of the film (default: the environment's)")
-    add("--width", type=int, metavar="PIXELS",
+    parser.add_argument("--width", type=int, metavar="PIXELS",
         help="maximum width of the film (default: 320 of a GIF, the frame's of an MP4)")
-    add("--norender", "-nr", action="store_true", help="play and draw nothing")
+    parser.add_argument("--norender", "-nr", action="store_true", help="play and draw nothing")
     # fmt: on
     args = parser.parse_args(words)
-    run, how = (
-        checkpoint_arguments.load_run(args, args.run),
-        checkpoint_arguments.choose_episodes(args),
-    )
-    from purerl.runs.policy import display, video  # start-up time
+    run, how = arguments.load_run(args, args.run), arguments.choose_episodes(args)
+    from purerl.runs.policy import video  # start-up time
 
     path = None
     if args.norender:
         found = run.evaluate(**how)
-    elif args.save is None and display.has_display():
-        found = video.play_in_window(run, **how)
+    elif args.save is None and video.has_display():
+        make, _ = video.prepare_drawing(run, "human")
+        found = dataclasses.replace(run, env_fn=make).evaluate(**how)
     else:
-        if args.save is None and display.get_display():
-            name = display.get_display()
+        if args.save is None and (name := video.get_display()):
             print_warning(f"nobody answers at the display {name}: a GIF instead of a window")
         how["max_steps"] = how.pop("max_ep_len")
         path, found = video.record_video(run, args.save, args.fps, args.width, **how)
-    episodes = zip(found.returns, found.lengths, strict=True)
-    for i, (value, length) in enumerate(episodes, 1):
+    for i, (value, length) in enumerate(zip(found.returns, found.lengths, strict=True), 1):
         print_lines(f"episode {i}: return {value:.1f}, length {length}")
     print_lines(f"return {found.mean:.1f}, std {found.std:.1f}, length {found.mean_length:.0f}")
     if path:

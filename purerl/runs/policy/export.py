@@ -9,7 +9,6 @@ The files are read back and compared with the policy before the folder gets its 
 import io
 import itertools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from purerl.spaces import Discrete
 if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
 
+FORMATS = ("numpy", "stablehlo")
 PLATFORMS = ("cpu", "cuda", "tpu")
 ROWS = 64  # observations on which the export and the policy are compared
 TOLERANCE = 1e-4  # maximum difference of their actions, in units of [-1, 1]
@@ -43,16 +43,18 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
     Raises:
         ConfigError: if the format does not fit the policy, or the folder exists.
     """
-    if form not in FORMS:
-        raise ConfigError(f"format must be one of {', '.join(FORMS)}, got {form!r}.")
-    write, read = FORMS[form]
+    if form not in FORMATS:
+        raise ConfigError(f"format must be one of {', '.join(FORMATS)}, got {form!r}.")
     if folder is None:
         names = (f"{run.step:012d}-{form}-{number}" for number in itertools.count(1))
         folder = next(x for name in names if not (x := run.folder / "export" / name).exists())
     path = Path(folder)
     if path.exists():
         raise ConfigError(f"{path} already exists; purerl never overwrites files.")
-    contents = write(run)
+    contents, more = _export_numpy(run) if form == "numpy" else _export_stablehlo(run)
+    config, about = configs.to_json(run.config), {"format": numpy_policy.FORMAT, "step": run.step}
+    about |= {name: config[name] for name in ("algo", "env", "seed", "spaces")} | more
+    contents["policy.json"] = (json.dumps(about, indent=1) + "\n").encode()
     storage.make_folder(path.parent)
     made = path.with_name(f".{path.name}.tmp")
     storage.remove(made)
@@ -61,7 +63,7 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
         for name, content in contents.items():
             storage.write_file(made / name, content)
         storage.sync_folder(made)
-        _check_actions(run, read(made))
+        _check_actions(run, made, form)
     except BaseException:
         storage.remove(made)
         raise
@@ -69,16 +71,8 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
     return path
 
 
-def _write_about(run: "Run", **more: Any) -> bytes:
-    """Return the content of `policy.json`."""
-    config = configs.to_json(run.config)
-    about = {"format": numpy_policy.FORMAT, "step": run.step}
-    about |= {name: config[name] for name in ("algo", "env", "seed", "spaces")}
-    return (json.dumps(about | more, indent=1) + "\n").encode()
-
-
-def _write_numpy(run: "Run") -> dict[str, bytes]:
-    """Return the files of a policy for NumPy."""
+def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return the files of a policy for NumPy, and entries of its `policy.json`."""
     spec, params, algorithm = run.params.spec, run.params, algos.ALGORITHMS[run.config.algo]
     name = algorithm.acting
     if getattr(spec, name) is not None:
@@ -88,25 +82,19 @@ def _write_numpy(run: "Run") -> dict[str, bytes]:
             f"purerl.load(run, spec=...).export('stablehlo')."
         )
     layers = getattr(params, name)["params"]["MLP_0"]
-    arrays = {}
-    for i in range(len(layers)):
-        arrays[f"kernel{i}"] = np.asarray(layers[f"Dense_{i}"]["kernel"])
-        arrays[f"bias{i}"] = np.asarray(layers[f"Dense_{i}"]["bias"])
+    names = [(part, i) for part in ("kernel", "bias") for i in range(len(layers))]
+    arrays = {f"{part}{i}": layers[f"Dense_{i}"][part] for part, i in names}
     if getattr(spec, "normalise_obs", False) and params.obs_stats.rows > 0:
-        arrays["obs_mean"] = np.asarray(params.obs_stats.mean)
-        arrays["obs_var"] = np.asarray(params.obs_stats.var)
+        arrays |= {"obs_mean": params.obs_stats.mean, "obs_var": params.obs_stats.var}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
+    code = Path(numpy_policy.__file__).read_bytes()
     about = {"layers": len(layers), "activation": spec.activation, "tanh": algorithm.squashed}
-    return {
-        "policy.json": _write_about(run, **about),
-        "policy.npz": file.getvalue(),
-        "policy.py": Path(numpy_policy.__file__).read_bytes(),
-    }
+    return {"policy.npz": file.getvalue(), "policy.py": code}, about
 
 
-def _write_stablehlo(run: "Run") -> dict[str, bytes]:
-    """Return the files of a policy in StableHLO, for any number of observations."""
+def _export_stablehlo(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return the file of a policy in StableHLO for any number of rows, and entries about it."""
     algo, params, env = run.algo, run.params, run.params.spec.env
     (rows,) = jax_export.symbolic_shape("rows")
     example = jax.ShapeDtypeStruct((rows, *env.obs_shape), env.obs_dtype)
@@ -118,32 +106,31 @@ def _write_stablehlo(run: "Run") -> dict[str, bytes]:
         raise ConfigError(
             "format stablehlo needs flatbuffers: pip install 'purerl[export]'"
         ) from error
-    about = _write_about(
-        run,
-        platforms=list(exported.platforms),
-        calling_convention_version=exported.calling_convention_version,
-        input=[["rows", *env.obs_shape], env.obs_dtype],
-        output=[["rows", *exported.out_avals[0].shape[1:]], str(exported.out_avals[0].dtype)],
-        jax=jax.__version__,
-    )
-    return {"policy.json": about, "policy.stablehlo": content}
+    (action,) = exported.out_avals
+    return {"policy.stablehlo": content}, {
+        "platforms": list(exported.platforms),
+        "calling_convention_version": exported.calling_convention_version,
+        "input": [["rows", *env.obs_shape], env.obs_dtype],
+        "output": [["rows", *action.shape[1:]], str(action.dtype)],
+        "jax": jax.__version__,
+    }
 
 
-def _read_stablehlo(folder: Path) -> Callable[[Any], Any]:
-    content = (folder / "policy.stablehlo").read_bytes()
-    return jax_export.deserialize(bytearray(content)).call
-
-
-# Format -> function that returns its files, function that reads a policy back from its folder.
-FORMS: dict[str, tuple[Callable[["Run"], dict[str, bytes]], Callable[[Path], Any]]] = {
-    "numpy": (_write_numpy, numpy_policy.load),
-    "stablehlo": (_write_stablehlo, _read_stablehlo),
-}
-
-
-def _check_actions(run: "Run", policy: Callable[[Any], Any]) -> None:
+def _check_actions(run: "Run", folder: Path, form: str) -> None:
     """Raise `ConfigError` if an exported policy does not act like the run's policy."""
-    obs, env = _draw_observations(run), run.params.spec.env
+    if form == "numpy":
+        policy = numpy_policy.load(folder)
+    else:
+        content = (folder / "policy.stablehlo").read_bytes()
+        policy = jax_export.deserialize(bytearray(content)).call
+    spec, env = run.params.spec, run.params.spec.env
+    obs = 2 * np.asarray(jax.random.normal(jax.random.key(0), (ROWS, *env.obs_shape)))
+    if np.dtype(env.obs_dtype).kind != "f":
+        obs = np.abs(10 * obs)  # at most 100
+    elif getattr(spec, "normalise_obs", False):  # the policy knows the range of training
+        stats = run.params.obs_stats
+        obs = np.asarray(stats.mean) + np.sqrt(np.asarray(stats.var)) * obs
+    obs = obs.astype(env.obs_dtype)
     wanted, found = np.asarray(run.policy(obs)), np.asarray(policy(obs))
     same = found.shape == wanted.shape and found.dtype.kind == wanted.dtype.kind
     if same and isinstance(env.action, Discrete):  # rounding may decide between equal values
@@ -155,16 +142,3 @@ def _check_actions(run: "Run", policy: Callable[[Any], Any]) -> None:
             "the exported policy does not act as the original does, and was removed. Please "
             "report this, with the output of purerl inspect."
         )
-
-
-def _draw_observations(run: "Run") -> np.ndarray:
-    """Return observations for a comparison, from the range of training if the policy knows it."""
-    spec = run.params.spec
-    shape, dtype = (ROWS, *spec.env.obs_shape), np.dtype(spec.env.obs_dtype)
-    if dtype.kind != "f":
-        return np.asarray(jax.random.randint(jax.random.key(0), shape, 0, 100)).astype(dtype)
-    obs = 2 * np.asarray(jax.random.normal(jax.random.key(0), shape))
-    if getattr(spec, "normalise_obs", False):
-        stats = run.params.obs_stats
-        obs = np.asarray(stats.mean) + np.sqrt(np.asarray(stats.var)) * obs
-    return obs.astype(dtype)

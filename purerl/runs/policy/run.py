@@ -1,10 +1,8 @@
 """A trained run in Python: its policy, its numbers, evaluation, video, export.
 
-    run = purerl.train("sac", "Pendulum-v1", steps=20_000)
     run = purerl.load("runs/pendulum-v1-sac/pendulum-v1-sac_s0", "best")
-    act = run.policy(obs)                      # what env.step takes
+    act = run.policy(obs)  # what env.step takes
     run.evaluate(episodes=20).mean
-    run.video("swing.gif")
 
 Loading reads the learner of a checkpoint and the spaces in `config.json`. It creates no replay
 buffer and no environment, and nothing in the folder can execute code.
@@ -12,9 +10,8 @@ buffer and no environment, and nothing in the folder can execute code.
 
 import csv
 import dataclasses
-import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,16 +21,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import algos, errors
-from purerl.errors import ConfigError
+from purerl import algos
+from purerl.errors import ConfigError, Damaged
 from purerl.loops import devices
+from purerl.loops import gym as loop
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
-from purerl.runs.record import checkpoint_folders, files
-from purerl.runs.record import status as places
+from purerl.runs.record import checkpoint_folders, files, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import names
-from purerl.runs.settings.config import Config
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
@@ -47,7 +43,7 @@ class Run:
     """A run and the parameters of one of its checkpoints."""
 
     folder: Path
-    config: Config = dataclasses.field(repr=False)
+    config: configs.Config = dataclasses.field(repr=False)
     step: int  # environment steps that the parameters have learned from
     params: Any = dataclasses.field(repr=False)
     env_fn: Callable[[], Any] | None = None  # makes the environment if its id cannot
@@ -61,8 +57,8 @@ class Run:
     @property
     def status(self) -> str:
         """State of the run: running, done, stopped, failed or killed."""
-        found = [one.status for one in places.list_runs(self.folder) if one.path == self.folder]
-        return found[0] if found else "unknown"
+        found = (one.status for one in status.list_runs(self.folder) if one.path == self.folder)
+        return next(found, "unknown")
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
@@ -87,8 +83,11 @@ class Run:
         Returns:
             One action, an `int` if actions are Discrete; or an array of one action per observation.
         """
-        env = self.params.spec.env
-        obs = _convert_obs(obs, env)
+        env, obs = self.params.spec.env, np.asarray(obs)
+        env.check_obs(obs)
+        if not np.can_cast(obs.dtype, env.obs_dtype, "same_kind"):
+            raise ValueError(f"obs must be of dtype {env.obs_dtype}, got {obs.dtype}.")
+        obs = obs.astype(env.obs_dtype, copy=False)
         if key is None:
             act = self.algo.policy(self.params, obs)
         else:
@@ -113,9 +112,14 @@ class Run:
             max_ep_len: Length limit of an episode. None is the limit of training, 0 is the
                 environment's own.
         """
-        return evaluation.play_episodes(
-            self, self.make_env_fn(), episodes, seed, deterministic, max_ep_len
-        )
+        if max_ep_len is None:
+            max_ep_len = self.config.schedule.max_ep_len
+        how = (seed, 0, episodes, max_ep_len or None, deterministic)
+        try:
+            found = loop.evaluate(self.algo, self.params, self.make_env_fn(), *how)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return evaluation.summarise_episodes(found["test_returns"], found["test_lengths"])
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:
         """Play episodes into a GIF or MP4 file and return its path; see `video.record_video`."""
@@ -161,7 +165,7 @@ def load(
         NoCheckpoint: if no checkpoint can be used.
     """
     folder = Path(path)
-    content = places.read_config(folder)
+    content = status.read_config(folder)
     spaces = configs.parse_spaces(content["spaces"]) if "spaces" in content else None
     config = configs.from_json(content, env_fn, spec, spaces)
     about = {k: v for k, v in describe_run(config).items() if k not in NOT_ABOUT_POLICIES}
@@ -223,16 +227,12 @@ def train(
 def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return settings by the part of the configuration that they belong to."""
     try:
-        sources = configs.get_sources(algo)
+        sources = configs.get_sources(algo).items()
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    parts = {
-        field.name: part
-        for part, source in sources.items()
-        for field in dataclasses.fields(source)
-        if field.name != "env"
-    }
-    found: dict[str, dict[str, Any]] = {part: {} for part in sources}
+    parts = {x.name: part for part, cls in sources for x in dataclasses.fields(cls)}
+    del parts["env"]
+    found: dict[str, dict[str, Any]] = {part: {} for part, _ in sources}
     for name, value in settings.items():
         if name not in parts:
             hint = names.suggest(name, parts) or f" Known are {', '.join(parts)}."
@@ -241,31 +241,22 @@ def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, A
     return found
 
 
-def _convert_obs(obs: Any, env: Any) -> np.ndarray:
-    """Return observations in the dtype that the loop stores, or raise `ValueError`."""
-    obs = np.asarray(obs)
-    env.check_obs(obs)
-    if not np.can_cast(obs.dtype, env.obs_dtype, "same_kind"):
-        raise ValueError(f"obs must be of dtype {env.obs_dtype}, got {obs.dtype}.")
-    return obs.astype(env.obs_dtype, copy=False)
-
-
 def _read_columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
     """Read a table without a last line that is still being written."""
     if not path.exists():
         return {}
     try:
-        header, *rows = list(csv.reader(files.read_lines(path), delimiter=delimiter)) or [[]]
+        columns = zip(*csv.reader(files.read_lines(path), delimiter=delimiter), strict=True)
+        return {name: _parse_numbers(cells) for name, *cells in columns}
     except csv.Error as error:
-        raise errors.Damaged(f"{path} is no table: {error}.") from error
-    if any(len(row) != len(header) for row in rows):
-        raise errors.Damaged(f"{path} has rows that are longer or shorter than its header.")
-    return {name: _parse_numbers([row[i] for row in rows]) for i, name in enumerate(header)}
+        raise Damaged(f"{path} is no table: {error}.") from error
+    except ValueError as error:
+        raise Damaged(f"{path} has rows that are longer or shorter than its header.") from error
 
 
-def _parse_numbers(cells: Sequence[str]) -> np.ndarray:
+def _parse_numbers(cells: list[str]) -> np.ndarray:
     """Return cells as numbers, NaN if empty; as strings if any is not a number."""
     try:
-        return np.array([float(cell) if cell else math.nan for cell in cells])
+        return np.array([cell or "nan" for cell in cells], float)
     except ValueError:
         return np.array(cells)

@@ -5,12 +5,17 @@ EGL or OSMesa, and SDL into memory.
 """
 
 import contextlib
+import ctypes.util
+import dataclasses
 import functools
 import inspect
 import io
 import itertools
 import math
+import os
 import re
+import socket
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,8 +27,7 @@ import numpy as np
 
 from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import print_warning
-from purerl.runs.policy.display import configure_headless_drawing
-from purerl.runs.policy.evaluation import Evaluation, play_episodes, reserve_path
+from purerl.runs.policy.evaluation import Evaluation, reserve_path
 from purerl.runs.record import files
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ NO_CONTEXT = (
     "No off-screen OpenGL context could be made. On Debian or Ubuntu: apt-get install libegl1 "
     "libgl1-mesa-dri; or libosmesa6, with MUJOCO_GL=osmesa."
 )
+WAIT = 2.0  # seconds in which a display server must accept a connection
 EXTRAS = {"pygame": "classic", "mujoco": "mujoco", "box2d": "box2d"}  # missing package -> extra
 
 
@@ -72,16 +77,12 @@ def record_video(
         raise ConfigError(f"width must be at least 16 pixels, got {width}.")
     make, rate = prepare_drawing(run, "rgb_array")
     files.make_folder(run.folder / "video" if path is None else path.parent)
-    film = (Gif if suffix == ".gif" else Mp4)(fps or rate, width)
-    try:
-        played = play_episodes(
-            run, lambda: Filmed(make(), film.add), max_ep_len=max_steps, **episodes
-        )
+    with contextlib.ExitStack() as stack:
+        film = Gif(fps or rate, width) if suffix == ".gif" else Mp4(fps or rate, width, stack)
+        filmed = dataclasses.replace(run, env_fn=lambda: Filmed(make(), film.add))
+        played = filmed.evaluate(**{"episodes": 1, "max_ep_len": max_steps} | episodes)
         content = film.content()
-    finally:
-        film.close()
-    if path is None:
-        path = reserve_path(run.folder / "video", f"{run.step:012d}", suffix)
+    path = path or reserve_path(run.folder / "video", f"{run.step:012d}", suffix)
     files.replace_file(path, content)
     if film.lost:
         print_warning(
@@ -89,11 +90,6 @@ def record_video(
             f"are not in it. An MP4 has them all: --save film.mp4, or run.video('film.mp4')."
         )
     return path, played
-
-
-def play_in_window(run: "Run", **how: Any) -> Evaluation:
-    """Play episodes in a window; the arguments are those of `Run.evaluate`."""
-    return play_episodes(run, prepare_drawing(run, "human")[0], **how)
 
 
 def prepare_drawing(run: "Run", mode: str) -> tuple[Callable[[], Any], float]:
@@ -108,43 +104,71 @@ def prepare_drawing(run: "Run", mode: str) -> tuple[Callable[[], Any], float]:
     taken = inspect.signature(run.env_fn).parameters.values() if run.env_fn else ()
     if run.env_fn is None or any(p.name == "render_mode" or p.kind is p.VAR_KEYWORD for p in taken):
         make = functools.partial(make, render_mode=mode)
-    env: Any = None
-    frame: Any = None
     try:
-        env = make()
-        drawable = getattr(env, "render_mode", None) == mode
-        if drawable:
+        with contextlib.closing(make()) as env:
+            if (drawn := getattr(env, "render_mode", None)) != mode:
+                raise ConfigError(
+                    f"the environment must have render_mode={mode!r}, got {drawn!r}. A function "
+                    f"that makes one can take render_mode and hand it on to gymnasium.make."
+                )
             env.reset(seed=0)
-        if drawable and mode == "rgb_array":
-            frame = env.render()
+            frame = env.render() if mode == "rgb_array" else np.zeros((1, 1, 3), np.uint8)
+            if getattr(frame, "ndim", 0) != 3 or frame.dtype != "uint8":
+                raise ConfigError(
+                    f"render() must return an array of uint8 [height, width, 3], got {type(frame)}."
+                )
+            return make, float((env.metadata or {}).get("render_fps") or 30)
     except ConfigError:
         raise
     except Exception as error:  # environments raise errors of any class
-        raise ConfigError(_explain_failure(error)) from error
-    finally:
-        if env is not None:
-            env.close()
-    if not drawable:
-        raise ConfigError(
-            f"the environment must have render_mode={mode!r}, got "
-            f"{getattr(env, 'render_mode', None)!r}. A function that makes one can take "
-            f"render_mode as an argument and hand it on to gymnasium.make."
-        )
-    if mode == "rgb_array" and (getattr(frame, "ndim", 0) != 3 or frame.dtype != "uint8"):
-        raise ConfigError(
-            f"render() must return an array of uint8 [height, width, 3], got {type(frame)}."
-        )
-    return make, float((env.metadata or {}).get("render_fps") or 30)
+        text = f"{type(error).__name__}: {error}"
+        hint = NO_CONTEXT if re.search("opengl|egl|glfw|osmesa|glget", text.lower()) else ""
+        for name in [x for x in EXTRAS if f"{x} is not installed" in text.lower()]:
+            hint = f"Install it: pip install 'purerl[{EXTRAS[name]}]'"
+        raise ConfigError(f"the environment cannot be drawn: {text}. {hint}") from error
 
 
-def _explain_failure(error: Exception) -> str:
-    """Return why an environment cannot be drawn, and what to install."""
-    text = f"{type(error).__name__}: {error}"
-    hint = NO_CONTEXT if re.search("opengl|egl|glfw|osmesa|glget", text, re.IGNORECASE) else ""
-    missing = next((name for name in EXTRAS if f"{name} is not installed" in text.lower()), "")
-    if missing:
-        hint = f"Install it: pip install 'purerl[{EXTRAS[missing]}]'"
-    return f"the environment cannot be drawn: {text}. {hint}"
+def configure_headless_drawing() -> None:
+    """Without a display, let MuJoCo and SDL draw off-screen; variables that are set stay."""
+    if not has_display():
+        os.environ["SDL_VIDEODRIVER"] = os.environ.get("SDL_VIDEODRIVER") or "dummy"
+        library = next(filter(ctypes.util.find_library, ("EGL", "OSMesa")), "").lower()
+        if chosen := os.environ.pop("MUJOCO_GL", "") or library:  # MuJoCo refuses an empty value
+            os.environ["MUJOCO_GL"] = chosen
+
+
+def get_display() -> str:
+    """Return the name of the display for windows, or an empty string."""
+    return os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY") or ""
+
+
+def has_display() -> bool:
+    """Return whether the named display accepts connections.
+
+    Opening a window would be unsafe: with a dead display SDL draws off-screen without an error,
+    and GLFW, which MuJoCo uses, aborts the process.
+    """
+    addresses: list[str | tuple[str, int]] = []
+    if name := os.environ.get("WAYLAND_DISPLAY"):
+        addresses.append(os.path.join(os.environ.get("XDG_RUNTIME_DIR", ""), name))
+    if x11 := re.fullmatch(r"(?:\w+/)?(.*):(\d{1,5})(?:\.\d+)?", os.environ.get("DISPLAY", "")):
+        path, local = f"/tmp/.X11-unix/X{x11[2]}", x11[1] in ("", "unix")
+        addresses += [f"\0{path}", path] if local else [(x11[1], 6000 + int(x11[2]))]
+    return sys.platform in ("darwin", "win32") or any(map(_accepts, addresses))
+
+
+def _accepts(address: str | tuple[str, int]) -> bool:
+    """Return whether a socket accepts a connection: a path, or a host and its port."""
+    try:
+        if isinstance(address, tuple):
+            socket.create_connection(address, WAIT).close()
+        else:
+            with socket.socket(socket.AF_UNIX) as one:
+                one.settimeout(WAIT)
+                one.connect(address)
+    except (OSError, OverflowError):  # refused, or no such host or port
+        return False
+    return True
 
 
 class Filmed(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -154,21 +178,20 @@ class Filmed(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         follow_agent(env)
         self._add = add
-        self._first: Any = None
+        self._first: tuple[Any, ...] = ()
 
     def reset(self, **options: Any) -> Any:
         """Start an episode and remember its first frame."""
         found = self.env.reset(**options)
-        self._first = self.env.render()
+        self._first = (self.env.render(),)
         return found
 
     def step(self, action: Any) -> Any:
         """Take an action and add its frame, after the first frame of a new episode."""
         found = self.env.step(action)
-        if self._first is not None:
-            self._add(self._first)
-            self._first = None
-        self._add(self.env.render())
+        for frame in (*self._first, self.env.render()):
+            self._add(frame)
+        self._first = ()
         return found
 
 
@@ -184,12 +207,7 @@ def follow_agent(env: Any) -> None:
 
 
 class Gif:
-    """GIF that repeats for ever, with one palette for all frames.
-
-    Args:
-        rate: Frames per second that `add` is given.
-        width: Maximum width in pixels; None for 320.
-    """
+    """GIF of at most `rate` frames per second that repeats for ever, with one palette."""
 
     def __init__(self, rate: float, width: int | None) -> None:
         try:
@@ -212,14 +230,13 @@ class Gif:
         elif due:
             image = self._image.fromarray(np.ascontiguousarray(frame))
             image.thumbnail((self._width, image.height), self._image.Resampling.BOX)
-            self._frames.append(self._reduce_colours(image) if self._palette else image)
-            if len(self._frames) == GIF_SAMPLE:
-                self._choose_palette()
+            self._frames.append(image)
+            if len(self._frames) % GIF_SAMPLE == 0:
+                self._reduce_colours()
 
     def content(self) -> bytes:
         """Return the file."""
-        if self._palette is None:
-            self._choose_palette()
+        self._reduce_colours()
         ends = [round(self._period * i) for i in range(len(self._frames) + 1)]
         delays = [10 * (end - start) for start, end in itertools.pairwise(ends)]  # milliseconds
         file = io.BytesIO()
@@ -227,40 +244,30 @@ class Gif:
         first.save(file, "GIF", save_all=True, append_images=rest, duration=delays, loop=0)
         return file.getvalue()
 
-    def close(self) -> None:
-        """Drop the frames."""
-        self._frames = []
-
-    def _choose_palette(self) -> None:
-        """Choose the colours from the frames so far, and reduce these frames to them."""
-        sheet = np.concatenate([np.asarray(image) for image in self._frames[::4]])
-        self._palette = self._image.fromarray(sheet).quantize(GIF_COLOURS)
-        self._frames = [self._reduce_colours(image) for image in self._frames]
-
-    def _reduce_colours(self, image: Any) -> Any:
-        return image.quantize(palette=self._palette, dither=self._image.Dither.NONE)
+    def _reduce_colours(self) -> None:
+        """Reduce frames to the palette, which is chosen from the first ones."""
+        if self._palette is None:
+            sheet = np.concatenate([np.asarray(image) for image in self._frames[::4]])
+            self._palette = self._image.fromarray(sheet).quantize(GIF_COLOURS)
+        how = {"palette": self._palette, "dither": self._image.Dither.NONE}
+        self._frames = [x if x.mode == "P" else x.quantize(**how) for x in self._frames]
 
 
 class Mp4:
-    """MP4 (H.264) of every frame, which ffmpeg writes into a temporary file.
-
-    Args:
-        rate: Frames per second.
-        width: Maximum width in pixels; None for no limit.
-    """
+    """MP4 (H.264) of every frame, which ffmpeg writes into a temporary file until `stack` ends."""
 
     lost = 0
 
-    def __init__(self, rate: float, width: int | None) -> None:
+    def __init__(self, rate: float, width: int | None, stack: contextlib.ExitStack) -> None:
         try:
             import imageio_ffmpeg  # an extra
         except ImportError as error:
             raise ConfigError("an MP4 needs imageio-ffmpeg: pip install 'purerl[video]'") from error
         self._ffmpeg, self._rate, self._width = imageio_ffmpeg, rate, width or 2**16
-        self._folder = tempfile.TemporaryDirectory(prefix="purerl-")
-        self._path = Path(self._folder.name, "film.mp4")
+        self._stack, self._given = stack, 0
         self._writer: Any = None
-        self._given = 0
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="purerl-"))
+        self._path = Path(folder, "film.mp4")
 
     def add(self, frame: np.ndarray) -> None:
         """Add a frame `[height, width, 3]`."""
@@ -275,6 +282,7 @@ class Mp4:
                     ffmpeg_log_level="error",
                     output_params=["-vf", size, "-movflags", "+faststart"],
                 )
+                self._stack.callback(self._writer.close)
                 self._writer.send(None)  # starts ffmpeg
             self._writer.send(np.ascontiguousarray(frame))
         self._given += 1
@@ -287,12 +295,6 @@ class Mp4:
             if written != self._given:
                 raise OSError(f"it has {written} of {self._given} frames")
             return self._path.read_bytes()
-
-    def close(self) -> None:
-        """End ffmpeg and remove its file."""
-        if self._writer is not None:
-            self._writer.close()
-        self._folder.cleanup()
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 
 from purerl.cli import checkpoint_arguments
-from purerl.runs.policy import display, video
+from purerl.runs.policy import video
 from tests.cli.commands.call import call
 from tests.mpi.launch import python
 from tests.runs.trained import begun
@@ -65,7 +65,7 @@ def test_where_there_is_a_display_a_window_is_opened(monkeypatch, capsys):
         return real(name, **options)
 
     monkeypatch.setattr(gymnasium, "make", make)
-    monkeypatch.setattr(display, "has_display", lambda: True)
+    monkeypatch.setattr(video, "has_display", lambda: True)
     monkeypatch.setattr(checkpoint_arguments, "load_run", lambda args, run: begun("ppo"))
     assert call("watch", begun("ppo").folder, "-l", 3) == 0
     assert opened == [{"render_mode": "human"}] * 2  # tried out first

@@ -4,6 +4,7 @@ import ctypes.util
 import dataclasses
 import io
 import json
+import socket
 import subprocess
 import sys
 import types
@@ -260,8 +261,8 @@ def test_headless_mujoco_is_drawn_through_egl(tmp_path):
         pytest.skip("no libEGL on this machine")
     code = (
         "import sys, gymnasium, json\n"
-        "from purerl.runs.policy import display, video\n"
-        "display.configure_headless_drawing()\n"
+        "from purerl.runs.policy import video\n"
+        "video.configure_headless_drawing()\n"
         "env = gymnasium.make('HalfCheetah-v5', render_mode='rgb_array')\n"
         "video.follow_agent(env)\n"
         "env.reset(seed=0)\n"
@@ -275,3 +276,63 @@ def test_headless_mujoco_is_drawn_through_egl(tmp_path):
     shape, spread, camera = json.loads(done.out.splitlines()[-1])
     assert (shape, camera) == ([480, 480, 3], 0)
     assert spread > 30
+
+
+@pytest.mark.parametrize(
+    ("libraries", "before", "after"),
+    [
+        (("EGL", "OSMesa"), None, "egl"),
+        (("OSMesa",), "", "osmesa"),
+        ((), None, None),
+        ((), "", None),  # empty, it is an error
+        (("EGL",), "glfw", "glfw"),
+    ],
+)
+def test_without_a_display_it_is_drawn_off_the_screen(monkeypatch, libraries, before, after):
+    found = {name: name for name in libraries}
+    monkeypatch.setattr(video.ctypes.util, "find_library", found.get)
+    monkeypatch.delenv("SDL_VIDEODRIVER")
+    monkeypatch.delenv("MUJOCO_GL")
+    if before is not None:
+        monkeypatch.setenv("MUJOCO_GL", before)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(video, "_accepts", lambda address: True)
+    video.configure_headless_drawing()
+    assert (video.os.environ.get("MUJOCO_GL"), "SDL_VIDEODRIVER" in video.os.environ) == (
+        before, False,
+    )  # fmt: skip
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.setattr(video.sys, "platform", "linux")
+    video.configure_headless_drawing()
+    assert video.os.environ.get("MUJOCO_GL") == after
+    assert video.os.environ["SDL_VIDEODRIVER"] == "dummy"
+
+
+def test_a_display_is_there_if_somebody_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(video.sys, "platform", "linux")
+    path = tmp_path / "wayland-9"
+    for name in (path.name, str(path)):
+        monkeypatch.setenv("WAYLAND_DISPLAY", name)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        assert not video.has_display()
+    with socket.socket(socket.AF_UNIX) as there:
+        there.bind(str(path))
+        there.listen()
+        for name in (path.name, str(path)):
+            monkeypatch.setenv("WAYLAND_DISPLAY", name)
+            assert video.has_display()
+    assert not video.has_display()  # the file is left behind
+    monkeypatch.delenv("WAYLAND_DISPLAY")
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        number = there.getsockname()[1] - 6000
+        if number >= 0:
+            monkeypatch.setenv("DISPLAY", f"127.0.0.1:{number}.0")
+            assert video.has_display()
+    for name in (":77", ":77.0", "unix:77", "127.0.0.1:77", ":99999", "word", ""):
+        monkeypatch.setenv("DISPLAY", name)
+        assert not video.has_display()
+    asked = []
+    monkeypatch.setattr(video, "_accepts", lambda address: asked.append(address))
+    monkeypatch.setenv("DISPLAY", ":3.1")
+    assert not video.has_display()
+    assert asked == ["\0/tmp/.X11-unix/X3", "/tmp/.X11-unix/X3"]
