@@ -95,13 +95,13 @@ def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | N
     """
     if env is None:
         return None
-    from purerl.runs.settings import config as configs  # start-up time
+    from purerl.runs.settings import environments  # start-up time
 
     if run is not None:
         _check_own(env, run)
     if ":" in env and not {"", here := str(Path.cwd())} & {*sys.path}:
         sys.path.insert(0, here)  # as `python -m` does
-    return configs.make_env_fn(env)
+    return environments.make_env_fn(env)
 
 
 def _check_own(env: str, run: Path) -> None:

@@ -50,7 +50,6 @@ RUN: dict[str, Any] = {  # settings of the run itself, and their types
     "layers": int,  # hidden = layers times the width given
 }
 COMMAND = ("seed", "data_dir", "datestamp", "num_cpu")  # given once, by a flag of their own
-NEAR = 3  # names in a hint
 
 
 class Setting(NamedTuple):
@@ -85,16 +84,17 @@ def resolve_name(algo: str, key: str) -> Setting:
     word = key.replace("-", "_")
     part, _, name = word.replace(".", ":").rpartition(":")
     setting = known.get(SYNONYMS.get(word, word))
+    if setting is not None:
+        return setting
     for refused in (word, word.partition(":")[0]):
-        if setting is None and refused in REFUSED:
+        if refused in REFUSED:
             raise ConfigError(f"{key}: {REFUSED[refused]}.")
-    if setting is None and part in PARTS:
-        setting = known.get(name)
-        if setting is not None and setting.part != part:
-            raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
-    if setting is None:
+    if part not in PARTS or name not in known:
         near = [*known, *(other for other, name in SYNONYMS.items() if name in known)]
         raise ConfigError(f"{algo} has no setting {key!r}.{suggest(name, near)}")
+    setting = known[name]
+    if setting.part != part:
+        raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
     return setting
 
 
@@ -102,12 +102,7 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     """Return a hint to the names that may have been meant, or nothing.
 
     The hint names, ignoring case, the word itself or its synonym, else the names that begin or end
-    with it, else the one that is spelled most like it.
-
-    Args:
-        word: unknown word.
-        known: names.
-        form: form of a name in the hint.
+    with it, else the one that is spelled most like it. `form` is the form of a name in the hint.
 
     Example:
         >>> suggest("gama", ["gamma", "lam"]), suggest("lr", ["pi_lr", "vf_lr"])
@@ -121,7 +116,7 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     if not near and len(word) > 1:
         near = [n for n in known if n.startswith(word) and word != "lr"]  # lr_decay_updates is none
         near += [n for n in known if n.endswith(f"_{word}") or word.endswith(f"_{n}")]
-    near = near[:NEAR] or difflib.get_close_matches(word, known, 1)
+    near = near[:3] or difflib.get_close_matches(word, known, 1)
     return f" Did you mean {' or '.join(form(known[n]) for n in near)}?" if near else ""
 
 
@@ -134,10 +129,10 @@ def drop_duplicates(key: str, values: Iterable[Any]) -> tuple[list[Any], str]:
     """
     values = list(values)
     different = list({repr(v): v for v in values}.values())
-    text = (
-        f"{key}: values that are equal count once, {', '.join(str(to_json(v)) for v in different)}"
-    )
-    return different, text if len(different) < len(values) else ""
+    if len(different) == len(values):
+        return different, ""
+    shown = ", ".join(str(to_json(v)) for v in different)
+    return different, f"{key}: values that are equal count once, {shown}"
 
 
 def normalise_activation(value: Any) -> Any:
@@ -147,8 +142,7 @@ def normalise_activation(value: Any) -> Any:
         >>> [normalise_activation(x) for x in ("torch.nn.LeakyReLU", "tf.nn.tanh", "swish")]
         ['leaky_relu', 'tanh', 'silu']
     """
-    if callable(value):
-        value = getattr(value, "__name__", value)
+    value = getattr(value, "__name__", value)
     if not isinstance(value, str):
         return value
     name = value.rpartition(".")[2].lower()
@@ -169,11 +163,11 @@ def build_configuration(
         ConfigError: with all mistakes in the keys, one in each line.
     """
     made: dict[str, Any] = {part: {} for part in PARTS} | dict(base or {}) | {"algo": algo}
-    run: dict[str, Any] = {}
-    seen: dict[str, str] = {}
     wrong = [f"{p} must be an object, got {made[p]!r}." for p in PARTS if type(made[p]) is not dict]
     if wrong:
         raise ConfigError("\n".join(wrong))
+    parts = {part: dict(made[part]) for part in PARTS} | {"run": {}}
+    seen: dict[str, str] = {}
     for key, value in settings.items():
         try:
             part, name, _ = resolve_name(algo, key)
@@ -183,35 +177,22 @@ def build_configuration(
         if name in seen:
             wrong.append(f"{seen[name]} and {key} are the same setting.")
         seen[name] = key
-        value = normalise_activation(value) if name == "activation" else value
-        if part == "run":
-            run[name] = value
-        else:
-            made[part] = {**made[part], name: value}
+        parts[part][name] = normalise_activation(value) if name == "activation" else value
     if "steps" in seen and "epochs" in seen:
         wrong.append(f"{seen['steps']} and {seen['epochs']} both say how long: give one.")
     if wrong:
         raise ConfigError("\n".join(wrong))
-    _derive_steps(algo, made, run.get("epochs"))
-    _derive_hidden(algo, made, run.get("layers"))
-    return made | {name: run[name] for name in ("env", "seed", "name") if name in run}
-
-
-def _derive_steps(algo: str, made: dict[str, Any], epochs: int | None) -> None:
-    """Set the steps of a number of epochs, in place."""
-    if epochs is None:
-        return
-    per_epoch = made["schedule"].get("steps_per_epoch", algos.load(algo).SCHEDULE.steps_per_epoch)
-    if isinstance(per_epoch, int):  # else the schedule refuses it
-        made["schedule"] = made["schedule"] | {"steps": epochs * per_epoch}
-
-
-def _derive_hidden(algo: str, made: dict[str, Any], layers: int | None) -> None:
-    """Set the widths of a number of equal layers, in place; a single width is a tuple of one."""
-    if layers is None and not isinstance(made["spec"].get("hidden"), int):
-        return
-    width = made["spec"].get("hidden", algos.load(algo).Spec.hidden[:1])
-    width = tuple(width) if isinstance(width, tuple | list) else (width,)
-    if layers is not None and len(width) != 1:
-        raise ConfigError(f"l = {layers} repeats one width, got hid = {list(width)}.")
-    made["spec"] = made["spec"] | {"hidden": width * (1 if layers is None else layers)}
+    spec, schedule, run = parts["spec"], parts["schedule"], parts.pop("run")
+    if (epochs := run.get("epochs")) is not None:
+        default = algos.load(algo).SCHEDULE.steps_per_epoch
+        per_epoch = schedule.get("steps_per_epoch", default)
+        if isinstance(per_epoch, int):  # else the schedule refuses it
+            schedule["steps"] = epochs * per_epoch
+    layers = run.get("layers")
+    if layers is not None or isinstance(spec.get("hidden"), int):  # a number is a tuple of one
+        width = spec.get("hidden", algos.load(algo).Spec.hidden[:1])
+        width = tuple(width) if isinstance(width, tuple | list) else (width,)
+        if layers is not None and len(width) != 1:
+            raise ConfigError(f"l = {layers} repeats one width, got hid = {list(width)}.")
+        spec["hidden"] = width * (1 if layers is None else layers)
+    return made | parts | {name: run[name] for name in ("env", "seed", "name") if name in run}

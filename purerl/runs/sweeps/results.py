@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from purerl import errors
 from purerl.runs.console import align_columns
-from purerl.runs.record import status
-from purerl.runs.record.files import to_json, write_json
+from purerl.runs.record import files, status
 
 
 class TaskResult(NamedTuple):
@@ -16,13 +15,13 @@ class TaskResult(NamedTuple):
     name: str
     seed: int
     status: str  # done, failed, stopped, timeout, running (elsewhere), or waiting
-    exit: int | None  # code of its process in this sweep, if it had one
-    reason: str
-    step: int
-    score: float | None
-    seconds: float
-    run: str  # folder
-    log: str  # file with its output
+    exit: int | None = None  # code of its process in this sweep, if it had one
+    reason: str = ""
+    step: int = 0
+    score: float | None = None
+    seconds: float = 0.0
+    run: str = ""  # folder
+    log: str = ""  # file with its output
 
 
 class Sweep(NamedTuple):
@@ -50,28 +49,24 @@ def save_results(
             raise errors.StorageError(f"{path} is not what a sweep wrote: {error}") from error
     new = []
     for given, row in zip(settings, rows, strict=True):
-        one = row._asdict() | {"settings": to_json(given)}
+        one = row._asdict() | {"settings": files.to_json(given)}
         then = before.pop((row.name, row.seed), {})
         same = then.get("settings") == one["settings"]
         again = then.get("status") == "done" and then.get("run") == row.run
-        new.append(
-            then if row.exit is None and same and (again or row.status == "waiting") else one
-        )
-    kept = list(before.values())
-    content = {k: to_json(v) for k, v in about.items()} | {"variants": kept + new}
-    write_json(path, content, indent=2)
+        stays = row.exit is None and same and (again or row.status == "waiting")
+        new.append(then if stays else one)
+    content = files.to_json(about) | {"variants": [*before.values(), *new]}
+    files.write_json(path, content, indent=2)
 
 
 def format_results(sweep: Sweep) -> str:
     """Return the table of a sweep for the screen."""
-    rows: list[tuple[str, ...]] = [
-        ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
-    ]
+    head = ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
+    rows: list[tuple[str, ...]] = [head]
     for row in sweep.rows:
-        code = "-" if row.exit is None else str(row.exit)
+        code, seconds = ("-", "-") if row.exit is None else (str(row.exit), f"{row.seconds:.0f}")
         score = "-" if row.score is None else f"{row.score:.1f}"
         steps = f"{row.step:,}" if row.step else "-"
-        seconds = "-" if row.exit is None else f"{row.seconds:.0f}"
         log = str(Path(row.log).relative_to(sweep.folder)) if row.log else "-"
         cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
         rows.append((*cells, row.reason))

@@ -23,7 +23,7 @@ from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry
 from purerl.runs.record import checkpoint, checkpoint_folders, files
 from purerl.runs.record.arrays import pack_named_arrays
-from purerl.runs.settings import config as configs
+from purerl.runs.settings import environments
 from purerl.runs.settings.config import Config
 from purerl.runs.training import train
 from purerl.runs.training.saving import describe_run
@@ -58,7 +58,7 @@ def diagnose(
         say: function that takes a line about the progress.
     """
     config = train.read_config(run, env_fn, spec)
-    env_fn = env_fn or configs.make_env_fn(config.env)
+    env_fn = env_fn or environments.make_env_fn(config.env)
     carry = _restore(run, config, env_fn, at)
     say(f"replaying from step {carry.steps:,}")
     try:

@@ -38,4 +38,4 @@ def test_the_table_of_a_damaged_sweep_is_not_written_over(tmp_path):
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "sweep.json").write_text('{"variants": 3}')
     with pytest.raises(errors.StorageError, match="not what a sweep wrote"):
-        grids.run_variants(named, "bench", thunks.fate, Plan(data_dir=str(tmp_path)))
+        grids.run_variants(named, "bench", thunks.fate, Plan(data_dir=str(tmp_path)), {})
