@@ -20,19 +20,19 @@ PARTS = ("spec", "schedule", "options")
 KEYS = ("algo", "env", "seed", "name", *PARTS)
 MAX_OBS = 2**28  # numbers in an observation that a file may claim
 
-_logging_setting = functools.partial(setting, group="Logging and checkpoints")
+_option = functools.partial(setting, group="Logging and checkpoints")
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Options for checkpoints and reports of a run."""
 
-    save_freq: int | None = _logging_setting(
+    save_freq: int | None = _option(
         10_000, "steps between checkpoints, besides new bests; none: at the end"
     )
-    keep: int = _logging_setting(3, "newest checkpoints that stay, besides the best", rare=True)
-    tensorboard: bool = _logging_setting(False, "write event files too; needs purerl[tensorboard]")
-    wandb: str | None = _logging_setting(
+    keep: int = _option(3, "newest checkpoints that stay, besides the best", rare=True)
+    tensorboard: bool = _option(False, "write event files too; needs purerl[tensorboard]")
+    wandb: str | None = _option(
         None, "project of Weights & Biases to report to; needs purerl[wandb]"
     )
 
@@ -122,16 +122,10 @@ def from_json(
     spec: Any = None,
     spaces: EnvSpec | None = None,
 ) -> Config:
-    """Make a configuration from plain data; missing entries have their defaults.
+    """Make a configuration from plain data, in which all but `algo` and `env` may be missing.
 
-    Args:
-        content: plain data as `to_json` returns it; `algo` and `env` are required.
-        env_fn: function that makes the environment; None for the id in the data.
-        spec: settings instead of those in the data, for custom networks.
-        spaces: spaces of the environment, which is not made then.
-
-    Raises:
-        ConfigError: with all unknown entries and values that do not fit.
+    `spec` replaces the settings of the data, for custom networks. With `spaces` no environment is
+    made, else that of `env_fn` or of the id in the data. All mistakes are reported at once.
     """
     content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
     _check_keys("the configuration", content, KEYS)

@@ -72,14 +72,7 @@ def list_settings(algo: str) -> dict[str, Setting]:
 
 
 def resolve_name(algo: str, key: str) -> Setting:
-    """Find the setting that a key names; refuse other keys with the nearest names.
-
-    Example:
-        >>> resolve_name("sac", "ac_kwargs:hidden_sizes")[:2]
-        ('spec', 'hidden')
-        >>> resolve_name("sac", "schedule.steps")[:2]
-        ('schedule', 'steps')
-    """
+    """Find the setting that a key names; refuse other keys with the nearest names."""
     known = list_settings(algo)
     word = key.replace("-", "_")
     part, _, name = word.replace(".", ":").rpartition(":")
@@ -152,15 +145,9 @@ def normalise_activation(value: Any) -> Any:
 def build_configuration(
     algo: str, settings: Mapping[str, Any], base: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return a configuration for `config.from_json` from settings under any of their names.
+    """Return `base`, a configuration for `config.from_json`, with settings under any names.
 
-    Args:
-        algo: name of the algorithm.
-        settings: key -> value.
-        base: configuration to start from.
-
-    Raises:
-        ConfigError: with all mistakes in the keys, one in each line.
+    All mistakes in the keys are reported at once, one in each line.
     """
     made: dict[str, Any] = {part: {} for part in PARTS} | dict(base or {}) | {"algo": algo}
     wrong = [f"{p} must be an object, got {made[p]!r}." for p in PARTS if type(made[p]) is not dict]

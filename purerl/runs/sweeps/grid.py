@@ -1,20 +1,12 @@
 """Grids of experiments, with Spinning Up's names: every combination of values, each in a process.
 
-    grid = ExperimentGrid("bench")
-    grid.add("env_name", "CartPole-v1", in_name=True)
-    grid.add("seed", [0, 10, 20])
-    grid.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
-    sweep = grid.run("ppo", jobs=2)
-    print(format_results(sweep))
-
-The runs are in `data_dir/bench/<variant>/<variant>_s<seed>`; running the same grid again runs only
-what is missing. Importing this imports no JAX.
+docs/grids.md has an example. Importing this imports no JAX.
 """
 
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +18,7 @@ from purerl.runs.sweeps import jobs, tasks
 from purerl.runs.sweeps.jobs import Plan, Task, Variant
 from purerl.runs.sweeps.results import Sweep, TaskResult
 
-Thunk = str | Callable[..., Any]
+Thunk = str | tasks.Thunk
 
 
 class ExperimentGrid:
@@ -131,28 +123,21 @@ def run_variants(
 ) -> Sweep:
     """Run what is missing of some variants, as `ExperimentGrid.run` does.
 
-    Args:
-        variants: name, seed and settings of each run.
-        name: name of the grid.
-        thunk: as in `ExperimentGrid.run`.
-        plan: how the runs are started.
-        values: values of each parameter, for `sweep.json`; None to write none, and to leave the
-            folder to others too.
-        base: configuration below the settings.
+    `sweep.json` contains the values of each parameter; None writes no such file, and leaves the
+    folder to others too. `base` is the configuration below the settings.
     """
-    where = Path(plan.data_dir or status.read_user_defaults()["data_dir"]).expanduser()
-    folder = where / (name or "grid")
+    data_dir = plan.data_dir or status.read_user_defaults()["data_dir"]
+    folder = Path(data_dir).expanduser() / (name or "grid")
 
     def make_task(variant: Variant) -> Task:
         word, seed, settings = variant
         rest, what = dict(settings), thunk
         if isinstance(what, str) and what in rest:
             what = rest.pop(what)
-        parent = where if word == folder.name else folder
         if not isinstance(what, str):
-            return tasks.make_function_task(what, (word, seed, nest(rest)), parent, plan)
+            return tasks.make_function_task(what, (word, seed, nest(rest)), folder, plan)
         algos.check(what)
-        return tasks.make_algorithm_task(what, (word, seed, rest), folder, parent, plan, base)
+        return tasks.make_algorithm_task(what, (word, seed, rest), folder, plan, base)
 
     about = {"name": name, "what": thunk, "grid": values, "num_cpu": plan.num_cpu}
     made = [make_task(variant) for variant in variants]

@@ -31,7 +31,8 @@ GRACE = 20.0  # seconds from a polite request to the end
 POLL = 0.05  # seconds between two looks at the processes
 
 Process = subprocess.Popen[bytes] | multiprocessing.process.BaseProcess
-Variant = tuple[str, int, dict[str, Any]]  # name, seed and settings of a run
+Entries = dict[str, Any]
+Variant = tuple[str, int, Entries]  # name, seed and settings of a run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,19 +53,12 @@ class Plan:
         if self.timeout is not None:
             checks.positive("timeout", self.timeout)
 
-    @property
-    def at_once(self) -> int:
-        """Runs at a time."""
-        return self.jobs or max(1, len(world.list_cpus()) // self.num_cpu)
-
 
 @dataclasses.dataclass
 class Task:
     """One variant with one seed, its process, and its result."""
 
-    name: str
-    seed: int
-    settings: dict[str, Any]
+    row: TaskResult
     look: Callable[[], RunStatus | None]  # finds its run on the disk
     start: Callable[[Path, RunStatus | None], Process]  # takes its log, and the run to continue
     process: Process | None = None  # while it runs
@@ -73,11 +67,6 @@ class Task:
     began: float = 0.0
     asked: float | None = None  # when it was asked to stop
     late: bool = False  # whether that was for its time
-
-    def __post_init__(self) -> None:
-        """Name the task; its result is still to come."""
-        self.label = f"{self.name}_s{self.seed}"
-        self.result = TaskResult(self.name, self.seed, "waiting")
 
     def get_code(self) -> int | None:
         """Return the exit code of the process, None while it runs."""
@@ -96,9 +85,7 @@ class Task:
                 os.kill(self.process.pid, number)
 
 
-def run_tasks(
-    tasks: Sequence[Task], folder: Path, about: dict[str, Any] | None, plan: Plan
-) -> Sweep:
+def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: Plan) -> Sweep:
     """Run the tasks that are not done; their logs are in `folder`.
 
     `about` has the first entries of `sweep.json`. Without it, several processes may share `folder`.
@@ -115,15 +102,16 @@ def run_tasks(
         )
     files.make_folder(folder / "logs")
     board, waiting = _Board(tasks, folder, about, plan.timeout), [*tasks]
-    threads = max(1, len(world.list_cpus()) // (plan.at_once * plan.num_cpu))
+    cores = len(world.list_cpus())
+    at_once = plan.jobs or max(1, cores // plan.num_cpu)
     with (
         contextlib.nullcontext() if about is None else safe_files.lock_folder(folder),
-        _limit_threads(threads),
+        _limit_threads(max(1, cores // (at_once * plan.num_cpu))),
         collect_requests() as asked,
     ):
         try:
             while board.running or (waiting and not asked):
-                while waiting and len(board.running) < plan.at_once and not asked:
+                while waiting and len(board.running) < at_once and not asked:
                     board.begin(waiting.pop(0))
                 board.ask_to_stop(bool(asked))
                 board.collect(bool(asked))
@@ -133,7 +121,7 @@ def run_tasks(
             for task in board.running:  # only after an error of our own, or a second request
                 task.kill(signal.SIGKILL)
             _show_line("")
-    rows = tuple(task.result for task in tasks)
+    rows = tuple(task.row for task in tasks)
     good = all(row.status == "done" for row in rows)
     code = errors.DONE if good else errors.STOPPED if asked else errors.INCOMPLETE
     return Sweep(rows, code, folder)
@@ -157,7 +145,7 @@ class _Board:
 
     tasks: Sequence[Task]
     folder: Path
-    about: dict[str, Any] | None
+    about: Entries | None
     timeout: float | None
     drawn: float = 0.0  # when the line on the terminal was
 
@@ -167,7 +155,7 @@ class _Board:
 
     def begin(self, task: Task) -> None:
         """Start a task, unless it is done, another process runs it, or it is refused."""
-        task.log = self.folder / "logs" / f"{task.label}.log"
+        task.log = self.folder / "logs" / f"{task.row.label}.log"
         found = task.look()
         if found is not None and found.status in ("done", "running"):
             reason = "was done before" if found.status == "done" else "run by another process"
@@ -181,7 +169,7 @@ class _Board:
         except errors.PurerlError as error:
             self._settle(task, "failed", str(error), found, exit=errors.exit_code_of(error))
         else:
-            try_print_lines(f"{task.label}: {'goes on' if again else 'starts'}")
+            try_print_lines(f"{task.row.label}: {'goes on' if again else 'starts'}")
 
     def ask_to_stop(self, stopping: bool) -> None:
         """Ask tasks to stop that take too long, or all; kill those that do not within `GRACE`."""
@@ -220,17 +208,17 @@ class _Board:
         if found is not None:
             ended |= {"step": found.step, "score": found.score, "run": str(found.path)}
         reason = " ".join(reason.split())
-        row = TaskResult(task.name, task.seed, status, reason=reason, **ended)
-        task.result, task.process = row, None
-        rows = [task.result for task in self.tasks]
-        number = sum(row.status != "waiting" for row in rows)
-        words = [f"[{number}/{len(rows)}] {task.label}: {status}"]
+        row = task.row = task.row._replace(status=status, reason=reason, **ended)
+        task.process = None
+        rows = [task.row for task in self.tasks]
+        over = sum(row.status != "waiting" for row in rows)
+        words = [f"[{over}/{len(rows)}] {row.label}: {status}"]
         words += [] if row.score is None else [f"return {row.score:.1f}"]
         words += [] if row.exit is None else [f"{row.seconds:.0f} s"]
         _show_line("")
         try_print_lines(", ".join([*words, *filter(None, [reason])]))
         if self.about is not None:
-            save_results(self.folder, self.about, [task.settings for task in self.tasks], rows)
+            save_results(self.folder, self.about, rows)
 
     def draw(self) -> None:
         """Show the progress once a second, on a terminal."""
@@ -240,7 +228,7 @@ class _Board:
 
     def format_progress(self) -> str:
         """Return the progress in a line; that of a run is the step of its last checkpoint."""
-        states = [task.result.status for task in self.tasks]
+        states = [task.row.status for task in self.tasks]
         done = states.count("done")
         line = f"{done} of {len(states)} done"
         if other := len(states) - done - states.count("waiting"):
@@ -249,7 +237,7 @@ class _Board:
         for task in self.running:
             found = task.look()
             part = f" {found.step / found.steps:.0%}" if found is not None and found.steps else ""
-            words.append(f"{task.label}{part} {time.monotonic() - task.began:.0f} s")
+            words.append(f"{task.row.label}{part} {time.monotonic() - task.began:.0f} s")
         return f"{line}; running: {', '.join(words)}" if words else line
 
 

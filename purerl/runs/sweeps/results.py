@@ -1,6 +1,6 @@
 """Results of the runs of a sweep: a table for the screen, and `sweep.json`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ class TaskResult(NamedTuple):
 
     name: str
     seed: int
-    status: str  # done, failed, stopped, timeout, running (elsewhere), or waiting
+    status: str = "waiting"  # then done, failed, stopped, timeout, or running (elsewhere)
     exit: int | None = None  # code of its process in this sweep, if it had one
     reason: str = ""
     step: int = 0
@@ -22,6 +22,12 @@ class TaskResult(NamedTuple):
     seconds: float = 0.0
     run: str = ""  # folder
     log: str = ""  # file with its output
+    settings: Mapping[str, Any] = {}
+
+    @property
+    def label(self) -> str:
+        """Name and seed."""
+        return f"{self.name}_s{self.seed}"
 
 
 class Sweep(NamedTuple):
@@ -32,12 +38,7 @@ class Sweep(NamedTuple):
     folder: Path
 
 
-def save_results(
-    folder: Path,
-    about: dict[str, Any],
-    settings: Sequence[dict[str, Any]],
-    rows: Sequence[TaskResult],
-) -> None:
+def save_results(folder: Path, about: dict[str, Any], rows: Sequence[TaskResult]) -> None:
     """Write `sweep.json`; entries of other runs, and of those that did not run again, stay."""
     path = folder / "sweep.json"
     before: dict[tuple[str, int], dict[str, Any]] = {}
@@ -48,8 +49,8 @@ def save_results(
         except (errors.ConfigError, errors.Damaged, KeyError, TypeError) as error:
             raise errors.StorageError(f"{path} is not what a sweep wrote: {error}") from error
     new = []
-    for given, row in zip(settings, rows, strict=True):
-        one = row._asdict() | {"settings": files.to_json(given)}
+    for row in rows:
+        one = files.to_json(row)
         then = before.pop((row.name, row.seed), {})
         same = then.get("settings") == one["settings"]
         again = then.get("status") == "done" and then.get("run") == row.run

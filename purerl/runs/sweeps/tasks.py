@@ -20,23 +20,22 @@ from purerl.mpi.launch import die_with_parent
 from purerl.runs.record import files, folder, safe_files, status
 from purerl.runs.record.status import RunStatus
 from purerl.runs.settings import config, environments, names
-from purerl.runs.sweeps.jobs import Plan, Process, Task, Variant
+from purerl.runs.sweeps.jobs import Entries, Plan, Process, Task, Variant
+from purerl.runs.sweeps.results import TaskResult
+
+Thunk = Callable[..., Any]
 
 
 def make_algorithm_task(
-    algo: str,
-    variant: Variant,
-    sweep: Path,
-    data_dir: Path,
-    plan: Plan,
-    base: Mapping[str, Any] | None = None,
+    algo: str, variant: Variant, sweep: Path, plan: Plan, base: Mapping[str, Any] | None = None
 ) -> Task:
-    """Return the task of one run of an algorithm, in `data_dir/name/name_s<seed>`.
+    """Return the task of one run of an algorithm.
 
     Its process reads the configuration from the folder of the sweep: `base`, and above it the
     variant's settings. If they are refused, starting the task fails.
     """
     name, seed, settings = variant
+    data_dir = _choose_folder(sweep, name)
     complete: dict[str, Any] = {}
     refused = ""
     try:
@@ -72,50 +71,44 @@ def make_algorithm_task(
             )
 
     look = functools.partial(find_run, complete, data_dir, name)
-    return Task(name, seed, dict(settings), look, start)
+    return Task(TaskResult(name, seed, settings=settings), look, start)
 
 
 def complete_config(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the `config.json` of a run without its spaces; no environment is made.
-
-    Raises:
-        ConfigError: with all mistakes.
-    """
+    """Return the `config.json` of a run without its spaces, or raise `ConfigError`."""
     found = config.from_json(content, spaces=config.make_placeholder_spaces(content["algo"]))
     environments.check_available(found.env)
-    return _without_spaces(config.to_json(found))
+    return _drop_spaces(config.to_json(found))
 
 
 def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> RunStatus | None:
     """Find the run of a configuration: one that is done, else the one that got furthest."""
     order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
-    found = [
-        one
+    found = {
+        (order.get(one.status, 0), one.step, one.path.stat().st_mtime_ns): one
         for parent in data_dir.glob(f"*{glob.escape(name)}")
         for one in status.list_runs(parent)
-        if _without_spaces(status.read_settings(one.path)) == complete
-    ]
-
-    def rank(one: RunStatus) -> tuple[int, int, int]:
-        return order.get(one.status, 0), one.step, one.path.stat().st_mtime_ns
-
-    return max(found, key=rank, default=None)
+        if _drop_spaces(status.read_settings(one.path)) == complete
+    }
+    return found[max(found)] if found else None
 
 
-def _without_spaces(content: dict[str, Any]) -> dict[str, Any]:
+def _choose_folder(sweep: Path, name: str) -> Path:
+    """Return the folder above `name/name_s<seed>`; a run with the sweep's name is in its folder."""
+    return sweep.parent if name == sweep.name else sweep
+
+
+def _drop_spaces(content: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in content.items() if k != "spaces"}
 
 
 # --- functions of the user -----------------------------------------------------------------------
 
 
-def make_function_task(
-    thunk: Callable[..., Any], variant: Variant, data_dir: Path, plan: Plan
-) -> Task:
+def make_function_task(thunk: Thunk, variant: Variant, sweep: Path, plan: Plan) -> Task:
     """Return the task of one call of a function, `thunk(seed=seed, **settings)`.
 
-    Its run is in `data_dir/name/name_s<seed>`. A number that it returns is the score. A function
-    that was stopped is called again.
+    A number that it returns is the score. A function that was stopped is called again.
     """
     word = getattr(thunk, "__qualname__", "")
     if not callable(thunk) or not word or "<" in word:
@@ -126,6 +119,7 @@ def make_function_task(
     if plan.num_cpu != 1:
         raise ValueError("num_cpu is for algorithms; a function calls purerl.mpi.fork itself.")
     name, seed, settings = variant
+    data_dir = _choose_folder(sweep, name)
     about: dict[str, Any] = {
         "algo": f"{thunk.__module__}.{word}".replace("__main__.", ""),
         "env": str(settings.get("env_name", settings.get("env", "-"))),
@@ -151,12 +145,10 @@ def make_function_task(
         return process
 
     look = functools.partial(find_run, about, data_dir, name)
-    return Task(name, seed, dict(settings), look, start)
+    return Task(TaskResult(name, seed, settings=settings), look, start)
 
 
-def _complete_arguments(
-    thunk: Callable[..., Any], given: dict[str, Any], run: Path, name: str
-) -> dict[str, Any]:
+def _complete_arguments(thunk: Thunk, given: Entries, run: Path, name: str) -> Entries:
     """Return the arguments of a function, with Spinning Up's two extras if it has parameters."""
     signature = inspect.signature(thunk)
     if "logger_kwargs" in signature.parameters:
@@ -172,9 +164,7 @@ def _complete_arguments(
     return given
 
 
-def _call(
-    thunk: Callable[..., Any], given: dict[str, Any], run: Path, log: Path, about: dict[str, Any]
-) -> None:
+def _call(thunk: Thunk, given: Entries, run: Path, log: Path, about: Entries) -> None:
     """Call a function in its own process, and keep its status in the folder of its run."""
     os.setsid()  # Ctrl-C comes from the sweep, once
     die_with_parent()

@@ -33,7 +33,7 @@ def test_what_comes_from_a_run_cannot_steer_the_terminal(tmp_path):
     def start(log, unfinished):
         raise errors.TaskRefused("one\ntwo \t three")
 
-    task = jobs.Task("a", 0, {}, lambda: None, start)
+    task = jobs.Task(results.TaskResult("a", 0), lambda: None, start)
     (row,) = jobs.run_tasks([task], tmp_path, None, jobs.Plan()).rows
     assert row.reason == "one two three"
 
@@ -169,11 +169,12 @@ def test_asked_to_stop_a_grid_stops_its_runs_and_says_what_is_missing(tmp_path, 
 
 def test_the_line_on_a_terminal_says_how_far_it_is(tmp_path, monkeypatch, capsys):
     standing = places.RunStatus(tmp_path, "ppo", "E", 0, "running", 300, 1200, None, "")
-    tasks = [jobs.Task(name, 0, {}, lambda: standing, None) for name in ("a", "b", "c")]
+    rows = [results.TaskResult(name, 0) for name in ("a", "b", "c")]
+    tasks = [jobs.Task(row, lambda: standing, None) for row in rows]
     board = jobs._Board(tasks, tmp_path, None, None)
-    tasks[0].result = results.TaskResult("a", 0, "done")
+    tasks[0].row = rows[0]._replace(status="done")
     assert board.format_progress() == "1 of 3 done"
-    tasks[1].result = results.TaskResult("b", 0, "failed")
+    tasks[1].row = rows[1]._replace(status="failed")
     tasks[2].process, tasks[2].began = object(), time.monotonic() - 7
     assert board.format_progress() == "1 of 3 done, 1 not; running: c_s0 25% 7 s"
     board.draw()

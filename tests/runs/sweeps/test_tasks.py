@@ -17,11 +17,12 @@ def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(tasks.subprocess, "Popen", lambda words, **rest: started.append(words))
     env, data = "a:b-v0", tmp_path / "-o; rm -rf $HOME"
+    data.mkdir()
     variant = ("n", 3, {"env": env})
-    task = tasks.make_algorithm_task("ppo", variant, tmp_path / "g", data, jobs.Plan(num_cpu=2))
+    task = tasks.make_algorithm_task("ppo", variant, data, jobs.Plan(num_cpu=2))
     (tmp_path / "log").touch()
     task.start(tmp_path / "log", None)
-    file = tmp_path / "g" / "configs" / "n_s3.json"
+    file = data / "configs" / "n_s3.json"
     assert started[0][1:] == [
         "-m", "purerl", "train", "ppo", f"--config={file}", f"--env={env}", "--seed=3",
         f"--data-dir={data}", "--num-cpu=2", "--no-datestamp",
