@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(JOBS, 'found.status in ("done", "running")', "False", T_JOBS),
     Mutant(JOBS, "len(board.running) < at_once and not asked", "not asked", T_JOBS),
     Mutant(JOBS, "(waiting and not asked)", "waiting", T_JOBS),
-    Mutant(JOBS, "task.asked, task.late = now, late and not stopping", "task.asked = now", T_JOBS),
+    Mutant(JOBS, "task.asked, task.late = time.monotonic(), late and not stopping", "task.asked = time.monotonic()", T_JOBS),
     Mutant(JOBS, "contextlib.nullcontext() if about is None else safe_files.lock_folder(folder),", "contextlib.nullcontext(),", T_JOBS),
     Mutant(JOBS, "errors.STOPPED if asked else errors.INCOMPLETE", "errors.INCOMPLETE", T_JOBS),
     Mutant(JOBS, 'if code == errors.DONE and found is not None and found.status == "done":', "if code == errors.DONE:", T_JOBS),

@@ -96,7 +96,11 @@ def parse_spaces(content: Any) -> EnvSpec:
     """Read the spaces that `to_json` wrote: with them, a policy needs no environment."""
     try:
         (kind,) = set(content) - {"obs_shape", "obs_dtype"}
-        parts: dict[str, Any] = {k: tuple(_list_numbers(x)) for k, x in content[kind].items()}
+        parts: dict[str, Any] = {
+            name: tuple(x if isinstance(x, list) else [x]) for name, x in content[kind].items()
+        }
+        if not all(type(x) in (int, float) for values in parts.values() for x in values):
+            raise TypeError("numbers were expected")
         if kind == "discrete":
             parts = {name: value for name, (value,) in parts.items()}
         action = {"discrete": Discrete, "box": Box}[kind](**parts)
@@ -106,14 +110,6 @@ def parse_spaces(content: Any) -> EnvSpec:
     if math.prod(env.obs_shape) > MAX_OBS:
         raise ConfigError(f"spaces claim observations of shape {env.obs_shape}, too large to read.")
     return env
-
-
-def _list_numbers(value: Any) -> list[Any]:
-    """Return a number or a list of numbers as a list, or raise `TypeError`."""
-    values = value if isinstance(value, list) else [value]
-    if not all(type(x) in (int, float) for x in values):
-        raise TypeError(f"numbers were expected, got {values!r}")
-    return values
 
 
 def from_json(
@@ -184,14 +180,13 @@ def find_mistakes(make: Callable[..., Any], fields: Mapping[str, Any]) -> list[s
     while True:
         try:
             make(**left)
+            return found
         except (ValueError, TypeError) as error:
             named = str(error).partition(" ")[0].partition("[")[0]
             if named not in left:  # it may only be due to what was left out
                 return found or [str(error)]
             del left[named]
             found.append(str(error))
-        else:
-            return found
 
 
 def choose_name(algo: str, env: str) -> str:

@@ -161,9 +161,8 @@ def _explain_failure(env: str, error: BaseException) -> ConfigError:
     elif text := _explain_missing(env):
         said = text
     else:
-        near = [
-            one.id for one in STOCK if _drop_version(one.id) == _drop_version(env) and one.id != env
-        ]
+        word = re.sub(r"-v\d+$", "", env).lower()
+        near = [s.id for s in STOCK if s.id.rpartition("-")[0].lower() == word and s.id != env]
         if near and near[0] not in said:
             said = f"{said} Did you mean {near[0]}?"
     return ConfigError(f"environment {env}: {said}")
@@ -172,7 +171,3 @@ def _explain_failure(env: str, error: BaseException) -> ConfigError:
 def _explain_missing(env: str) -> str:
     """Return what to install for an environment; nothing if it is installed or unknown."""
     return next((f"it needs {s.extra}: {s.needs}" for s in STOCK if s.id == env and s.needs), "")
-
-
-def _drop_version(env: str) -> str:
-    return re.sub(r"-v\d+$", "", env).lower()

@@ -39,16 +39,10 @@ REFUSED = {
     "logger_kwargs": "give exp_name and data_dir",
     "env_fn": "give env, an id of Gymnasium or module:Id",
 }
-RUN: dict[str, Any] = {  # settings of the run itself, and their types
-    "env": str,
-    "seed": int,
-    "name": str,
-    "data_dir": str,
-    "datestamp": bool,
-    "num_cpu": int,
-    "epochs": int,  # steps = epochs * steps_per_epoch
-    "layers": int,  # hidden = layers times the width given
-}
+# Settings of the run itself, and their types. steps = epochs * steps_per_epoch, and hidden is the
+# width given, `layers` times.
+RUN: dict[str, Any] = {"env": str, "seed": int, "name": str, "data_dir": str, "datestamp": bool}
+RUN |= {"num_cpu": int, "epochs": int, "layers": int}
 COMMAND = ("seed", "data_dir", "datestamp", "num_cpu")  # given once, by a flag of their own
 
 

@@ -113,8 +113,7 @@ def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: 
             while board.running or (waiting and not asked):
                 while waiting and len(board.running) < at_once and not asked:
                     board.begin(waiting.pop(0))
-                board.ask_to_stop(bool(asked))
-                board.collect(bool(asked))
+                board.watch(bool(asked))
                 board.draw()
                 time.sleep(POLL)
         finally:
@@ -171,36 +170,31 @@ class _Board:
         else:
             try_print_lines(f"{task.row.label}: {'goes on' if again else 'starts'}")
 
-    def ask_to_stop(self, stopping: bool) -> None:
-        """Ask tasks to stop that take too long, or all; kill those that do not within `GRACE`."""
-        now = time.monotonic()
+    def watch(self, stopping: bool) -> None:
+        """Settle what ended; ask tasks to stop that take too long, or all, and kill the others."""
         for task in self.running:
-            late = self.timeout is not None and now > task.began + self.timeout
-            if task.asked is None and (stopping or late):
-                task.asked, task.late = now, late and not stopping
+            code, seconds = task.get_code(), time.monotonic() - task.began
+            late = self.timeout is not None and seconds > self.timeout
+            if code is not None:
+                self._settle_ended(task, code, seconds, stopping)
+            elif task.asked is None and (stopping or late):
+                task.asked, task.late = time.monotonic(), late and not stopping
                 task.kill(signal.SIGTERM, group=False)
-            elif task.asked is not None and now > task.asked + GRACE:
+            elif task.asked is not None and time.monotonic() > task.asked + GRACE:
                 task.kill(signal.SIGKILL)
 
-    def collect(self, stopping: bool) -> None:
-        """Write down what has ended."""
-        for task in self.running:
-            code = task.get_code()
-            if code is None:
-                continue
-            found, seconds, reason = task.look(), time.monotonic() - task.began, ""
-            if code == errors.DONE and found is not None and found.status == "done":
-                status = "done"  # the exit code alone does not show it
-            elif task.late:
-                status, reason = "timeout", f"took longer than {self.timeout:g} s"
-            elif code == errors.STOPPED or (
-                stopping and code in (-signal.SIGTERM, -signal.SIGKILL)
-            ):
-                status = "stopped"
-            else:
-                status, reason = "failed", _explain_failure(task, code, found)
-            ended = {"exit": code, "seconds": seconds, "log": str(task.log)}
-            self._settle(task, status, reason, found, **ended)
+    def _settle_ended(self, task: Task, code: int, seconds: float, stopping: bool) -> None:
+        found, reason = task.look(), ""
+        if code == errors.DONE and found is not None and found.status == "done":
+            status = "done"  # the exit code alone does not show it
+        elif task.late:
+            status, reason = "timeout", f"took longer than {self.timeout:g} s"
+        elif code == errors.STOPPED or (stopping and code in (-signal.SIGTERM, -signal.SIGKILL)):
+            status = "stopped"
+        else:
+            status, reason = "failed", _explain_failure(task, code, found)
+        ended = {"exit": code, "seconds": seconds, "log": str(task.log)}
+        self._settle(task, status, reason, found, **ended)
 
     def _settle(
         self, task: Task, status: str, reason: str, found: RunStatus | None, **ended: Any
