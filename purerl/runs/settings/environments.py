@@ -70,13 +70,13 @@ def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
     """Return the table of `purerl list envs`: all, or those that fit an algorithm."""
     if algo is not None:
         algos.check(algo)
-    table: list[tuple[str, ...]] = [("environment", "obs", "actions", "limit", "needs", "fits")]
+    rows: list[tuple[str, ...]] = [("environment", "obs", "actions", "limit", "needs", "fits")]
     for one in STOCK:
         if algo is None or algo in one.fits:
-            actions = f"one of {one.actions}" if one.is_discrete else f"box of {one.actions}"
-            row = (one.id, str(one.observations), actions, str(one.limit), one.needs)
-            table.append((*row, " ".join(one.fits)))
-    return table
+            actions = f"{'one' if one.is_discrete else 'box'} of {one.actions}"
+            sizes = (str(one.observations), actions, str(one.limit))
+            rows.append((one.id, *sizes, one.needs, " ".join(one.fits)))
+    return rows
 
 
 def check_id(env: str) -> None:

@@ -8,7 +8,7 @@ as Spinning Up names it (`ac_kwargs:hidden_sizes`). Importing this imports no JA
 import dataclasses
 import difflib
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from purerl import algos
@@ -94,8 +94,6 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     Example:
         >>> suggest("gama", ["gamma", "lam"]), suggest("lr", ["pi_lr", "vf_lr"])
         (" Did you mean 'gamma'?", " Did you mean 'pi_lr' or 'vf_lr'?")
-        >>> suggest("PPO", ["ppo", "vpg"]), suggest("clip", ["vf_clip", "clip_ratio"])
-        (" Did you mean 'ppo'?", " Did you mean 'clip_ratio' or 'vf_clip'?")
     """
     known = {name.lower(): name for name in known}
     word = word.lower().replace("learning_rate", "lr")
@@ -107,14 +105,8 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     return f" Did you mean {' or '.join(form(known[n]) for n in near)}?" if near else ""
 
 
-def drop_duplicates(key: str, values: Iterable[Any]) -> tuple[list[Any], str]:
-    """Return the different values of a setting, and a message if there are fewer.
-
-    Example:
-        >>> drop_duplicates("seed", [0, 1, 0])
-        ([0, 1], 'seed: values that are equal count once, 0, 1')
-    """
-    values = list(values)
+def drop_duplicates(key: str, values: Sequence[Any]) -> tuple[list[Any], str]:
+    """Return the different values of a setting, and a message if there are fewer."""
     different = list({repr(v): v for v in values}.values())
     if len(different) == len(values):
         return different, ""
@@ -123,12 +115,7 @@ def drop_duplicates(key: str, values: Iterable[Any]) -> tuple[list[Any], str]:
 
 
 def normalise_activation(value: Any) -> Any:
-    """Return the name of an activation that is a path, a function or another name of it.
-
-    Example:
-        >>> [normalise_activation(x) for x in ("torch.nn.LeakyReLU", "tf.nn.tanh", "swish")]
-        ['leaky_relu', 'tanh', 'silu']
-    """
+    """Return the name of an activation that is a path, a function or another name of it."""
     value = getattr(value, "__name__", value)
     if not isinstance(value, str):
         return value
@@ -164,11 +151,10 @@ def build_configuration(
     if wrong:
         raise ConfigError("\n".join(wrong))
     spec, schedule, run = parts["spec"], parts["schedule"], parts.pop("run")
-    if (epochs := run.get("epochs")) is not None:
-        default = algos.load(algo).SCHEDULE.steps_per_epoch
-        per_epoch = schedule.get("steps_per_epoch", default)
-        if isinstance(per_epoch, int):  # else the schedule refuses it
-            schedule["steps"] = epochs * per_epoch
+    epochs, default = run.get("epochs"), algos.load(algo).SCHEDULE.steps_per_epoch
+    per_epoch = schedule.get("steps_per_epoch", default)
+    if epochs is not None and isinstance(per_epoch, int):  # else the schedule refuses it
+        schedule["steps"] = epochs * per_epoch
     layers = run.get("layers")
     if layers is not None or isinstance(spec.get("hidden"), int):  # a number is a tuple of one
         width = spec.get("hidden", algos.load(algo).Spec.hidden[:1])

@@ -68,23 +68,17 @@ class ExperimentGrid:
         print_lines("\n".join([*lines, words + " with their seeds" * ("seed" in self.values)]))
 
     def run(self, thunk: Thunk, **how: Any) -> Sweep:
-        """Run what is missing of the grid, several runs at a time; one that fails stops no other.
+        """Run what is missing, several runs at a time; `format_results` shows the results.
 
         Args:
             thunk: name of an algorithm; a function at the top of a module, called with a variant's
                 arguments and its seed; or a key of the grid whose values are such functions.
             **how: fields of `Plan`: num_cpu, data_dir, datestamp, jobs, timeout.
-
-        Returns:
-            A row for each run; `format_results` makes a table of it.
         """
         return run_variants(self.name_runs(), self.name, thunk, Plan(**how), self.values)
 
     def name_runs(self) -> list[Variant]:
-        """Return name, seed and settings of each run; the first key changes slowest.
-
-        No two runs have both name and seed equal.
-        """
+        """Return name, seed and settings of each run; the first key changes slowest."""
         found: dict[tuple[str, int], Variant] = {}
         taken: dict[str, dict[str, Any]] = {}
         for values in itertools.product(*self.values.values()):
@@ -175,24 +169,14 @@ def call_experiment(
 
 
 def format_value(value: Any) -> str:
-    """Return a value as a part of a name.
-
-    Example:
-        >>> format_value((64, 64)), format_value(3e-4), format_value("CartPole-v1")
-        ('64-64', '0-0003', 'cartpole-v1')
-    """
+    """Return a value as a part of a name: `64-64` for (64, 64), `0-0003` for 3e-4."""
     if isinstance(value, tuple | list):
         return "-".join(map(format_value, value))
     return re.sub("[^a-z0-9_-]", "-", str(getattr(value, "__name__", value)).lower())
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested dictionaries for keys with colons.
-
-    Example:
-        >>> nest({"a:b": 1, "a:c:d": 2, "e": 3})
-        {'a': {'b': 1, 'c': {'d': 2}}, 'e': 3}
-    """
+    """Return nested dictionaries for keys with colons: `a:b` is the entry `b` of `a`."""
     made: dict[str, Any] = {}
     for key, value in flat.items():
         *parts, last = key.split(":")

@@ -28,7 +28,6 @@ from purerl.runs.record.status import RunStatus
 from purerl.runs.sweeps.results import Sweep, TaskResult, save_results
 
 GRACE = 20.0  # seconds from a polite request to the end
-POLL = 0.05  # seconds between two looks at the processes
 
 Process = subprocess.Popen[bytes] | multiprocessing.process.BaseProcess
 Entries = dict[str, Any]
@@ -115,7 +114,7 @@ def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: 
                     board.begin(waiting.pop(0))
                 board.watch(bool(asked))
                 board.draw()
-                time.sleep(POLL)
+                time.sleep(0.05)
         finally:
             for task in board.running:  # only after an error of our own, or a second request
                 task.kill(signal.SIGKILL)
@@ -171,7 +170,7 @@ class _Board:
             try_print_lines(f"{task.row.label}: {'goes on' if again else 'starts'}")
 
     def watch(self, stopping: bool) -> None:
-        """Settle what ended; ask tasks to stop that take too long, or all, and kill the others."""
+        """Settle what ended; ask late tasks to stop, or all, and kill them after `GRACE`."""
         for task in self.running:
             code, seconds = task.get_code(), time.monotonic() - task.began
             late = self.timeout is not None and seconds > self.timeout
@@ -193,8 +192,7 @@ class _Board:
             status = "stopped"
         else:
             status, reason = "failed", _explain_failure(task, code, found)
-        ended = {"exit": code, "seconds": seconds, "log": str(task.log)}
-        self._settle(task, status, reason, found, **ended)
+        self._settle(task, status, reason, found, exit=code, seconds=seconds, log=str(task.log))
 
     def _settle(
         self, task: Task, status: str, reason: str, found: RunStatus | None, **ended: Any
@@ -238,8 +236,8 @@ class _Board:
 def _explain_failure(task: Task, code: int, found: RunStatus | None) -> str:
     """Return why a task failed: the reason that its run recorded, else the last line of its log."""
     if code < 0:
-        names = {one.value: one.name for one in signal.Signals}
-        return f"ended by {names.get(-code, f'signal {-code}')}"
+        known = -code in [*signal.Signals]
+        return f"ended by {signal.Signals(-code).name if known else f'signal {-code}'}"
     if found is not None and found.status == "failed" and found.reason:
         return found.reason
     if code == errors.DONE:
@@ -248,8 +246,7 @@ def _explain_failure(task: Task, code: int, found: RunStatus | None) -> str:
         return ""
     with task.log.open("rb") as file:
         file.seek(max(task.logged, task.log.stat().st_size - 4096))
-        lines = file.read().decode(errors="replace").strip().split("\n")
-    return lines[-1].strip()
+        return file.read().decode(errors="replace").strip().split("\n")[-1].strip()
 
 
 def _show_line(text: str) -> None:

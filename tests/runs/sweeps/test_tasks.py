@@ -76,7 +76,6 @@ CONTENT = {"algo": "ppo", "env": "CartPole-v1", "seed": 0, "name": "x"}
 def test_a_run_is_found_by_its_whole_configuration(tmp_path):
     complete = tasks.complete_config(CONTENT)
     assert complete["spec"]["gamma"] == 0.99
-    assert "spaces" not in complete
 
     def put(where, status, step=0, **changes):
         run = tmp_path / "x" / where
