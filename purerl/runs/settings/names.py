@@ -90,10 +90,6 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
 
     The hint names, ignoring case, the word itself or its synonym, else the names that begin or end
     with it, else the one that is spelled most like it. `form` is the form of a name in the hint.
-
-    Example:
-        >>> suggest("gama", ["gamma", "lam"]), suggest("lr", ["pi_lr", "vf_lr"])
-        (" Did you mean 'gamma'?", " Did you mean 'pi_lr' or 'vf_lr'?")
     """
     known = {name.lower(): name for name in known}
     word = word.lower().replace("learning_rate", "lr")
@@ -126,10 +122,7 @@ def normalise_activation(value: Any) -> Any:
 def build_configuration(
     algo: str, settings: Mapping[str, Any], base: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return `base`, a configuration for `config.from_json`, with settings under any names.
-
-    All mistakes in the keys are reported at once, one in each line.
-    """
+    """Return the configuration `base` with settings under any names, or all mistakes in keys."""
     made: dict[str, Any] = {part: {} for part in PARTS} | dict(base or {}) | {"algo": algo}
     wrong = [f"{p} must be an object, got {made[p]!r}." for p in PARTS if type(made[p]) is not dict]
     if wrong:
