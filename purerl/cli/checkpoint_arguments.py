@@ -71,7 +71,7 @@ def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | N
     """
     if env is None:
         return None
-    from purerl.runs.settings import config as configs  # start-up time
+    from purerl.runs.settings import environments  # start-up time
 
     if run is not None:
         import gymnasium  # start-up time
@@ -85,7 +85,7 @@ def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | N
             )
     if ":" in env and not {"", here := str(Path.cwd())} & {*sys.path}:
         sys.path.insert(0, here)  # as `python -m` does
-    return configs.make_env_fn(env)
+    return environments.make_env_fn(env)
 
 
 def load_run(args: argparse.Namespace, run: Path) -> Any:

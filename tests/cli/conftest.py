@@ -23,7 +23,7 @@ def started(monkeypatch):
         found["where"] = (args.num_cpu or 1, args.data_dir, bool(args.datestamp))
         return 0
 
-    def variants(named, name, algo, plan, base, values):
+    def variants(named, name, algo, plan, values, base):
         for word, seed, settings in named:
             found[word, seed] = config.from_json(names.build_configuration(algo, settings, base))
         found["where"] = (plan.num_cpu, plan.data_dir, plan.datestamp)

@@ -31,7 +31,7 @@ MUTANTS = [
     Mutant("purerl/loops/acting.py", '*rng.words(next(calls))], np.uint32)', "*rng.words(0)], np.uint32)", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
     Mutant(GYM, "None if deterministic else (seed, rank, epoch)", "None", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
     Mutant(CHECKPOINT, "        if holds != due:", "        if False:", f"{T_USE}::test_a_learner_that_the_configuration_does_not_describe_is_never_used"),
-    Mutant(CONFIG, "type(x) in (int, float) for x in values", "True for x in values", f"{T_USE}::test_spaces_that_purerl_does_not_write_are_refused"),
+    Mutant(CONFIG, "type(x) in (int, float) for values in parts.values() for x in values", "True for x in parts", f"{T_USE}::test_spaces_that_purerl_does_not_write_are_refused"),
     Mutant(CONFIG, "    if math.prod(env.obs_shape) > MAX_OBS:", "    if False:", f"{T_USE}::test_spaces_too_large_to_be_true_are_refused_before_anything_is_allocated"),
     Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise ConfigError(', '    if False:\n        raise ConfigError(', f"{T_USE}::test_a_file_never_has_a_module_imported"),
     Mutant(RUN, 'NOT_ABOUT_POLICIES = ("schedule", "ranks")', 'NOT_ABOUT_POLICIES = ("schedule", "ranks", "spec")', f"{T_USE}::test_a_learner_that_the_configuration_does_not_describe_is_never_used"),

@@ -15,6 +15,7 @@ from purerl.moments import Moments
 from purerl.runs.policy.run import Run
 from purerl.runs.record import checkpoint, folder
 from purerl.runs.settings import config as configs
+from purerl.runs.settings import environments
 from purerl.runs.settings.config import Config
 from purerl.runs.training import saving
 from tests.cases import CASES
@@ -66,7 +67,9 @@ def begun(algo: str) -> Run:
     content = {"algo": algo, "env": env, "spec": {"hidden": [8, 8]}, "schedule": schedule}
     config = configs.from_json(content)
     run = folder.create_folder(configs.to_json(config), _folder.name)
-    carry = loop.start(algos.load(algo), config.spec, configs.make_env_fn(env), config.schedule, 0)
+    carry = loop.start(
+        algos.load(algo), config.spec, environments.make_env_fn(env), config.schedule, 0
+    )
     checkpoint.save(run, carry, saving.describe_run(config), ())
     carry.envs.close()
     return Run(run, config, 0, carry.learner.params)

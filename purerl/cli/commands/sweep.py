@@ -118,14 +118,14 @@ def run_grid(
             refused[name] = str(error)
     if len(refused) == len({name for name, *_ in named}):
         raise ConfigError("\n".join(dict.fromkeys(refused.values())))
-    print_lines("\n".join(grid.lines()))
+    grid.print()
     if args.dry_run:
         for name, seed, settings in named:
             text = "  ".join(f"{k}={to_json(v)}" for k, v in settings.items())
             print_lines(f"{name}  seed {seed}  {refused.get(name, text)}")
         return errors.DONE
     try:
-        sweep = run_variants(named, grid.name, algo, plan, base=base, values=grid.values())
+        sweep = run_variants(named, grid.name, algo, plan, grid.values, base)
     except KeyboardInterrupt as error:
         error.add_note(f"left at once. Continue: {shlex.join(get_own_command())}")
         raise

@@ -29,7 +29,7 @@ from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
 from purerl.runs.record import checkpoint_folders, files, status
 from purerl.runs.settings import config as configs
-from purerl.runs.settings import names
+from purerl.runs.settings import environments, names
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
@@ -131,7 +131,8 @@ class Run:
 
     def make_env_fn(self) -> Callable[..., Any]:
         """Return the function that makes the environment and explains why it cannot."""
-        env, env_fn = self.config.env, self.env_fn or configs.make_env_fn_of_file(self.config.env)
+        env = self.config.env
+        env_fn = self.env_fn or environments.make_env_fn_of_file(env)
 
         def make(**options: Any) -> Any:
             try:
@@ -210,7 +211,7 @@ def train(
     if callable(env):
         env_fn, word = env, env_name or getattr(env, "__name__", "env")
     elif isinstance(env, str):
-        env_fn, word = configs.make_env_fn(env), env
+        env_fn, word = environments.make_env_fn(env), env
     else:
         raise ConfigError(
             f"env must be an id of Gymnasium, or a function that makes the environment, as "

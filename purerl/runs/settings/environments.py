@@ -35,9 +35,11 @@ class Stock(NamedTuple):
         return tuple(name for name, one in algos.ALGORITHMS.items() if kind in one.actions)
 
     @property
-    def is_there(self) -> bool:
-        """Whether the extra it needs is installed."""
-        return not self.extra or importlib.util.find_spec(MODULES[self.extra]) is not None
+    def needs(self) -> str:
+        """The command that installs what it lacks; nothing if all is there."""
+        if not self.extra or importlib.util.find_spec(MODULES[self.extra]) is not None:
+            return ""
+        return f"pip install 'purerl[{self.extra}]'"
 
 
 STOCK = (
@@ -62,6 +64,19 @@ STOCK = (
     Stock("Humanoid-v5", 348, 17, False, 1000, "mujoco"),
     Stock("HumanoidStandup-v5", 348, 17, False, 1000, "mujoco"),
 )
+
+
+def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
+    """Return the table of `purerl list envs`: all, or those that fit an algorithm."""
+    if algo is not None:
+        algos.check(algo)
+    rows: list[tuple[str, ...]] = [("environment", "obs", "actions", "limit", "needs", "fits")]
+    for one in STOCK:
+        if algo is None or algo in one.fits:
+            actions = f"{'one' if one.is_discrete else 'box'} of {one.actions}"
+            sizes = (str(one.observations), actions, str(one.limit))
+            rows.append((one.id, *sizes, one.needs, " ".join(one.fits)))
+    return rows
 
 
 def check_id(env: str) -> None:
@@ -90,13 +105,20 @@ def check_available(env: str) -> None:
             registration.spec(env)
     except error.Error as wrong:
         raise _explain_failure(env, wrong) from wrong
-    if text := _missing(env):
+    if text := _explain_missing(env):
         raise ConfigError(f"environment {env}: {text}")
 
 
 def make_env_fn(env: str) -> Callable[[], Any]:
     """Return the function that makes an environment of a Gymnasium id."""
     return functools.partial(_make_env, env)
+
+
+def _make_env(env: str, **options: Any) -> Any:
+    import gymnasium
+
+    check_id(env)
+    return gymnasium.make(env, **options)
 
 
 def make_env_fn_of_file(env: str) -> Callable[[], Any]:
@@ -109,19 +131,8 @@ def make_env_fn_of_file(env: str) -> Callable[[], Any]:
     return make_env_fn(env)
 
 
-def _make_env(env: str, **options: Any) -> Any:
-    import gymnasium
-
-    check_id(env)
-    return gymnasium.make(env, **options)
-
-
 def read_env_spec(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
-    """Read the spaces of an environment.
-
-    Raises:
-        ConfigError: if the environment cannot be made or closed; with the reason.
-    """
+    """Read the spaces of an environment, or raise `ConfigError` with the reason."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             made = env_fn()
@@ -147,41 +158,16 @@ def _explain_failure(env: str, error: BaseException) -> ConfigError:
     said = str(error)
     if not isinstance(error, Error | ImportError):
         said = f"{type(error).__name__}: {faults.format_in_a_line(error)}"
-    elif text := _missing(env):
+    elif text := _explain_missing(env):
         said = text
     else:
-        near = [one.id for one in STOCK if _name(one.id) == _name(env) and one.id != env]
+        word = re.sub(r"-v\d+$", "", env).lower()
+        near = [s.id for s in STOCK if s.id.rpartition("-")[0].lower() == word and s.id != env]
         if near and near[0] not in said:
             said = f"{said} Did you mean {near[0]}?"
     return ConfigError(f"environment {env}: {said}")
 
 
-def _missing(env: str) -> str:
+def _explain_missing(env: str) -> str:
     """Return what to install for an environment; nothing if it is installed or unknown."""
-    for one in STOCK:
-        if one.id == env and not one.is_there:
-            return f"it needs {one.extra}: pip install 'purerl[{one.extra}]'"
-    return ""
-
-
-def _name(env: str) -> str:
-    """Return an id without its version, in lower case."""
-    return re.sub(r"-v\d+$", "", env).lower()
-
-
-def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
-    """Return the table of `purerl list envs`.
-
-    Args:
-        algo: only environments that fit it.
-    """
-    if algo is not None:
-        algos.check(algo)
-    table: list[tuple[str, ...]] = [("environment", "obs", "actions", "limit", "needs", "fits")]
-    for one in STOCK:
-        if algo is None or algo in one.fits:
-            actions = f"one of {one.actions}" if one.is_discrete else f"box of {one.actions}"
-            needs = "" if one.is_there else f"pip install 'purerl[{one.extra}]'"
-            row = (one.id, str(one.observations), actions, str(one.limit), needs)
-            table.append((*row, " ".join(one.fits)))
-    return table
+    return next((f"it needs {s.extra}: {s.needs}" for s in STOCK if s.id == env and s.needs), "")

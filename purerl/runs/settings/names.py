@@ -8,7 +8,7 @@ as Spinning Up names it (`ac_kwargs:hidden_sizes`). Importing this imports no JA
 import dataclasses
 import difflib
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from purerl import algos
@@ -39,18 +39,11 @@ REFUSED = {
     "logger_kwargs": "give exp_name and data_dir",
     "env_fn": "give env, an id of Gymnasium or module:Id",
 }
-RUN: dict[str, Any] = {  # settings of the run itself, and their types
-    "env": str,
-    "seed": int,
-    "name": str,
-    "data_dir": str,
-    "datestamp": bool,
-    "num_cpu": int,
-    "epochs": int,  # steps = epochs * steps_per_epoch
-    "layers": int,  # hidden = layers times the width given
-}
+# Settings of the run itself, and their types. steps = epochs * steps_per_epoch, and hidden is the
+# width given, `layers` times.
+RUN: dict[str, Any] = {"env": str, "seed": int, "name": str, "data_dir": str, "datestamp": bool}
+RUN |= {"num_cpu": int, "epochs": int, "layers": int}
 COMMAND = ("seed", "data_dir", "datestamp", "num_cpu")  # given once, by a flag of their own
-NEAR = 3  # names in a hint
 
 
 class Setting(NamedTuple):
@@ -73,28 +66,22 @@ def list_settings(algo: str) -> dict[str, Setting]:
 
 
 def resolve_name(algo: str, key: str) -> Setting:
-    """Find the setting that a key names; refuse other keys with the nearest names.
-
-    Example:
-        >>> resolve_name("sac", "ac_kwargs:hidden_sizes")[:2]
-        ('spec', 'hidden')
-        >>> resolve_name("sac", "schedule.steps")[:2]
-        ('schedule', 'steps')
-    """
+    """Find the setting that a key names; refuse other keys with the nearest names."""
     known = list_settings(algo)
     word = key.replace("-", "_")
     part, _, name = word.replace(".", ":").rpartition(":")
     setting = known.get(SYNONYMS.get(word, word))
+    if setting is not None:
+        return setting
     for refused in (word, word.partition(":")[0]):
-        if setting is None and refused in REFUSED:
+        if refused in REFUSED:
             raise ConfigError(f"{key}: {REFUSED[refused]}.")
-    if setting is None and part in PARTS:
-        setting = known.get(name)
-        if setting is not None and setting.part != part:
-            raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
-    if setting is None:
+    if part not in PARTS or name not in known:
         near = [*known, *(other for other, name in SYNONYMS.items() if name in known)]
         raise ConfigError(f"{algo} has no setting {key!r}.{suggest(name, near)}")
+    setting = known[name]
+    if setting.part != part:
+        raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
     return setting
 
 
@@ -102,18 +89,7 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     """Return a hint to the names that may have been meant, or nothing.
 
     The hint names, ignoring case, the word itself or its synonym, else the names that begin or end
-    with it, else the one that is spelled most like it.
-
-    Args:
-        word: unknown word.
-        known: names.
-        form: form of a name in the hint.
-
-    Example:
-        >>> suggest("gama", ["gamma", "lam"]), suggest("lr", ["pi_lr", "vf_lr"])
-        (" Did you mean 'gamma'?", " Did you mean 'pi_lr' or 'vf_lr'?")
-        >>> suggest("PPO", ["ppo", "vpg"]), suggest("clip", ["vf_clip", "clip_ratio"])
-        (" Did you mean 'ppo'?", " Did you mean 'clip_ratio' or 'vf_clip'?")
+    with it, else the one that is spelled most like it. `form` is the form of a name in the hint.
     """
     known = {name.lower(): name for name in known}
     word = word.lower().replace("learning_rate", "lr")
@@ -121,34 +97,22 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     if not near and len(word) > 1:
         near = [n for n in known if n.startswith(word) and word != "lr"]  # lr_decay_updates is none
         near += [n for n in known if n.endswith(f"_{word}") or word.endswith(f"_{n}")]
-    near = near[:NEAR] or difflib.get_close_matches(word, known, 1)
+    near = near[:3] or difflib.get_close_matches(word, known, 1)
     return f" Did you mean {' or '.join(form(known[n]) for n in near)}?" if near else ""
 
 
-def drop_duplicates(key: str, values: Iterable[Any]) -> tuple[list[Any], str]:
-    """Return the different values of a setting, and a message if there are fewer.
-
-    Example:
-        >>> drop_duplicates("seed", [0, 1, 0])
-        ([0, 1], 'seed: values that are equal count once, 0, 1')
-    """
-    values = list(values)
+def drop_duplicates(key: str, values: Sequence[Any]) -> tuple[list[Any], str]:
+    """Return the different values of a setting, and a message if there are fewer."""
     different = list({repr(v): v for v in values}.values())
-    text = (
-        f"{key}: values that are equal count once, {', '.join(str(to_json(v)) for v in different)}"
-    )
-    return different, text if len(different) < len(values) else ""
+    if len(different) == len(values):
+        return different, ""
+    shown = ", ".join(str(to_json(v)) for v in different)
+    return different, f"{key}: values that are equal count once, {shown}"
 
 
 def normalise_activation(value: Any) -> Any:
-    """Return the name of an activation that is a path, a function or another name of it.
-
-    Example:
-        >>> [normalise_activation(x) for x in ("torch.nn.LeakyReLU", "tf.nn.tanh", "swish")]
-        ['leaky_relu', 'tanh', 'silu']
-    """
-    if callable(value):
-        value = getattr(value, "__name__", value)
+    """Return the name of an activation that is a path, a function or another name of it."""
+    value = getattr(value, "__name__", value)
     if not isinstance(value, str):
         return value
     name = value.rpartition(".")[2].lower()
@@ -158,22 +122,13 @@ def normalise_activation(value: Any) -> Any:
 def build_configuration(
     algo: str, settings: Mapping[str, Any], base: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return a configuration for `config.from_json` from settings under any of their names.
-
-    Args:
-        algo: name of the algorithm.
-        settings: key -> value.
-        base: configuration to start from.
-
-    Raises:
-        ConfigError: with all mistakes in the keys, one in each line.
-    """
+    """Return the configuration `base` with settings under any names, or all mistakes in keys."""
     made: dict[str, Any] = {part: {} for part in PARTS} | dict(base or {}) | {"algo": algo}
-    run: dict[str, Any] = {}
-    seen: dict[str, str] = {}
     wrong = [f"{p} must be an object, got {made[p]!r}." for p in PARTS if type(made[p]) is not dict]
     if wrong:
         raise ConfigError("\n".join(wrong))
+    parts = {part: dict(made[part]) for part in PARTS} | {"run": {}}
+    seen: dict[str, str] = {}
     for key, value in settings.items():
         try:
             part, name, _ = resolve_name(algo, key)
@@ -183,35 +138,21 @@ def build_configuration(
         if name in seen:
             wrong.append(f"{seen[name]} and {key} are the same setting.")
         seen[name] = key
-        value = normalise_activation(value) if name == "activation" else value
-        if part == "run":
-            run[name] = value
-        else:
-            made[part] = {**made[part], name: value}
+        parts[part][name] = normalise_activation(value) if name == "activation" else value
     if "steps" in seen and "epochs" in seen:
         wrong.append(f"{seen['steps']} and {seen['epochs']} both say how long: give one.")
     if wrong:
         raise ConfigError("\n".join(wrong))
-    _derive_steps(algo, made, run.get("epochs"))
-    _derive_hidden(algo, made, run.get("layers"))
-    return made | {name: run[name] for name in ("env", "seed", "name") if name in run}
-
-
-def _derive_steps(algo: str, made: dict[str, Any], epochs: int | None) -> None:
-    """Set the steps of a number of epochs, in place."""
-    if epochs is None:
-        return
-    per_epoch = made["schedule"].get("steps_per_epoch", algos.load(algo).SCHEDULE.steps_per_epoch)
-    if isinstance(per_epoch, int):  # else the schedule refuses it
-        made["schedule"] = made["schedule"] | {"steps": epochs * per_epoch}
-
-
-def _derive_hidden(algo: str, made: dict[str, Any], layers: int | None) -> None:
-    """Set the widths of a number of equal layers, in place; a single width is a tuple of one."""
-    if layers is None and not isinstance(made["spec"].get("hidden"), int):
-        return
-    width = made["spec"].get("hidden", algos.load(algo).Spec.hidden[:1])
-    width = tuple(width) if isinstance(width, tuple | list) else (width,)
-    if layers is not None and len(width) != 1:
-        raise ConfigError(f"l = {layers} repeats one width, got hid = {list(width)}.")
-    made["spec"] = made["spec"] | {"hidden": width * (1 if layers is None else layers)}
+    spec, schedule, run = parts["spec"], parts["schedule"], parts.pop("run")
+    epochs, default = run.get("epochs"), algos.load(algo).SCHEDULE.steps_per_epoch
+    per_epoch = schedule.get("steps_per_epoch", default)
+    if epochs is not None and isinstance(per_epoch, int):  # else the schedule refuses it
+        schedule["steps"] = epochs * per_epoch
+    layers = run.get("layers")
+    if layers is not None or isinstance(spec.get("hidden"), int):  # a number is a tuple of one
+        width = spec.get("hidden", algos.load(algo).Spec.hidden[:1])
+        width = tuple(width) if isinstance(width, tuple | list) else (width,)
+        if layers is not None and len(width) != 1:
+            raise ConfigError(f"l = {layers} repeats one width, got hid = {list(width)}.")
+        spec["hidden"] = width * (1 if layers is None else layers)
+    return made | parts | {name: run[name] for name in ("env", "seed", "name") if name in run}

@@ -1,13 +1,12 @@
 """Results of the runs of a sweep: a table for the screen, and `sweep.json`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import errors
 from purerl.runs.console import align_columns
-from purerl.runs.record import status
-from purerl.runs.record.files import to_json, write_json
+from purerl.runs.record import files, status
 
 
 class TaskResult(NamedTuple):
@@ -15,14 +14,20 @@ class TaskResult(NamedTuple):
 
     name: str
     seed: int
-    status: str  # done, failed, stopped, timeout, running (elsewhere), or waiting
-    exit: int | None  # code of its process in this sweep, if it had one
-    reason: str
-    step: int
-    score: float | None
-    seconds: float
-    run: str  # folder
-    log: str  # file with its output
+    status: str = "waiting"  # then done, failed, stopped, timeout, or running (elsewhere)
+    exit: int | None = None  # code of its process in this sweep, if it had one
+    reason: str = ""
+    step: int = 0
+    score: float | None = None
+    seconds: float = 0.0
+    run: str = ""  # folder
+    log: str = ""  # file with its output
+    settings: Mapping[str, Any] = {}
+
+    @property
+    def label(self) -> str:
+        """Name and seed."""
+        return f"{self.name}_s{self.seed}"
 
 
 class Sweep(NamedTuple):
@@ -33,12 +38,7 @@ class Sweep(NamedTuple):
     folder: Path
 
 
-def save_results(
-    folder: Path,
-    about: dict[str, Any],
-    settings: Sequence[dict[str, Any]],
-    rows: Sequence[TaskResult],
-) -> None:
+def save_results(folder: Path, about: dict[str, Any], rows: Sequence[TaskResult]) -> None:
     """Write `sweep.json`; entries of other runs, and of those that did not run again, stay."""
     path = folder / "sweep.json"
     before: dict[tuple[str, int], dict[str, Any]] = {}
@@ -49,29 +49,25 @@ def save_results(
         except (errors.ConfigError, errors.Damaged, KeyError, TypeError) as error:
             raise errors.StorageError(f"{path} is not what a sweep wrote: {error}") from error
     new = []
-    for given, row in zip(settings, rows, strict=True):
-        one = row._asdict() | {"settings": to_json(given)}
+    for row in rows:
+        one = files.to_json(row)
         then = before.pop((row.name, row.seed), {})
         same = then.get("settings") == one["settings"]
         again = then.get("status") == "done" and then.get("run") == row.run
-        new.append(
-            then if row.exit is None and same and (again or row.status == "waiting") else one
-        )
-    kept = list(before.values())
-    content = {k: to_json(v) for k, v in about.items()} | {"variants": kept + new}
-    write_json(path, content, indent=2)
+        stays = row.exit is None and same and (again or row.status == "waiting")
+        new.append(then if stays else one)
+    content = files.to_json(about) | {"variants": [*before.values(), *new]}
+    files.write_json(path, content, indent=2)
 
 
 def format_results(sweep: Sweep) -> str:
     """Return the table of a sweep for the screen."""
-    rows: list[tuple[str, ...]] = [
-        ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
-    ]
+    head = ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
+    rows = [head]
     for row in sweep.rows:
-        code = "-" if row.exit is None else str(row.exit)
+        code, seconds = ("-", "-") if row.exit is None else (str(row.exit), f"{row.seconds:.0f}")
         score = "-" if row.score is None else f"{row.score:.1f}"
         steps = f"{row.step:,}" if row.step else "-"
-        seconds = "-" if row.exit is None else f"{row.seconds:.0f}"
         log = str(Path(row.log).relative_to(sweep.folder)) if row.log else "-"
         cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
         rows.append((*cells, row.reason))

@@ -23,7 +23,7 @@ from purerl.loops.carry import Carry, OffPolicyCarry
 from purerl.mpi.collective import to_host
 from purerl.runs.record import checkpoint, checkpoint_folders, files
 from purerl.runs.record.arrays import pack_named_arrays
-from purerl.runs.settings import config as configs
+from purerl.runs.settings import environments
 from purerl.runs.training import train
 from purerl.runs.training.saving import describe_run
 
@@ -51,7 +51,7 @@ def diagnose(
     Without `at`, the checkpoint is the newest. `say` gets a line about the progress.
     """
     config = train.read_config(run, env_fn, None, None)
-    env_fn = env_fn or configs.make_env_fn(config.env)
+    env_fn = env_fn or environments.make_env_fn(config.env)
 
     def restore() -> Carry:
         if not checkpoint_folders.list_steps(run):

@@ -20,6 +20,7 @@ from purerl.runs.interrupts import collect_requests
 from purerl.runs.record import checkpoint, checkpoint_folders, folder, machine, safe_files, status
 from purerl.runs.record.checkpoint import Loaded
 from purerl.runs.settings import config as configs
+from purerl.runs.settings import environments
 from purerl.runs.settings.config import Config
 from purerl.runs.training import reporting
 from purerl.runs.training.progress_bar import Screen
@@ -62,7 +63,7 @@ def train(
     content = configs.to_json(config)
     lines: list[str] = []
     run = run_on_root(lambda: folder.create_folder(content, say=lines.append, **where))
-    env_fn = env_fn or configs.make_env_fn(config.env)
+    env_fn = env_fn or environments.make_env_fn(config.env)
     session = Session(run, config, env_fn, screen or Screen(), sinks)
     with _lock_folder(run):
         session.say(*lines, f"{_describe(config)}: {run}")
@@ -94,7 +95,7 @@ def resume(
         config = read_config(run, env_fn, spec, steps)
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
         check_packages(config)
-        env_fn = env_fn or configs.make_env_fn(config.env)
+        env_fn = env_fn or environments.make_env_fn(config.env)
         session = Session(run, config, env_fn, screen or Screen(), sinks)
         if not run_on_root(lambda: checkpoint_folders.list_steps(run)) and at == "last":
             session.say(f"{run} has no checkpoint yet: it begins again.")

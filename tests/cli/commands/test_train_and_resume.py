@@ -12,7 +12,7 @@ from purerl.cli import main
 from purerl.cli.commands import train_and_resume
 from purerl.errors import ConfigError
 from purerl.runs.record import folder
-from purerl.runs.settings import config, names
+from purerl.runs.settings import config, environments, names
 from purerl.runs.training import train
 from purerl.runs.training.train import Outcome
 from tests.mpi.launch import python
@@ -133,7 +133,7 @@ def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
 def test_mistakes_are_refused_all_at_once_and_without_an_environment(
     words, messages, trained, capsys, monkeypatch
 ):
-    monkeypatch.setattr(config, "read_env_spec", lambda *_: pytest.fail("an environment was made"))
+    monkeypatch.setattr(environments, "read_env_spec", lambda *_: pytest.fail("made"))
     with pytest.raises(SystemExit) as stop:
         train_and_resume.train(["ppo", *ENV, *words.split()])
     assert stop.value.code == 2
@@ -187,7 +187,7 @@ TITLES = ["Run:", "Algorithm:", "Network:", "Logging and checkpoints:", "Compute
 
 @pytest.mark.parametrize("algo", algos.NAMES)
 def test_help_fits_on_a_page_and_help_all_has_every_setting(algo, capsys, monkeypatch):
-    monkeypatch.setattr(config, "read_env_spec", lambda *_: pytest.fail("an environment was made"))
+    monkeypatch.setattr(environments, "read_env_spec", lambda *_: pytest.fail("made"))
     monkeypatch.setenv("COLUMNS", "80")
     short = helped(capsys, algo, "--gamma", "x", "--help")
     assert len(short.splitlines()) <= 60

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from purerl.runs.sweeps.grid import ExperimentGrid
+from purerl.runs.sweeps.grid import ExperimentGrid, nest
 from tests.mpi.launch import clean
 from tests.runs.sweeps import thunks
 
@@ -49,23 +49,24 @@ def made(parameters, name="bench"):
 
 @pytest.mark.parametrize(("parameters", "variant", "name"), NAMES)
 def test_variants_have_spinning_ups_names(parameters, variant, name):
-    grid = made(parameters)
-    assert grid.variant_name(variant) == name
-    assert variant in grid.variants()
+    named = made(parameters).name_runs()
+    runs = [(word, nest(settings) | {"seed": seed}) for word, seed, settings in named]
+    assert (name, {"seed": 0} | variant) in runs
 
 
 def test_a_grid_without_a_name_has_variants_without_a_leading_line():
-    assert made([("gamma", [1, 2])], "").variant_name({"gamma": 1}) == "gam1"
+    assert made([("gamma", [1, 2])], "").name_runs()[0][0] == "gam1"
 
 
 def test_the_first_key_changes_slowest_and_nested_keys_make_dictionaries():
-    grid = made([("a:b", [1, 2]), ("a:c", ["x", "y"]), ("seed", [0])])
-    assert grid.variants() == [
-        {"a": {"b": 1, "c": "x"}, "seed": 0},
-        {"a": {"b": 1, "c": "y"}, "seed": 0},
-        {"a": {"b": 2, "c": "x"}, "seed": 0},
-        {"a": {"b": 2, "c": "y"}, "seed": 0},
+    named = made([("a:b", [1, 2]), ("a:c", ["x", "y"]), ("seed", [0])]).name_runs()
+    assert [nest(settings) for _, _, settings in named] == [
+        {"a": {"b": 1, "c": "x"}},
+        {"a": {"b": 1, "c": "y"}},
+        {"a": {"b": 2, "c": "x"}},
+        {"a": {"b": 2, "c": "y"}},
     ]
+    assert nest({"a:b": 1, "a:c:d": 2, "e": 3}) == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
 
 
 def test_values_that_are_written_the_same_give_runs_of_different_names():

@@ -16,7 +16,8 @@ def test_sweep_json_keeps_what_is_known_of_runs_that_are_not_done_again(tmp_path
         return results.TaskResult("a", 0, status, code, reason, 9, 1.5, seconds, run, log)
 
     def kept(*given, settings=None):
-        results.save_results(tmp_path, {}, [settings or {"x": (1,)}], given)
+        rows = [one._replace(settings=settings or {"x": (1,)}) for one in given]
+        results.save_results(tmp_path, {}, rows)
         (one,) = json.loads((tmp_path / "sweep.json").read_text())["variants"]
         return one["status"], one["exit"], one["seconds"], one["log"]
 
@@ -38,4 +39,4 @@ def test_the_table_of_a_damaged_sweep_is_not_written_over(tmp_path):
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "sweep.json").write_text('{"variants": 3}')
     with pytest.raises(errors.StorageError, match="not what a sweep wrote"):
-        grids.run_variants(named, "bench", thunks.fate, Plan(data_dir=str(tmp_path)))
+        grids.run_variants(named, "bench", thunks.fate, Plan(data_dir=str(tmp_path)), {})

@@ -17,11 +17,12 @@ def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(tasks.subprocess, "Popen", lambda words, **rest: started.append(words))
     env, data = "a:b-v0", tmp_path / "-o; rm -rf $HOME"
+    data.mkdir()
     variant = ("n", 3, {"env": env})
-    task = tasks.make_algorithm_task("ppo", variant, tmp_path / "g", data, jobs.Plan(num_cpu=2))
+    task = tasks.make_algorithm_task("ppo", variant, data, jobs.Plan(num_cpu=2))
     (tmp_path / "log").touch()
-    task.start(tmp_path / "log")
-    file = tmp_path / "g" / "configs" / "n_s3.json"
+    task.start(tmp_path / "log", None)
+    file = data / "configs" / "n_s3.json"
     assert started[0][1:] == [
         "-m", "purerl", "train", "ppo", f"--config={file}", f"--env={env}", "--seed=3",
         f"--data-dir={data}", "--num-cpu=2", "--no-datestamp",
@@ -62,8 +63,8 @@ def test_a_function_that_saves_its_configuration_is_done_and_found_again(tmp_pat
 
 def test_a_value_that_no_process_can_be_given_fails_alone(tmp_path):
     named = [("bench_x", 0, {"kind": lambda: 0}), ("bench_y", 0, {"kind": "good"})]
-    quiet = {"plan": jobs.Plan(data_dir=str(tmp_path)), "say": lambda line: None}
-    first, second = grids.run_variants(named, "bench", thunks.fate, **quiet).rows
+    plan = jobs.Plan(data_dir=str(tmp_path))
+    first, second = grids.run_variants(named, "bench", thunks.fate, plan, {}).rows
     assert first.status == "failed"
     assert "cannot be handed to a process" in first.reason
     assert second.status == "done"
@@ -75,7 +76,6 @@ CONTENT = {"algo": "ppo", "env": "CartPole-v1", "seed": 0, "name": "x"}
 def test_a_run_is_found_by_its_whole_configuration(tmp_path):
     complete = tasks.complete_config(CONTENT)
     assert complete["spec"]["gamma"] == 0.99
-    assert "spaces" not in complete
 
     def put(where, status, step=0, **changes):
         run = tmp_path / "x" / where
