@@ -6,12 +6,12 @@ Importing this imports no JAX; reading the settings of an algorithm does.
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from purerl import algos, errors
 from purerl.cli import values
-from purerl.cli.options import Axes, Parser, read_axes, split_values
+from purerl.cli.options import Axes, Parser, read_axes, split_pairs
 from purerl.errors import ConfigError
 from purerl.runs.console import print_lines, write_text
 from purerl.runs.record.files import to_json
@@ -54,22 +54,19 @@ def main(words: list[str]) -> int:
     algos.check(algo)
     from purerl.cli.commands import train_and_resume  # which imports JAX
 
-    args = make_sweep_parser(algo).parse_args(words[1:])
+    args = make_sweep_parser(algo, words[1:]).parse_args(words[1:])
     settings, base = train_and_resume.read_settings(algo, args)
-    pairs = [word.partition("=") for words in args.grid or [] for word in words]
-    items = [(f"--grid {k}{eq}{v}", k if eq else "", split_values(v)) for k, eq, v in pairs]
-    name = settings.pop("name", base.get("name", ""))
+    items = split_pairs("--grid", args.grid, several=True)
     axes: Axes = {key: (None, [value]) for key, value in settings.items()}
     axes |= read_axes(algo, items, ONCE, settings)
-    axes["seed"] = (None, args.seed or [base.get("seed", 0)])
-    return run_grid(algo, make_grid(algo, name, axes, base), args, base)
+    return run_grid(algo, axes, args, base)
 
 
-def make_sweep_parser(algo: str, prog: str = "purerl sweep") -> Parser:
+def make_sweep_parser(algo: str, words: Sequence[str], prog: str = "purerl sweep") -> Parser:
     """Return the parser of `purerl sweep ALGO`: that of `purerl train`, and three more flags."""
     from purerl.cli.commands import train_and_resume  # which imports JAX
 
-    parser = train_and_resume.make_train_parser(algo, prog)
+    parser = train_and_resume.make_train_parser(algo, words, prog)
     parser.usage = f"{parser.prog} --env ID --grid KEY=VALUE,VALUE [settings]; --help lists them"
     parser.epilog = (parser.epilog or "").replace("purerl train", "purerl sweep")
     add = parser.group("Sweep").add_argument
@@ -83,17 +80,16 @@ def make_sweep_parser(algo: str, prog: str = "purerl sweep") -> Parser:
     return parser
 
 
-def make_grid(algo: str, name: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
-    """Make a grid of key -> (shorthand, values); print which values are dropped as equal."""
-    from purerl.runs.settings import config as configs
+def make_grid(algo: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
+    """Make a grid from settings; print which values are dropped as equal."""
+    from purerl.runs.settings import config as configs  # which imports JAX
 
-    envs = [
-        env for k, (_, v) in axes.items() if names.resolve_name(algo, k).name == "env" for env in v
-    ]
-    envs = envs or [base[k] for k in ("env",) if base.get(k)]
-    if not envs:
+    _, (name,) = axes.pop("name", (None, [base.get("name")]))
+    envs = [axis for key, (_, axis) in axes.items() if names.resolve_name(algo, key).name == "env"]
+    ids = envs[0] if envs else [*filter(None, [base.get("env")])]
+    if not ids:
         raise ConfigError("--env is needed, as --env CartPole-v1.")
-    grid = ExperimentGrid(name or (configs.choose_name(algo, envs[0]) if len(envs) == 1 else algo))
+    grid = ExperimentGrid(name or (configs.choose_name(algo, ids[0]) if len(ids) == 1 else algo))
     for key, (shorthand, given) in axes.items():
         different, dropped = names.drop_duplicates(key, given)
         if dropped:
@@ -102,10 +98,10 @@ def make_grid(algo: str, name: str, axes: Axes, base: Mapping[str, Any]) -> Expe
     return grid
 
 
-def run_grid(
-    algo: str, grid: ExperimentGrid, args: argparse.Namespace, base: Mapping[str, Any] | None = None
-) -> int:
+def run_grid(algo: str, axes: Axes, args: argparse.Namespace, base: Mapping[str, Any]) -> int:
     """Show a grid, run it unless this is a dry run, and show what became of each run."""
+    seeds = args.seed or [base.get("seed", 0)]
+    grid = make_grid(algo, axes | {"seed": (None, seeds)}, base)
     stamp = bool(args.datestamp)
     plan = Plan(args.num_cpu or 1, args.data_dir, stamp, args.jobs, args.timeout)
     named = grid.name_runs()
@@ -124,18 +120,14 @@ def run_grid(
             text = "  ".join(f"{k}={to_json(v)}" for k, v in settings.items())
             print_lines(f"{name}  seed {seed}  {refused.get(name, text)}")
         return errors.DONE
+    words = sys.orig_argv[1:]
+    again = shlex.join(["python", *words] if words[:1] == ["-m"] else sys.argv)
     try:
         sweep = run_variants(named, grid.name, algo, plan, base=base, values=grid.values())
     except KeyboardInterrupt as error:
-        error.add_note(f"left at once. Continue: {shlex.join(get_own_command())}")
+        error.add_note(f"left at once. Continue: {again}")
         raise
     print_lines(format_results(sweep))
     if sweep.code:
-        print_lines(f"Do what is missing: {shlex.join(get_own_command())}")
+        print_lines(f"Do what is missing: {again}")
     return sweep.code
-
-
-def get_own_command() -> list[str]:
-    """Return the command that this process was started with."""
-    words = sys.orig_argv[1:]
-    return ["python", *words] if words[:1] == ["-m"] else sys.argv
