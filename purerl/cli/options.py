@@ -153,10 +153,7 @@ def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
     second flag come from `fields.setting`. A tuple is one word, `64,64`. None is `none`. A bool is
     `--x` or `--no-x`.
 
-    Args:
-        parser: parser of the command.
-        *sources: dataclasses, or instances with the defaults.
-        **defaults: defaults that differ from those of the fields.
+    `sources` are dataclasses, or instances with the defaults; `defaults` differ from theirs.
     """
     for source in sources:
         cls = source if isinstance(source, type) else type(source)

@@ -43,12 +43,11 @@ LONG = {  # Spinning Up's substitutions: names of runs have the long ones
     "hid": "ac_kwargs:hidden_sizes",
     "act": "ac_kwargs:activation",
 }
+PROG = "python -m purerl.run"
 SWITCHES = {"datestamp": ["--no-datestamp"], "dry_run": []}  # and the words for false
 OF_A_GRID = {"jobs", "timeout"}  # flags that `purerl train` does not have
 ONCE = {"name", "data_dir", "num_cpu", *SWITCHES, *OF_A_GRID}  # with one value for all runs
-SAVE_FREQ = (
-    "save_freq counts epochs in Spinning Up and environment steps here: give options:save_freq"
-)
+SAVE_FREQ = "save_freq counts epochs in Spinning Up, environment steps here: give options:save_freq"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -81,7 +80,7 @@ def run_line(algo: str, words: list[str]) -> int:
     """Train in the foreground if the line is one run, else run its grid."""
     from purerl.cli.commands import sweep, train_and_resume  # which import JAX
 
-    parser = sweep.make_sweep_parser(algo, [], "python -m purerl.run")
+    parser = train_and_resume.make_parser(algo, [], "purerl sweep", PROG)
     items, flags = split_line(words, parser)
     axes = repeat_layers(algo, read_axes(algo, items))
     args = parser.parse_args(flags)
@@ -91,16 +90,14 @@ def run_line(algo: str, words: list[str]) -> int:
         line = [word for _, k, v in items if k in own for word in (own[k], *v)]
         pairs = [f"{k}={v[0] if v else 'true'}" for _, k, v in items if k not in own]
         line += ["--set", *pairs] if pairs else []
-        return train_and_resume.train([algo, *line, *flags], "python -m purerl.run")
+        return train_and_resume.train([algo, *line, *flags], PROG)
     _, args.seed = axes.pop("seed", (None, None))
     return sweep.run_grid(algo, axes | {"name": (None, [vars(args).get("name")])}, args, {})
 
 
 def split_line(words: list[str], parser: Parser) -> tuple[list[Item], list[str]]:
     """Return the parameters of a line, and its other flags as words of `purerl sweep`."""
-    items: list[Item] = []
-    flags: list[str] = []
-    wrong: list[str] = []
+    items, flags, wrong = list[Item](), list[str](), list[str]()
     known = {flag: action.dest for action in parser._actions for flag in action.option_strings}
     for typed, values in split_flags(words):
         name, bracket, rest = typed.lstrip("-").partition("[")

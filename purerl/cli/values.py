@@ -18,9 +18,7 @@ Reader = tuple[str, Callable[[str], Any]]  # word for the value in a help, funct
 
 def parse_value(setting: names.Setting, word: str) -> Any:
     """Read the value of a setting, or raise `ArgumentTypeError`; a bool is `true` or `false`."""
-    if setting.name in _READERS_BY_NAME:
-        return _READERS_BY_NAME[setting.name](word)
-    reader = get_reader(setting.hint)
+    reader = _SPECIAL.get(setting.name) or get_reader(setting.hint)
     if reader is None:
         raise argparse.ArgumentTypeError(f"{setting.name} cannot be given on a command line")
     return reader[1](word)
@@ -68,17 +66,14 @@ def get_reader(hint: Any) -> Reader | None:
     if typing.get_origin(hint) is tuple and (reader := get_reader(inner[0])):
         return f"{reader[0]},...", functools.partial(_parse_tuple, reader[1])
     if NoneType in inner and (reader := get_reader(inner[0])):
-        return reader[0], functools.partial(_parse_optional, reader[1])
+        metavar, parse = reader
+        return metavar, lambda word: None if word.lower() == "none" else parse(word)
     return _READERS.get(hint)
 
 
 def _parse_tuple(parse: Callable[[str], Any], word: str) -> tuple[Any, ...]:
     inside = word[1:-1] if word[:1] + word[-1:] in ("[]", "()") else word
     return tuple(parse(part.strip()) for part in inside.split(",")) if inside else ()
-
-
-def _parse_optional(parse: Callable[[str], Any], word: str) -> Any:
-    return None if word.lower() == "none" else parse(word)
 
 
 def _parse_float_or_word(word: str) -> float | str:
@@ -100,8 +95,8 @@ _READERS: dict[Any, Reader] = {
     bool: ("BOOL", _parse_bool),
     float | str: ("FLOAT_OR_WORD", _parse_float_or_word),
 }
-_READERS_BY_NAME: dict[str, Callable[[str], Any]] = {
-    "activation": names.normalise_activation,
-    "seed": parse_seed,
-    "num_cpu": parse_ranks,
+_SPECIAL: dict[str, Reader] = {
+    "activation": ("STR", names.normalise_activation),
+    "seed": ("INT", parse_seed),
+    "num_cpu": ("INT", parse_ranks),
 }

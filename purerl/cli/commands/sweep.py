@@ -6,12 +6,11 @@ Importing this imports no JAX; reading the settings of an algorithm does.
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from purerl import algos, errors
-from purerl.cli import values
-from purerl.cli.options import Axes, Parser, read_axes, split_pairs
+from purerl.cli.options import Axes, read_axes, split_pairs
 from purerl.errors import ConfigError
 from purerl.runs.console import print_lines, write_text
 from purerl.runs.record.files import to_json
@@ -52,32 +51,14 @@ def main(words: list[str]) -> int:
         write_text(sys.stdout, HELP)
         return errors.DONE if words and not algo.startswith("--grid") else errors.USAGE
     algos.check(algo)
-    from purerl.cli.commands import train_and_resume  # which imports JAX
+    from purerl.cli.commands.train_and_resume import make_parser, read_settings  # imports JAX
 
-    args = make_sweep_parser(algo, words[1:]).parse_args(words[1:])
-    settings, base = train_and_resume.read_settings(algo, args)
+    args = make_parser(algo, words, "purerl sweep").parse_args(words[1:])
+    settings, base = read_settings(algo, args)
     items = split_pairs("--grid", args.grid, several=True)
     axes: Axes = {key: (None, [value]) for key, value in settings.items()}
     axes |= read_axes(algo, items, ONCE, settings)
     return run_grid(algo, axes, args, base)
-
-
-def make_sweep_parser(algo: str, words: Sequence[str], prog: str = "purerl sweep") -> Parser:
-    """Return the parser of `purerl sweep ALGO`: that of `purerl train`, and three more flags."""
-    from purerl.cli.commands import train_and_resume  # which imports JAX
-
-    parser = train_and_resume.make_train_parser(algo, words, prog)
-    parser.usage = f"{parser.prog} --env ID --grid KEY=VALUE,VALUE [settings]; --help lists them"
-    parser.epilog = (parser.epilog or "").replace("purerl train", "purerl sweep")
-    add = parser.group("Sweep").add_argument
-    # fmt: off
-    add("--grid", action="append", nargs="+", metavar="KEY=V,V",
-        help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
-    add("--jobs", type=values.parse_integer, metavar="N", help="runs at a time (as cores allow)")
-    add("--timeout", type=values.parse_float, metavar="S",
-        help="seconds that each run may take (no limit)")
-    # fmt: on
-    return parser
 
 
 def make_grid(algo: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:

@@ -28,9 +28,9 @@ TITLES = ("Run", "Algorithm", "Network", "Logging and checkpoints", "Compute")
 RARE = ("epochs", "datestamp", "layers")  # flags for `--help-all`, besides the rare fields
 EXAMPLES = """
 examples:
-  purerl train {algo} --env {env}
-  purerl train {algo} --env {env} --hid 32 --l 2 --seed 0 1 2
-  purerl train {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
+  {command} {algo} --env {env}
+  {command} {algo} --env {env} --hid 32 --l 2 --seed 0 1 2
+  {command} {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
 """
 NOTES = """A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of
 a setting are a grid, as --grid gamma=0.98,0.99 of purerl sweep."""
@@ -45,7 +45,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
         print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {known}")
         return errors.DONE if name in ("-h", "--help") else errors.USAGE
     algos.check(name)
-    args = make_train_parser(name, words[1:], prog).parse_args(words[1:])
+    args = make_parser(name, words[1:], prog=prog).parse_args(words[1:])
     settings, base = read_settings(name, args)
     content = names.build_configuration(name, settings, base)
     if not content.get("env"):
@@ -140,26 +140,33 @@ def find_mistakes(algo: str, args: argparse.Namespace) -> list[str]:
     return []
 
 
-def make_train_parser(algo: str, words: Sequence[str], prog: str = "purerl train") -> Parser:
-    """Return the parser of `purerl train ALGO`, with the help that the words ask for."""
+def make_parser(
+    algo: str, words: Sequence[str], command: str = "purerl train", prog: str = ""
+) -> Parser:
+    """Return the parser of `purerl train ALGO`, or of sweep, with the help that `words` ask for."""
     full = bool({"--help-all", "--help_all"} & {*words})
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
     form = argparse.RawDescriptionHelpFormatter if full else _ShortHelp
     module = algos.load(algo)
     discrete = "discrete" in algos.ALGORITHMS[algo].actions
-    examples = EXAMPLES.format(algo=algo, env="CartPole-v1" if discrete else "Pendulum-v1")
+    examples = EXAMPLES.format(
+        command=command, algo=algo, env="CartPole-v1" if discrete else "Pendulum-v1"
+    )
+    grid = "--grid KEY=VALUE,VALUE " if command == "purerl sweep" else ""
     parser = Parser(
         algo,
         textwrap.fill(str(module.__doc__).partition("\n")[0], width),
         f"{examples}\n{textwrap.fill(NOTES, width, break_on_hyphens=False)}",
-        prog=f"{prog} {algo}",
-        usage=f"{prog} {algo} --env ID [settings]; --help lists them",
+        prog=f"{prog or command} {algo}",
+        usage=f"%(prog)s --env ID {grid}[settings]; --help lists them",
         formatter_class=lambda prog: form(prog, 2, 30 if full else 26, width),
     )
     parser.check = functools.partial(find_mistakes, algo)
     for title in TITLES:
         parser.group(title)
     _add_run_flags(parser)
+    if grid:
+        _add_grid_flags(parser)
     options.add_settings(parser, module.Spec, module.SCHEDULE, configs.Options)
     rare = [*parser.rare, *(action for action in parser._actions if action.dest in RARE)]
     for action in rare if not full else ():
@@ -190,6 +197,17 @@ def _add_run_flags(parser: Parser) -> None:
         dest="layers", help="--hid 64 --l 2 is --hidden 64,64", **absent)
     parser.group("Compute").add_argument("--num-cpu", "--cpu", type=values.parse_ranks,
         metavar="N", help="MPI ranks, or auto: one for each core (1)")
+    # fmt: on
+
+
+def _add_grid_flags(parser: Parser) -> None:
+    add = parser.group("Sweep").add_argument
+    # fmt: off
+    add("--grid", action="append", nargs="+", metavar="KEY=V,V",
+        help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
+    add("--jobs", type=values.parse_integer, metavar="N", help="runs at a time (as cores allow)")
+    add("--timeout", type=values.parse_float, metavar="S",
+        help="seconds that each run may take (no limit)")
     # fmt: on
 
 
