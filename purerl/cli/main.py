@@ -103,10 +103,10 @@ def _run_command(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         console.write_text(sys.stdout, OVERVIEW)
         return errors.DONE
-    if words[0] == "--version":
+    name, *rest = words
+    if name == "--version":
         console.print_lines(f"purerl {__version__}")
         return errors.DONE
-    name, *rest = words
     if name not in COMMANDS:
         from purerl.runs.settings import names  # here for start-up time
 

@@ -142,8 +142,8 @@ def split_flags(words: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def explain_stray_words(values: Sequence[str]) -> str:
     """Return the mistake of words before the first flag."""
-    text = f"{', '.join(map(repr, values))}: no flag stands before that"
-    return f"{text}; an environment is --env {values[0]}." if "-v" in values[0] else f"{text}."
+    hint = f"; an environment is --env {values[0]}" if "-v" in values[0] else ""
+    return f"{', '.join(map(repr, values))}: no flag stands before that{hint}."
 
 
 def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
@@ -200,11 +200,10 @@ def build(parser: argparse.ArgumentParser, source: Any, args: Any, **fields: Any
 
 def split_pairs(flag: str, given: Sequence[Sequence[str]] | None, several: bool) -> list[Item]:
     """Split the words `KEY=VALUE` behind each use of a flag; `several` values have commas."""
-    pairs = [(word, *word.partition("=")) for words in given or [] for word in words]
     return [
         (f"{flag} {word}", key if equals else "", split_values(value) if several else [value])
-        for word, key, equals, value in pairs
-    ]
+        for words in given or [] for word in words for key, equals, value in [word.partition("=")]
+    ]  # fmt: skip
 
 
 def read_axes(

@@ -26,10 +26,9 @@ def parse_value(setting: names.Setting, word: str) -> Any:
 
 def parse_ranks(word: str) -> int:
     """Read a number of ranks; `auto` is the number of cores that this process may use."""
-    value = len(world.list_cpus()) if word == "auto" else parse_integer(word)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected auto or an integer of at least 1, got {word!r}")
-    return value
+    if (value := len(world.list_cpus()) if word == "auto" else parse_integer(word)) > 0:
+        return value
+    raise argparse.ArgumentTypeError(f"expected auto or an integer of at least 1, got {word!r}")
 
 
 def parse_seed(word: str) -> int:

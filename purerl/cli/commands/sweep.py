@@ -26,10 +26,8 @@ Train with every combination of values, each in a process of its own, several at
 
   --grid KEY=V,V    values of a setting; a tuple is in brackets: hidden=[64,64],[32]. KEY[word]=
                     calls the setting `word` in the names of runs
-  --seed S S        one run of each combination for each seed
   --jobs N          runs at a time (as many as there are cores for)
   --timeout S       seconds that each run may take (no limit)
-  --name NAME       name of the sweep and its folder (env-algo)
   --dry-run         show what would be run
 
 All settings of `purerl train ALGO` are known, for all runs alike: purerl sweep ALGO --help.
@@ -46,10 +44,10 @@ ONCE = (*names.COMMAND, "name")  # settings that no grid varies
 
 def main(words: list[str]) -> int:
     """Run a sweep; return 0 if all runs are done, 1 if not, 75 if it was asked to stop."""
-    algo = words[0] if words else ""
-    if not algo or algo.startswith("-") or algo == "help":
+    algo = words[0] if words else "--grid"
+    if algo.startswith("-") or algo == "help":
         write_text(sys.stdout, HELP)
-        return errors.DONE if words and not algo.startswith("--grid") else errors.USAGE
+        return errors.USAGE if algo.startswith("--grid") else errors.DONE
     algos.check(algo)
     from purerl.cli.commands.train_and_resume import make_parser, read_settings  # imports JAX
 

@@ -41,8 +41,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     mpi.init()  # first, so that a rank that fails from here on ends the job
     name = words[0] if words else ""
     if not name or name.startswith("-"):
-        known = ", ".join(algos.NAMES)
-        print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {known}")
+        print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {', '.join(algos.NAMES)}")
         return errors.DONE if name in ("-h", "--help") else errors.USAGE
     algos.check(name)
     args = make_parser(name, words[1:], prog=prog).parse_args(words[1:])
@@ -91,11 +90,9 @@ def _train_seeds(made: Sequence[Config], env_fn: Any, where: dict[str, Any]) -> 
 def resume(words: list[str]) -> int:
     """Continue a run."""
     mpi.init()
-    more = "--checkpoint deletes later checkpoints."
-    parser = checkpoint_arguments.make_parser(
-        *("resume", f"Continue a run that was stopped, killed or is done. {more}"),
-        *(checkpoint_arguments.RUN, f"{checkpoint_arguments.RUN} --steps 4e5"),
-    )
+    example = checkpoint_arguments.RUN
+    what = "Continue a run. --checkpoint best, or a step, deletes later checkpoints."
+    parser = checkpoint_arguments.make_parser("resume", what, example, f"{example} --steps 4e5")
     add = parser.add_argument
     # fmt: off
     add("--steps", type=values.parse_integer, metavar="N",
@@ -124,9 +121,11 @@ def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], 
     typed |= {key: value for key, (_, (value,)) in axes.items()}
     own = (*configs.KEYS, "spaces", "exp_name")
     over = {names.resolve_name(algo, key).name for key in typed}
-    preset = {k: v for k, v in base.items() if k not in own}  # settings outside of any part
-    preset = {k: v for k, v in preset.items() if names.resolve_name(algo, k).name not in over}
-    return preset | typed, {k: v for k, v in base.items() if k in own}
+    below = {k: v for k, v in base.items() if k in own}
+    preset = {
+        k: base[k] for k in base.keys() - below if names.resolve_name(algo, k).name not in over
+    }
+    return preset | typed, below
 
 
 def find_mistakes(algo: str, args: argparse.Namespace) -> list[str]:
@@ -148,10 +147,8 @@ def make_parser(
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
     form = argparse.RawDescriptionHelpFormatter if full else _ShortHelp
     module = algos.load(algo)
-    discrete = "discrete" in algos.ALGORITHMS[algo].actions
-    examples = EXAMPLES.format(
-        command=command, algo=algo, env="CartPole-v1" if discrete else "Pendulum-v1"
-    )
+    env = "CartPole-v1" if "discrete" in algos.ALGORITHMS[algo].actions else "Pendulum-v1"
+    examples = EXAMPLES.format(command=command, algo=algo, env=env)
     grid = "--grid KEY=VALUE,VALUE " if command == "purerl sweep" else ""
     parser = Parser(
         algo,
@@ -164,9 +161,7 @@ def make_parser(
     parser.check = functools.partial(find_mistakes, algo)
     for title in TITLES:
         parser.group(title)
-    _add_run_flags(parser)
-    if grid:
-        _add_grid_flags(parser)
+    _add_run_flags(parser, bool(grid))
     options.add_settings(parser, module.Spec, module.SCHEDULE, configs.Options)
     rare = [*parser.rare, *(action for action in parser._actions if action.dest in RARE)]
     for action in rare if not full else ():
@@ -176,7 +171,7 @@ def make_parser(
     return parser
 
 
-def _add_run_flags(parser: Parser) -> None:
+def _add_run_flags(parser: Parser, grid: bool) -> None:
     add = parser.group("Run").add_argument
     absent: Any = {"default": argparse.SUPPRESS}  # of flags that are settings
     # fmt: off
@@ -197,17 +192,13 @@ def _add_run_flags(parser: Parser) -> None:
         dest="layers", help="--hid 64 --l 2 is --hidden 64,64", **absent)
     parser.group("Compute").add_argument("--num-cpu", "--cpu", type=values.parse_ranks,
         metavar="N", help="MPI ranks, or auto: one for each core (1)")
-    # fmt: on
-
-
-def _add_grid_flags(parser: Parser) -> None:
-    add = parser.group("Sweep").add_argument
-    # fmt: off
-    add("--grid", action="append", nargs="+", metavar="KEY=V,V",
-        help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
-    add("--jobs", type=values.parse_integer, metavar="N", help="runs at a time (as cores allow)")
-    add("--timeout", type=values.parse_float, metavar="S",
-        help="seconds that each run may take (no limit)")
+    if grid:
+        add = parser.group("Sweep").add_argument
+        add("--grid", action="append", nargs="+", metavar="KEY=V,V",
+            help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
+        add("--jobs", type=values.parse_integer, metavar="N", help="runs at a time (as cores allow)")
+        add("--timeout", type=values.parse_float, metavar="S",
+            help="seconds that each run may take (no limit)")
     # fmt: on
 
 
