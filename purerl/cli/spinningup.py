@@ -37,12 +37,10 @@ ALGO is one of {", ".join(algos.NAMES)}; a suffix _pytorch or _tf1 is ignored.
 
 docs/grids.md has all of Spinning Up's flags.
 """
-LONG = {  # Spinning Up's substitutions: names of runs have the long ones
-    "env": "env_name",
-    "env_id": "env_name",
-    "hid": "ac_kwargs:hidden_sizes",
-    "act": "ac_kwargs:activation",
-}
+# Spinning Up's substitutions: names of runs have the long ones.
+LONG = {"env": "env_name", "env_id": "env_name"}
+LONG |= {"hid": "ac_kwargs:hidden_sizes", "act": "ac_kwargs:activation"}
+OTHERS = {"plot": "plot", "test_policy": "watch"}  # as `purerl` calls them
 PROG = "python -m purerl.run"
 SWITCHES = {"datestamp": ["--no-datestamp"], "dry_run": []}  # and the words for false
 OF_A_GRID = {"jobs", "timeout"}  # flags that `purerl train` does not have
@@ -60,18 +58,16 @@ def _run_command(words: list[str]) -> int:
         console.write_text(sys.stdout, HELP)
         return errors.DONE
     command, *rest = words
-    if command in ("plot", "test_policy"):
-        return program.main(["watch" if command == "test_policy" else "plot", *rest])
+    if command in OTHERS:
+        return program.main([OTHERS[command], *rest])
     algo, _, suffix = command.partition("_")
     if algo not in algos.NAMES or suffix not in ("", "pytorch", "tf1"):
-        near = names.suggest(command, [*algos.NAMES, "plot", "test_policy"])
+        near = names.suggest(command, [*algos.NAMES, *OTHERS])
         raise ConfigError(f"unknown command {command!r}.{near} `help` shows all.")
     if suffix:
         console.print_lines(f"{command} is {algo}: purerl is in JAX alone.")
-    if {"--help-all", "--help_all"} & set(rest):
-        return program.main(["train", algo, "--help-all"])
-    if {"help", "-h", "--help"} & set(rest):
-        return program.main(["train", algo, "--help"])
+    if asked := {"help", "-h", "--help", "--help-all", "--help_all"} & {*rest}:
+        return program.main(["train", algo, "--help-all" if "all" in "".join(asked) else "--help"])
     program.announce(words)
     return run_line(algo, rest)
 

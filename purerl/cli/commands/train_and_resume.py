@@ -122,9 +122,8 @@ def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], 
     own = (*configs.KEYS, "spaces", "exp_name")
     over = {names.resolve_name(algo, key).name for key in typed}
     below = {k: v for k, v in base.items() if k in own}
-    preset = {
-        k: base[k] for k in base.keys() - below if names.resolve_name(algo, k).name not in over
-    }
+    preset = {k: v for k, v in base.items() if k not in own}  # settings outside of any part
+    preset = {k: v for k, v in preset.items() if names.resolve_name(algo, k).name not in over}
     return preset | typed, below
 
 
@@ -196,7 +195,8 @@ def _add_run_flags(parser: Parser, grid: bool) -> None:
         add = parser.group("Sweep").add_argument
         add("--grid", action="append", nargs="+", metavar="KEY=V,V",
             help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
-        add("--jobs", type=values.parse_integer, metavar="N", help="runs at a time (as cores allow)")
+        add("--jobs", type=values.parse_integer, metavar="N",
+            help="runs at a time (as cores allow)")
         add("--timeout", type=values.parse_float, metavar="S",
             help="seconds that each run may take (no limit)")
     # fmt: on
