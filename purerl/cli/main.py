@@ -125,7 +125,3 @@ def announce(words: list[str]) -> None:
     if not world.is_rank():
         with contextlib.suppress(errors.OutputClosed):  # the run reports it and continues
             console.print_lines(f"purerl {__version__}: {' '.join(words)}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -91,15 +91,12 @@ def resume(words: list[str]) -> int:
     """Continue a run."""
     mpi.init()
     example = checkpoint_arguments.RUN
-    what = "Continue a run. --checkpoint best, or a step, deletes later checkpoints."
+    what = "Continue a run that was stopped, killed or is done. --checkpoint deletes the later ones."
     parser = checkpoint_arguments.make_parser("resume", what, example, f"{example} --steps 4e5")
-    add = parser.add_argument
-    # fmt: off
-    add("--steps", type=values.parse_integer, metavar="N",
-        help="new total (default: as it was started)")
-    add("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N",
-        help="MPI ranks, as many as it was started with (default: 1)")
-    # fmt: on
+    text = "new total (default: as it was started)"
+    parser.add_argument("--steps", type=values.parse_integer, metavar="N", help=text)
+    text = "MPI ranks, as many as it was started with (default: 1)"
+    parser.add_argument("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N", help=text)
     args = parser.parse_args(words)
     schedule = status.read_config(args.run).get("schedule")
     devices = schedule.get("devices", 1) if isinstance(schedule, dict) else 1
