@@ -91,7 +91,7 @@ def resume(words: list[str]) -> int:
     """Continue a run."""
     mpi.init()
     example = checkpoint_arguments.RUN
-    what = "Continue a run that was stopped, killed or is done. --checkpoint deletes the later ones."
+    what = "Continue a run. --checkpoint best, or a step, deletes the later checkpoints."
     parser = checkpoint_arguments.make_parser("resume", what, example, f"{example} --steps 4e5")
     text = "new total (default: as it was started)"
     parser.add_argument("--steps", type=values.parse_integer, metavar="N", help=text)
