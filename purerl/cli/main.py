@@ -35,37 +35,25 @@ Try:
   purerl plot runs/pendulum-v1-sac
   purerl sweep ppo --env CartPole-v1 --grid clip_ratio=0.1,0.2,0.3 --seed 0 1 2
 """
-# Module of `purerl.cli.commands` and function; imported on use, since most need no JAX.
-COMMANDS = {
-    "train": "train_and_resume:train",
-    "resume": "train_and_resume:resume",
-    "eval": "eval:main",
-    "watch": "watch:main",
-    "plot": "plot:main",
-    "compare": "compare:main",
-    "sweep": "sweep:main",
-    "list": "list:main",
-    "show": "show:main",
-    "inspect": "inspect:main",
-    "export": "export:main",
-    "doctor": "doctor:main",
-}
+TRAINING = ("train", "resume")
+COMMANDS = (
+    *TRAINING, "eval", "watch", "plot", "compare", "sweep", "list", "show", "inspect", "export",
+    "doctor",
+)  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    return run_guarded(_run_command, argv)
+    return run_and_report(_run_command, argv)
 
 
-def run_guarded(
+def run_and_report(
     command: Callable[[list[str]], int], argv: list[str] | None, prog: str = "purerl"
 ) -> int:
     """Run a command; print its errors in one line and return the exit code.
 
-    Args:
-        command: from words to an exit code.
-        argv: words; None for those of this process, which then does nothing else.
-        prog: name of the program in messages.
+    `argv` is None for the words of this process, which then does nothing else. `prog` is the name
+    of the program in messages.
     """
     words = sys.argv[1:] if argv is None else argv
     _open_missing()
@@ -115,19 +103,19 @@ def _run_command(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         console.write_text(sys.stdout, OVERVIEW)
         return errors.DONE
-    if words[0] == "--version":
+    name, *rest = words
+    if name == "--version":
         console.print_lines(f"purerl {__version__}")
         return errors.DONE
-    name, *rest = words
     if name not in COMMANDS:
         from purerl.runs.settings import names  # here for start-up time
 
         near = names.suggest(name, COMMANDS)
         raise errors.ConfigError(f"unknown command {name!r}.{near} `purerl` shows all.")
-    if name in ("train", "resume") and not {"-h", "--help", "--help-all"} & set(rest):
+    if name in TRAINING and not {"-h", "--help", "--help-all"} & set(rest):
         announce(words)
-    module, _, function = COMMANDS[name].partition(":")
-    with interrupts.allow_immediate_exit():
+    module, function = ("train_and_resume", name) if name in TRAINING else (name, "main")
+    with interrupts.allow_immediate_exit():  # imported on use, since most need no JAX
         loaded = importlib.import_module(f"purerl.cli.commands.{module}")
     return int(getattr(loaded, function)(rest))
 
@@ -137,7 +125,3 @@ def announce(words: list[str]) -> None:
     if not world.is_rank():
         with contextlib.suppress(errors.OutputClosed):  # the run reports it and continues
             console.print_lines(f"purerl {__version__}: {' '.join(words)}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,12 +5,12 @@ add_settings(parser, td3.Spec, td3.SCHEDULE)
 args = parser.parse_args()
 schedule = build(parser, td3.SCHEDULE, args)
 
-Words are read by the type of their setting and never evaluated. Importing this imports neither JAX
-nor NumPy.
+Words are read by the type of their setting and never evaluated. Importing this imports no JAX.
 """
 
 import argparse
 import dataclasses
+import functools
 import re
 import sys
 import typing
@@ -19,8 +19,10 @@ from typing import Any
 
 from purerl.cli.values import get_reader, parse_value
 from purerl.errors import ConfigError
+from purerl.runs.settings import names
 
 Check = Callable[[argparse.Namespace], list[str]]
+Item = tuple[str, str, list[str]]  # setting for messages, its key[word], and its values
 Axes = dict[str, tuple[str | None, list[Any]]]  # key -> word for it in names of runs, and values
 
 
@@ -30,28 +32,16 @@ class Parser(argparse.ArgumentParser):
     A flag is never abbreviated, and `_` is the same as `-` in it. An unknown flag is refused with
     the nearest one. A value may be any negative number.
 
-    Args:
-        name: name of the command.
-        description: one sentence about the command.
-        examples: text below the help.
-        check: function that returns mistakes in the values, even if some flags cannot be read.
-        **how: more arguments of `argparse.ArgumentParser`.
+    `examples` are the text below the help, and `how` more arguments of `ArgumentParser`. `check`
+    returns mistakes in the values, even if some flags cannot be read.
     """
 
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        examples: str = "",
-        check: Check = lambda args: [],
-        **how: Any,
-    ) -> None:
+    def __init__(self, name: str, description: str, examples: str = "", **how: Any) -> None:
         form = argparse.RawDescriptionHelpFormatter
         defaults: dict[str, Any] = {"prog": f"purerl {name}", "formatter_class": form}
-        super().__init__(
-            description=description, epilog=examples, allow_abbrev=False, **defaults | how
-        )
-        self.check = check
+        how = defaults | {"epilog": examples, "allow_abbrev": False} | how
+        super().__init__(description=description, **how)
+        self.check: Check = lambda args: []
         self.groups: dict[str, argparse._ArgumentGroup] = {}
         self.rare: list[argparse.Action] = []
 
@@ -64,27 +54,17 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words; None for those of this process."""
         words = sys.argv[1:] if args is None else list(args)
-        line, wrong, unread = self._check_flags(words)
-        if wrong and self._get_positional_actions():
-            self.error("\n".join(wrong))
-        found, extra = self.parse_known_args(line, namespace)
-        if extra:
-            self.error(f"one word too many, {extra[0]!r}")
-        follows = re.compile("|".join(rf"\b{name}\b" for name in unread) or "$^")
-        wrong += [text for text in self.check(found) if not follows.search(text)]
-        if wrong:
-            self.error("\n".join(wrong))
-        return found
-
-    def _check_flags(self, words: list[str]) -> tuple[list[str], list[str], set[str]]:
-        """Return the words that can be read, the mistakes in others, and what those set."""
         loose = bool(self._get_positional_actions())  # a word behind a flag need not belong to it
         end = words.index("--") if loose and "--" in words else len(words)
-        line, wrong, unread = list[str](), list[str](), set[str]()
+        line, wrong, unread = list[str](), list[str](), ["$^"]  # which matches nothing
         given: dict[argparse.Action, str] = {}
+        known = self._option_string_actions
         for typed, values in split_flags(words[:end]):
-            flag, values = self._split_short_flag(typed.replace("_", "-"), values)
-            action = self._option_string_actions.get(flag)
+            explicit = f"{typed}={''.join(values[:1])}" in words
+            flag = typed.replace("_", "-")
+            if flag not in known and flag[:2] in known:  # -n3
+                flag, values = flag[:2], [flag[2:], *values]
+            action = known.get(flag)
             if not flag and loose:
                 line += values
             elif action is None:
@@ -96,25 +76,25 @@ class Parser(argparse.ArgumentParser):
                 wrong.append(f"{' and '.join(both)}: one setting, given twice.")
             else:
                 given[action] = flag
-                explicit = f"{typed}={''.join(values[:1])}" in words
-                if mistake := self._check_values(action, flag, values, loose, explicit):
+                if mistake := self._find_mistake(action, flag, values, loose, explicit):
                     wrong.append(mistake)
-                    unread.add(action.dest)
-                elif len(values) == 1 and action.nargs != 0:
-                    line.append(f"{flag}={values[0]}")
+                    unread.append(rf"\b{action.dest}\b")
+                elif action.nargs is None or (len(values) == 1 and action.nargs != 0):
+                    line += [f"{flag}={values[0]}", *values[1:]]
                 else:
-                    number = 1 if action.nargs is None else 0
-                    line += ["=".join([flag, *values[:number]]), *values[number:]]
-        return line + words[end:], wrong, unread
+                    line += [flag, *values]
+        if wrong and loose:
+            self.error("\n".join(wrong))
+        found, extra = self.parse_known_args(line + words[end:], namespace)
+        if extra:
+            self.error(f"one word too many, {extra[0]!r}")
+        follows = re.compile("|".join(unread))
+        wrong += [text for text in self.check(found) if not follows.search(text)]
+        if wrong:
+            self.error("\n".join(wrong))
+        return found
 
-    def _split_short_flag(self, flag: str, values: list[str]) -> tuple[str, list[str]]:
-        """Split `-n3` into `-n` and `3`."""
-        known = self._option_string_actions
-        if flag in known or flag[:2] not in known:
-            return flag, values
-        return flag[:2], [flag[2:], *values]
-
-    def _check_values(
+    def _find_mistake(
         self, action: argparse.Action, flag: str, values: list[str], loose: bool, explicit: bool
     ) -> str:
         """Return the mistake in the words behind a flag, or nothing."""
@@ -136,8 +116,6 @@ class Parser(argparse.ArgumentParser):
         return ""
 
     def _explain_flag(self, flag: str) -> str:
-        from purerl.runs.settings import names  # here for start-up time
-
         known = {word.lstrip("-").replace("-", "_"): word for word in self._option_string_actions}
         near = names.suggest(flag.lstrip("-").replace("-", "_"), sorted(known), known.__getitem__)
         return f"unknown flag {flag}.{near or f' {self.prog} --help lists all.'}"
@@ -164,11 +142,8 @@ def split_flags(words: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def explain_stray_words(values: Sequence[str]) -> str:
     """Return the mistake of words before the first flag."""
-    text = f"{', '.join(map(repr, values))}: no flag stands before that"
-    return f"{text}; an environment is --env {values[0]}." if "-v" in values[0] else f"{text}."
-
-
-# --- settings ------------------------------------------------------------------------------------
+    hint = f"; an environment is --env {values[0]}" if "-v" in values[0] else ""
+    return f"{', '.join(map(repr, values))}: no flag stands before that{hint}."
 
 
 def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
@@ -178,10 +153,7 @@ def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
     second flag come from `fields.setting`. A tuple is one word, `64,64`. None is `none`. A bool is
     `--x` or `--no-x`.
 
-    Args:
-        parser: parser of the command.
-        *sources: dataclasses, or instances with the defaults.
-        **defaults: defaults that differ from those of the fields.
+    `sources` are dataclasses, or instances with the defaults; `defaults` differ from theirs.
     """
     for source in sources:
         cls = source if isinstance(source, type) else type(source)
@@ -190,13 +162,13 @@ def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
             reader, about = get_reader(hints[field.name]), field.metadata
             if reader is None:
                 continue
-            how: Any = {"type": reader.parse, "metavar": reader.metavar}
+            how: Any = {"metavar": reader[0], "type": reader[1]}
             if hints[field.name] is bool:
                 how = {"action": argparse.BooleanOptionalAction}
             own = field.default if source is cls else getattr(source, field.name)
-            shown = _show(defaults.get(field.name, own))
+            shown = _format_default(defaults.get(field.name, own))
             action = parser.group(about.get("group", "Algorithm")).add_argument(
-                *filter(None, (format_flag(field.name), about.get("flag"))),
+                *filter(None, (f"--{field.name}".replace("_", "-"), about.get("flag"))),
                 dest=field.name,
                 default=defaults.get(field.name, argparse.SUPPRESS),
                 help=f"{about.get('help', '')} ({shown})".replace("%", "%%").strip(),
@@ -205,48 +177,42 @@ def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
             parser.rare += [action] if about.get("rare") else []
 
 
-def _show(value: Any) -> str:
-    if value is dataclasses.MISSING:
-        return "required"
+def _format_default(value: Any) -> str:
     if isinstance(value, tuple):
-        value = ",".join(map(str, value))
-    return "none" if value is None else str(value)
+        return ",".join(map(str, value))
+    return {dataclasses.MISSING: "required", None: "none"}.get(value, str(value))
 
 
 def build(parser: argparse.ArgumentParser, source: Any, args: Any, **fields: Any) -> Any:
     """Make a dataclass from parsed flags; a value it refuses is a usage error (exit code 2).
 
-    Args:
-        parser: parser that reports the error.
-        source: dataclass or instance that `add_settings` was given.
-        args: parsed flags.
-        **fields: fields that have no flag.
+    `source` is the dataclass or instance that `add_settings` was given. Fields without a flag are
+    keyword arguments.
     """
-    cls = source if isinstance(source, type) else type(source)
-    known = {field.name for field in dataclasses.fields(cls)}
+    known = {field.name for field in dataclasses.fields(source)}
     values = {k: v for k, v in vars(args).items() if k in known} | fields
+    make = source if isinstance(source, type) else functools.partial(dataclasses.replace, source)
     try:
-        return cls(**values) if source is cls else dataclasses.replace(source, **values)
+        return make(**values)
     except ValueError as error:
         parser.error(str(error))
 
 
+def split_pairs(flag: str, given: Sequence[Sequence[str]] | None, several: bool) -> list[Item]:
+    """Split the words `KEY=VALUE` behind each use of a flag; `several` values have commas."""
+    return [
+        (f"{flag} {word}", key if equals else "", split_values(value) if several else [value])
+        for words in given or [] for word in words for key, equals, value in [word.partition("=")]
+    ]  # fmt: skip
+
+
 def read_axes(
-    algo: str,
-    items: Iterable[tuple[str, str, list[str]]],
-    refused: Collection[str] = (),
-    taken: Iterable[str] = (),
+    algo: str, items: Iterable[Item], refused: Collection[str] = (), taken: Iterable[str] = ()
 ) -> Axes:
-    """Read settings under any of their names, each with its values; report all mistakes.
+    """Read the values of settings under any of their names; report all mistakes.
 
-    Args:
-        algo: name of the algorithm.
-        items: text for messages, key (with `[word]` for names of runs) and values of each setting.
-        refused: settings with a flag of their own.
-        taken: keys that already have a value.
+    Settings in `refused` have a flag of their own. Those in `taken` already have a value.
     """
-    from purerl.runs.settings import names  # here for start-up time
-
     axes: Axes = {}
     wrong = []
     fields = {names.resolve_name(algo, key).name for key in taken}
@@ -259,12 +225,12 @@ def read_axes(
             if not words and setting.hint is not bool:
                 raise ConfigError("expected a value")
             if setting.name in refused:
-                raise ConfigError(f"give it as {format_flag(setting.name)}, for all runs alike")
+                flag = f"--{setting.name}".replace("_", "-")
+                raise ConfigError(f"give it as {flag}, for all runs alike")
             if setting.name in fields:
                 raise ConfigError(f"{setting.name} is given twice")
             fields.add(setting.name)
-            parsed = [parse_value(setting, word) for word in words or ["true"]]
-            axes[match[1]] = (match[2], parsed)
+            axes[match[1]] = match[2], [parse_value(setting, word) for word in words or ["true"]]
         except (ConfigError, argparse.ArgumentTypeError) as error:
             wrong.append(f"{typed}: {error}")
     if wrong:
@@ -280,13 +246,3 @@ def split_values(text: str) -> list[str]:
         ['[64,64]', '[32]', '16']
     """
     return [part.strip() for part in re.split(r",(?![^\[(]*[\])])", text)]
-
-
-def format_flag(name: str) -> str:
-    """Return the flag of a field.
-
-    Example:
-        >>> format_flag("steps_per_epoch")
-        '--steps-per-epoch'
-    """
-    return f"--{name.replace('_', '-')}"

@@ -11,7 +11,7 @@ import sys
 
 from purerl import algos, errors
 from purerl.cli import main as program
-from purerl.cli.options import Axes, explain_stray_words, read_axes, split_flags
+from purerl.cli.options import Axes, Item, Parser, explain_stray_words, read_axes, split_flags
 from purerl.errors import ConfigError
 from purerl.runs import console
 from purerl.runs.settings import names
@@ -37,35 +37,20 @@ ALGO is one of {", ".join(algos.NAMES)}; a suffix _pytorch or _tf1 is ignored.
 
 docs/grids.md has all of Spinning Up's flags.
 """
-LONG = {  # Spinning Up's substitutions: names of runs have the long ones
-    "env": "env_name",
-    "env_id": "env_name",
-    "hid": "ac_kwargs:hidden_sizes",
-    "act": "ac_kwargs:activation",
-}
-ONCE = {  # flags with one value for all runs, as `purerl sweep` has them
-    "exp_name": "--name",
-    "name": "--name",
-    "data_dir": "--data-dir",
-    "num_cpu": "--num-cpu",
-    "cpu": "--num-cpu",
-    "jobs": "--jobs",
-    "timeout": "--timeout",
-    "datestamp": "--datestamp",
-    "dt": "--datestamp",
-    "dry_run": "--dry-run",
-}
-OFF = {"--datestamp": ["--no-datestamp"], "--dry-run": []}  # switches, and their words for false
-OF_A_GRID = {"--jobs", "--timeout"}  # flags that `purerl train` does not have
-SAVE_FREQ = (
-    "save_freq counts epochs in Spinning Up and environment steps here: give options:save_freq"
-)
-Item = tuple[str, str, list[str]]  # flag as typed, its key, its values
+# Spinning Up's substitutions: names of runs have the long ones.
+LONG = {"env": "env_name", "env_id": "env_name"}
+LONG |= {"hid": "ac_kwargs:hidden_sizes", "act": "ac_kwargs:activation"}
+OTHERS = {"plot": "plot", "test_policy": "watch"}  # as `purerl` calls them
+PROG = "python -m purerl.run"
+SWITCHES = {"datestamp": ["--no-datestamp"], "dry_run": []}  # and the words for false
+OF_A_GRID = {"jobs", "timeout"}  # flags that `purerl train` does not have
+ONCE = {"name", "data_dir", "num_cpu", *SWITCHES, *OF_A_GRID}  # with one value for all runs
+SAVE_FREQ = "save_freq counts epochs in Spinning Up, environment steps here: give options:save_freq"
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
-    return program.run_guarded(_run_command, argv, "purerl.run")
+    return program.run_and_report(_run_command, argv, "purerl.run")
 
 
 def _run_command(words: list[str]) -> int:
@@ -73,18 +58,16 @@ def _run_command(words: list[str]) -> int:
         console.write_text(sys.stdout, HELP)
         return errors.DONE
     command, *rest = words
-    if command in ("plot", "test_policy"):
-        return program.main(["watch" if command == "test_policy" else "plot", *rest])
+    if command in OTHERS:
+        return program.main([OTHERS[command], *rest])
     algo, _, suffix = command.partition("_")
     if algo not in algos.NAMES or suffix not in ("", "pytorch", "tf1"):
-        near = names.suggest(command, [*algos.NAMES, "plot", "test_policy"])
+        near = names.suggest(command, [*algos.NAMES, *OTHERS])
         raise ConfigError(f"unknown command {command!r}.{near} `help` shows all.")
     if suffix:
         console.print_lines(f"{command} is {algo}: purerl is in JAX alone.")
-    if {"--help-all", "--help_all"} & set(rest):
-        return program.main(["train", algo, "--help-all"])
-    if {"help", "-h", "--help"} & set(rest):
-        return program.main(["train", algo, "--help"])
+    if asked := {"help", "-h", "--help", "--help-all", "--help_all"} & {*rest}:
+        return program.main(["train", algo, "--help-all" if "all" in "".join(asked) else "--help"])
     program.announce(words)
     return run_line(algo, rest)
 
@@ -93,41 +76,45 @@ def run_line(algo: str, words: list[str]) -> int:
     """Train in the foreground if the line is one run, else run its grid."""
     from purerl.cli.commands import sweep, train_and_resume  # which import JAX
 
-    items, flags = split_line(words)
-    axes = read_axes(algo, items)
-    args = sweep.make_sweep_parser(algo, "python -m purerl.run").parse_args(flags)
-    axes = repeat_layers(algo, axes)
+    parser = train_and_resume.make_parser(algo, [], "purerl sweep", PROG)
+    items, flags = split_line(words, parser)
+    axes = repeat_layers(algo, read_axes(algo, items))
+    args = parser.parse_args(flags)
     one_run = all(len(values) == 1 and word is None for word, values in axes.values())
-    if one_run and not OF_A_GRID & {*flags}:
-        return train_and_resume.train([algo, *format_run(items), *flags], "python -m purerl.run")
-    seeds = axes.pop("seed", (None, [0]))
-    grid = sweep.make_grid(algo, vars(args).get("name", ""), axes | {"seed": seeds}, {})
-    return sweep.run_grid(algo, grid, args)
+    if one_run and (args.jobs, args.timeout) == (None, None):
+        own = {"env_name": "--env", "seed": "--seed"}
+        line = [word for _, k, v in items if k in own for word in (own[k], *v)]
+        pairs = [f"{k}={v[0] if v else 'true'}" for _, k, v in items if k not in own]
+        line += ["--set", *pairs] if pairs else []
+        return train_and_resume.train([algo, *line, *flags], PROG)
+    _, args.seed = axes.pop("seed", (None, None))
+    return sweep.run_grid(algo, axes | {"name": (None, [vars(args).get("name")])}, args, {})
 
 
-def split_line(words: list[str]) -> tuple[list[Item], list[str]]:
+def split_line(words: list[str], parser: Parser) -> tuple[list[Item], list[str]]:
     """Return the parameters of a line, and its other flags as words of `purerl sweep`."""
-    items: list[Item] = []
-    flags: list[str] = []
-    wrong: list[str] = []
-    for flag, values in split_flags(words):
-        name, bracket, rest = flag.lstrip("-").partition("[")
+    items, flags, wrong = list[Item](), list[str](), list[str]()
+    known = {flag: action.dest for action in parser._actions for flag in action.option_strings}
+    for typed, values in split_flags(words):
+        name, bracket, rest = typed.lstrip("-").partition("[")
         name = name.replace("-", "_")
-        once = ONCE.get(name)
-        if not flag:
+        flag = "--" + name.replace("_", "-")
+        once = known.get(flag, "")
+        off = [word.lower() for word in values] == ["false"]
+        if not typed:
             wrong.append(explain_stray_words(values))
         elif name == "save_freq":
-            wrong.append(f"{flag}: {SAVE_FREQ}")
-        elif once is None:
-            items.append((flag, LONG.get(name, name) + bracket + rest, values))
+            wrong.append(f"{typed}: {SAVE_FREQ}")
+        elif once not in ONCE:
+            items.append((typed, LONG.get(name, name) + bracket + rest, values))
         elif len(values) > 1:
-            wrong.append(f"{flag}: it has one value for all runs, got {len(values)}")
-        elif once in OFF and values and values[0].lower() not in ("true", "false"):
-            wrong.append(f"{flag}: expected true or false, got {values[0]!r}")
-        elif once in OFF:
-            flags += OFF[once] if values and values[0].lower() == "false" else [once]
+            wrong.append(f"{typed}: it has one value for all runs, got {len(values)}")
+        elif once not in SWITCHES:
+            flags += [flag, *values]
+        elif not values or off or values[0].lower() == "true":
+            flags += SWITCHES[once] if off else [flag]
         else:
-            flags += [once, *values]
+            wrong.append(f"{typed}: expected true or false, got {values[0]!r}")
     if wrong:
         raise ConfigError("\n".join(wrong))
     return items, flags
@@ -138,24 +125,9 @@ def repeat_layers(algo: str, axes: Axes) -> Axes:
     keys = {names.resolve_name(algo, key).name: key for key in axes}
     if "layers" not in keys:
         return axes
+    _, layers = axes.pop(keys["layers"])
     width = keys.get("hidden", LONG["hid"])
-    default = (None, [algos.load(algo).Spec.hidden[:1]])
-    word, widths = axes.get(width, default)
+    word, widths = axes.get(width, (None, [algos.load(algo).Spec.hidden[:1]]))
     if any(len(one) != 1 for one in widths):
         raise ConfigError("--l repeats one width: give --hid one number, or all layers without --l")
-    both = [one * layers for one in widths for layers in axes[keys["layers"]][1]]
-    return {key: axis for key, axis in axes.items() if key != keys["layers"]} | {
-        width: (word, both)
-    }
-
-
-def format_run(items: list[Item]) -> list[str]:
-    """Return the words of `purerl train` for parameters with one value each."""
-    words: list[str] = []
-    pairs: list[str] = []
-    for _, key, values in items:
-        if key in ("env_name", "seed"):
-            words += ["--env" if key == "env_name" else "--seed", *values]
-        else:
-            pairs.append(f"{key}={values[0] if values else 'true'}")
-    return [*words, "--set", *pairs] if pairs else words
+    return axes | {width: (word, [one * number for one in widths for number in layers])}

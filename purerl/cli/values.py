@@ -1,53 +1,34 @@
-"""Read values from words by the type of their setting, without evaluating them.
-
-Importing this imports neither JAX nor NumPy.
-"""
+"""Read values from words by the type of their setting, without evaluating them."""
 
 import argparse
+import contextlib
+import functools
 import re
 import typing
 from collections.abc import Callable
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import NoneType
+from typing import Any
 
 from purerl import checks
 from purerl.mpi import world
+from purerl.runs.settings import names
 
-if TYPE_CHECKING:
-    from purerl.runs.settings import names
-
-
-class Reader(NamedTuple):
-    """Function that reads a value from a word."""
-
-    metavar: str
-    parse: Callable[[str], Any]
+Reader = tuple[str, Callable[[str], Any]]  # word for the value in a help, function that reads it
 
 
-def parse_value(setting: "names.Setting", word: str) -> Any:
-    """Read the value of a setting from a word; a bool is `true` or `false`.
-
-    Raises:
-        argparse.ArgumentTypeError: if the word is not a value of the setting's type.
-    """
-    if setting.name == "activation":
-        from purerl.runs.settings import names  # here for start-up time
-
-        return names.normalise_activation(word)
-    if setting.name in ("seed", "num_cpu"):
-        return parse_seed(word) if setting.name == "seed" else parse_ranks(word)
-    reader = get_reader(setting.hint)
+def parse_value(setting: names.Setting, word: str) -> Any:
+    """Read the value of a setting, or raise `ArgumentTypeError`; a bool is `true` or `false`."""
+    reader = _SPECIAL.get(setting.name) or get_reader(setting.hint)
     if reader is None:
         raise argparse.ArgumentTypeError(f"{setting.name} cannot be given on a command line")
-    return reader.parse(word)
+    return reader[1](word)
 
 
 def parse_ranks(word: str) -> int:
     """Read a number of ranks; `auto` is the number of cores that this process may use."""
-    value = len(world.list_cpus()) if word == "auto" else parse_integer(word)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected auto or an integer of at least 1, got {word!r}")
-    return value
+    if (value := len(world.list_cpus()) if word == "auto" else parse_integer(word)) > 0:
+        return value
+    raise argparse.ArgumentTypeError(f"expected auto or an integer of at least 1, got {word!r}")
 
 
 def parse_seed(word: str) -> int:
@@ -62,31 +43,42 @@ def parse_seed(word: str) -> int:
 
 def parse_integer(word: str) -> int:
     """Read an integer; `1e6` is one, `1.5` is not."""
-    number = _parse_number("an integer", word)
     if re.fullmatch(r"[+-]?[0-9]{1,300}", word):
         return int(word)  # exact where a float is not
-    if not number.is_integer():
+    number = _parse_float_or_word(word)
+    if isinstance(number, str) or not number.is_integer():
         raise argparse.ArgumentTypeError(f"expected an integer, got {word!r}")
     return int(number)
 
 
 def parse_float(word: str) -> float:
     """Read a number."""
-    return _parse_number("a number", word)
+    number = _parse_float_or_word(word)
+    if isinstance(number, str):
+        raise argparse.ArgumentTypeError(f"expected a number, got {word!r}")
+    return number
 
 
-def _parse_number(what: str, word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected {what}, got {word!r}") from None
+def get_reader(hint: Any) -> Reader | None:
+    """Return the reader of an annotated type; None if no word can express it."""
+    inner = typing.get_args(hint)
+    if typing.get_origin(hint) is tuple and (reader := get_reader(inner[0])):
+        return f"{reader[0]},...", functools.partial(_parse_tuple, reader[1])
+    if NoneType in inner and (reader := get_reader(inner[0])):
+        metavar, parse = reader
+        return metavar, lambda word: None if word.lower() == "none" else parse(word)
+    return _READERS.get(hint)
+
+
+def _parse_tuple(parse: Callable[[str], Any], word: str) -> tuple[Any, ...]:
+    inside = word[1:-1] if word[:1] + word[-1:] in ("[]", "()") else word
+    return tuple(parse(part.strip()) for part in inside.split(",")) if inside else ()
 
 
 def _parse_float_or_word(word: str) -> float | str:
-    try:
+    with contextlib.suppress(ValueError):
         return float(word)
-    except ValueError:
-        return word
+    return word
 
 
 def _parse_bool(word: str) -> bool:
@@ -95,36 +87,15 @@ def _parse_bool(word: str) -> bool:
     return word.lower() == "true"
 
 
-_SCALARS = {
-    int: Reader("INT", parse_integer),
-    float: Reader("FLOAT", parse_float),
-    str: Reader("STR", str),
-    bool: Reader("BOOL", _parse_bool),
+_READERS: dict[Any, Reader] = {
+    int: ("INT", parse_integer),
+    float: ("FLOAT", parse_float),
+    str: ("STR", str),
+    bool: ("BOOL", _parse_bool),
+    float | str: ("FLOAT_OR_WORD", _parse_float_or_word),
 }
-
-
-def get_reader(hint: Any) -> Reader | None:
-    """Return the reader of an annotated type; None if no word can express it."""
-    if typing.get_origin(hint) in (UnionType, typing.Union):
-        inner = [h for h in typing.get_args(hint) if h is not NoneType]
-        if inner == [float, str]:
-            return Reader("FLOAT_OR_WORD", _parse_float_or_word)
-        reader = get_reader(inner[0]) if len(inner) == 1 else None
-        return reader and _make_optional(reader)
-    if typing.get_origin(hint) is tuple:
-        reader = get_reader(typing.get_args(hint)[0])
-        return reader and _make_tuple_reader(reader)
-    return _SCALARS.get(hint)
-
-
-def _make_optional(reader: Reader) -> Reader:
-    return Reader(reader.metavar, lambda w: None if w.lower() == "none" else reader.parse(w))
-
-
-def _make_tuple_reader(reader: Reader) -> Reader:
-    def parse(word: str) -> tuple[Any, ...]:
-        bare = (word[:1] + word[-1:]) not in ("[]", "()")
-        inside = word if bare else word[1:-1]
-        return tuple(reader.parse(part.strip()) for part in inside.split(",")) if inside else ()
-
-    return Reader(f"{reader.metavar},...", parse)
+_SPECIAL: dict[str, Reader] = {
+    "activation": ("STR", names.normalise_activation),
+    "seed": ("INT", parse_seed),
+    "num_cpu": ("INT", parse_ranks),
+}

@@ -15,7 +15,7 @@ def started(monkeypatch):
 
     def train(words, prog):
         assert prog == "python -m purerl.run"
-        args = train_and_resume.make_train_parser(words[0]).parse_args(words[1:])
+        args = train_and_resume.make_parser(words[0], words).parse_args(words[1:])
         settings, base = train_and_resume.read_settings(words[0], args)
         content = names.build_configuration(words[0], settings, base)
         for seed in args.seed or [0]:

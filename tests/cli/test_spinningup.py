@@ -170,11 +170,13 @@ def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeyp
     monkeypatch.setattr(train_and_resume, "train", lambda words, prog: trained.append(words) or 0)
     line = "ppo --env CartPole-v1 --exp_name x"
     assert spinningup.main([*line.split(), "--dry-run"]) == 0
-    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --name x --dry-run"
+    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --exp-name x --dry-run"
     assert spinningup.main([*line.split(), "--dry_run", "False", "--dt", "False"]) == 0
-    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --name x --no-datestamp"
+    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --exp-name x --no-datestamp"
     assert spinningup.main([*line.split(), "--dt", "maybe"]) == 2
-    monkeypatch.setattr(sweep, "run_grid", lambda algo, grid, args: launched.append(args) or 0)
+    monkeypatch.setattr(
+        sweep, "run_grid", lambda algo, axes, args, base: launched.append(args) or 0
+    )
     for words, expected in (("--timeout 2", (2.0, None)), ("--jobs 3", (None, 3))):
         assert spinningup.main([*line.split(), *words.split()]) == 0
         assert [(args.timeout, args.jobs) for args in launched] == [expected]

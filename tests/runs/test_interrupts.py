@@ -49,7 +49,7 @@ def made_another_error(words):
 @pytest.mark.parametrize("command", [lost_in_a_callback, made_another_error])
 def test_ctrl_c_that_python_loses_ends_a_command(command, capsys):
     hook = sys.unraisablehook
-    assert cli.run_guarded(command, []) == 130
+    assert cli.run_and_report(command, []) == 130
     assert capsys.readouterr().err == "purerl: interrupted\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert sys.unraisablehook is hook
@@ -61,12 +61,12 @@ def test_ctrl_c_that_was_lost_stops_a_run_before_its_first_advance(tmp_path, mon
         return quietly(tiny(), tmp_path).code
 
     monkeypatch.setattr(train.loop, "advance", lambda carry: pytest.fail("it trains"))
-    assert cli.run_guarded(command, []) == 130
+    assert cli.run_and_report(command, []) == 130
     state = status.read_status(the_run(tmp_path))
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
     assert "no checkpoint yet. Begin again: purerl resume" in capsys.readouterr().err
     monkeypatch.undo()
-    assert cli.run_guarded(lost_among_all, []) == 0
+    assert cli.run_and_report(lost_among_all, []) == 0
     assert quietly(tiny(), tmp_path, datestamp=True).code == 0  # asked of another command
 
 
@@ -79,11 +79,11 @@ def test_ctrl_c_that_is_ignored_or_somebody_elses_stays():
     try:
         for handler in (signal.SIG_IGN, lambda number, frame: None):
             signal.signal(signal.SIGINT, handler)
-            assert cli.run_guarded(kept, []) == 0
+            assert cli.run_and_report(kept, []) == 0
     finally:
         signal.signal(signal.SIGINT, before)
     handler, codes = before, []
-    thread = threading.Thread(target=lambda: codes.append(cli.run_guarded(kept, [])))
+    thread = threading.Thread(target=lambda: codes.append(cli.run_and_report(kept, [])))
     thread.start()
     thread.join()
     assert codes == [0]
@@ -94,7 +94,7 @@ def test_a_program_that_was_interrupted_leaves_without_tidying_up(monkeypatch):
     before, left = signal.getsignal(signal.SIGINT), []
     monkeypatch.setattr(os, "_exit", left.append)
     try:
-        cli.run_guarded(lost_in_a_callback, None)
+        cli.run_and_report(lost_in_a_callback, None)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGINT, before)

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from purerl import algos, errors
-from purerl.cli import values
-from purerl.cli.options import Axes, Parser, read_axes, split_values
+from purerl.cli.options import Axes, read_axes, split_pairs
 from purerl.errors import ConfigError
 from purerl.runs.console import print_lines, write_text
 from purerl.runs.record.files import to_json
@@ -27,10 +26,8 @@ Train with every combination of values, each in a process of its own, several at
 
   --grid KEY=V,V    values of a setting; a tuple is in brackets: hidden=[64,64],[32]. KEY[word]=
                     calls the setting `word` in the names of runs
-  --seed S S        one run of each combination for each seed
   --jobs N          runs at a time (as many as there are cores for)
   --timeout S       seconds that each run may take (no limit)
-  --name NAME       name of the sweep and its folder (env-algo)
   --dry-run         show what would be run
 
 All settings of `purerl train ALGO` are known, for all runs alike: purerl sweep ALGO --help.
@@ -47,53 +44,31 @@ ONCE = (*names.COMMAND, "name")  # settings that no grid varies
 
 def main(words: list[str]) -> int:
     """Run a sweep; return 0 if all runs are done, 1 if not, 75 if it was asked to stop."""
-    algo = words[0] if words else ""
-    if not algo or algo.startswith("-") or algo == "help":
+    algo = words[0] if words else "--grid"
+    if algo.startswith("-") or algo == "help":
         write_text(sys.stdout, HELP)
-        return errors.DONE if words and not algo.startswith("--grid") else errors.USAGE
+        return errors.USAGE if algo.startswith("--grid") else errors.DONE
     algos.check(algo)
-    from purerl.cli.commands import train_and_resume  # which imports JAX
+    from purerl.cli.commands.train_and_resume import make_parser, read_settings  # imports JAX
 
-    args = make_sweep_parser(algo).parse_args(words[1:])
-    settings, base = train_and_resume.read_settings(algo, args)
-    pairs = [word.partition("=") for words in args.grid or [] for word in words]
-    items = [(f"--grid {k}{eq}{v}", k if eq else "", split_values(v)) for k, eq, v in pairs]
-    name = settings.pop("name", base.get("name", ""))
+    args = make_parser(algo, words, "purerl sweep").parse_args(words[1:])
+    settings, base = read_settings(algo, args)
+    items = split_pairs("--grid", args.grid, several=True)
     axes: Axes = {key: (None, [value]) for key, value in settings.items()}
     axes |= read_axes(algo, items, ONCE, settings)
-    axes["seed"] = (None, args.seed or [base.get("seed", 0)])
-    return run_grid(algo, make_grid(algo, name, axes, base), args, base)
+    return run_grid(algo, axes, args, base)
 
 
-def make_sweep_parser(algo: str, prog: str = "purerl sweep") -> Parser:
-    """Return the parser of `purerl sweep ALGO`: that of `purerl train`, and three more flags."""
-    from purerl.cli.commands import train_and_resume  # which imports JAX
+def make_grid(algo: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
+    """Make a grid from settings; print which values are dropped as equal."""
+    from purerl.runs.settings import config as configs  # which imports JAX
 
-    parser = train_and_resume.make_train_parser(algo, prog)
-    parser.usage = f"{parser.prog} --env ID --grid KEY=VALUE,VALUE [settings]; --help lists them"
-    parser.epilog = (parser.epilog or "").replace("purerl train", "purerl sweep")
-    add = parser.group("Sweep").add_argument
-    # fmt: off
-    add("--grid", action="append", nargs="+", metavar="KEY=V,V",
-        help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
-    add("--jobs", type=values.parse_integer, metavar="N", help="runs at a time (as cores allow)")
-    add("--timeout", type=values.parse_float, metavar="S",
-        help="seconds that each run may take (no limit)")
-    # fmt: on
-    return parser
-
-
-def make_grid(algo: str, name: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
-    """Make a grid of key -> (shorthand, values); print which values are dropped as equal."""
-    from purerl.runs.settings import config as configs
-
-    envs = [
-        env for k, (_, v) in axes.items() if names.resolve_name(algo, k).name == "env" for env in v
-    ]
-    envs = envs or [base[k] for k in ("env",) if base.get(k)]
-    if not envs:
+    _, (name,) = axes.pop("name", (None, [base.get("name")]))
+    envs = [axis for key, (_, axis) in axes.items() if names.resolve_name(algo, key).name == "env"]
+    ids = envs[0] if envs else [*filter(None, [base.get("env")])]
+    if not ids:
         raise ConfigError("--env is needed, as --env CartPole-v1.")
-    grid = ExperimentGrid(name or (configs.choose_name(algo, envs[0]) if len(envs) == 1 else algo))
+    grid = ExperimentGrid(name or (configs.choose_name(algo, ids[0]) if len(ids) == 1 else algo))
     for key, (shorthand, given) in axes.items():
         different, dropped = names.drop_duplicates(key, given)
         if dropped:
@@ -102,10 +77,10 @@ def make_grid(algo: str, name: str, axes: Axes, base: Mapping[str, Any]) -> Expe
     return grid
 
 
-def run_grid(
-    algo: str, grid: ExperimentGrid, args: argparse.Namespace, base: Mapping[str, Any] | None = None
-) -> int:
+def run_grid(algo: str, axes: Axes, args: argparse.Namespace, base: Mapping[str, Any]) -> int:
     """Show a grid, run it unless this is a dry run, and show what became of each run."""
+    seeds = args.seed or [base.get("seed", 0)]
+    grid = make_grid(algo, axes | {"seed": (None, seeds)}, base)
     stamp = bool(args.datestamp)
     plan = Plan(args.num_cpu or 1, args.data_dir, stamp, args.jobs, args.timeout)
     named = grid.name_runs()
@@ -124,18 +99,14 @@ def run_grid(
             text = "  ".join(f"{k}={to_json(v)}" for k, v in settings.items())
             print_lines(f"{name}  seed {seed}  {refused.get(name, text)}")
         return errors.DONE
+    words = sys.orig_argv[1:]
+    again = shlex.join(["python", *words] if words[:1] == ["-m"] else sys.argv)
     try:
         sweep = run_variants(named, grid.name, algo, plan, grid.values, base)
     except KeyboardInterrupt as error:
-        error.add_note(f"left at once. Continue: {shlex.join(get_own_command())}")
+        error.add_note(f"left at once. Continue: {again}")
         raise
     print_lines(format_results(sweep))
     if sweep.code:
-        print_lines(f"Do what is missing: {shlex.join(get_own_command())}")
+        print_lines(f"Do what is missing: {again}")
     return sweep.code
-
-
-def get_own_command() -> list[str]:
-    """Return the command that this process was started with."""
-    words = sys.orig_argv[1:]
-    return ["python", *words] if words[:1] == ["-m"] else sys.argv

@@ -28,13 +28,9 @@ TITLES = ("Run", "Algorithm", "Network", "Logging and checkpoints", "Compute")
 RARE = ("epochs", "datestamp", "layers")  # flags for `--help-all`, besides the rare fields
 EXAMPLES = """
 examples:
-  purerl train {algo} --env {env}
-  purerl train {algo} --env {env} --hid 32 --l 2 --seed 0 1 2
-  purerl train {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
-"""
-RESUME = f"""examples:
-  purerl resume {checkpoint_arguments.RUN}
-  purerl resume {checkpoint_arguments.RUN} --steps 4e5
+  {command} {algo} --env {env}
+  {command} {algo} --env {env} --hid 32 --l 2 --seed 0 1 2
+  {command} {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
 """
 NOTES = """A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of
 a setting are a grid, as --grid gamma=0.98,0.99 of purerl sweep."""
@@ -45,11 +41,10 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     mpi.init()  # first, so that a rank that fails from here on ends the job
     name = words[0] if words else ""
     if not name or name.startswith("-"):
-        known = ", ".join(algos.NAMES)
-        print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {known}")
+        print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {', '.join(algos.NAMES)}")
         return errors.DONE if name in ("-h", "--help") else errors.USAGE
     algos.check(name)
-    args = make_train_parser(name, prog).parse_args(words[1:])
+    args = make_parser(name, words[1:], prog=prog).parse_args(words[1:])
     settings, base = read_settings(name, args)
     content = names.build_configuration(name, settings, base)
     if not content.get("env"):
@@ -95,34 +90,20 @@ def _train_seeds(made: Sequence[Config], env_fn: Any, where: dict[str, Any]) -> 
 def resume(words: list[str]) -> int:
     """Continue a run."""
     mpi.init()
-    parser = Parser("resume", "Continue a run that was stopped, killed or is done.", RESUME)
-    add = parser.add_argument
-    # fmt: off
-    add("run", type=Path, help="folder of the run")
-    add("--steps", type=values.parse_integer, metavar="N",
-        help="new total (default: as it was started)")
-    add("--checkpoint", type=checkpoint_arguments.parse_checkpoint, default="last", metavar="WHICH",
-        help="last, best or a step, which deletes later checkpoints (default: last)")
-    add("--env", metavar="ID", help="allow the run's environment, if it is module:Id")
-    add("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N",
-        help="MPI ranks, as many as it was started with (default: 1)")
-    # fmt: on
+    example = checkpoint_arguments.RUN
+    what = "Continue a run. --checkpoint best, or a step, deletes the later checkpoints."
+    parser = checkpoint_arguments.make_parser("resume", what, example, f"{example} --steps 4e5")
+    text = "new total (default: as it was started)"
+    parser.add_argument("--steps", type=values.parse_integer, metavar="N", help=text)
+    text = "MPI ranks, as many as it was started with (default: 1)"
+    parser.add_argument("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N", help=text)
     args = parser.parse_args(words)
-    if not (args.run / "config.json").is_file():
-        raise ConfigError(status.explain_no_run(args.run))
-    devices = _read_devices(args.run)
+    schedule = status.read_config(args.run).get("schedule")
+    devices = schedule.get("devices", 1) if isinstance(schedule, dict) else 1
     env_fn = checkpoint_arguments.parse_env(args.env, args.run)
     mpi.fork(args.num_cpu)
     purerl.setup(devices=devices)
     return runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint).code
-
-
-def _read_devices(run: Path) -> int:
-    """Return how many devices a run was started with."""
-    try:
-        return int(status.read_json(run / "config.json")["schedule"].get("devices", 1))
-    except (KeyError, TypeError, AttributeError, ValueError, StorageError) as error:
-        raise ConfigError(f"{run} is no run: {error}") from error
 
 
 def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -132,15 +113,15 @@ def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], 
         raise ConfigError(f"{args.config} is for {base['algo']!r}, not {algo!r}.")
     fields = names.list_settings(algo).keys() - {*names.COMMAND}
     typed = {key: value for key, value in vars(args).items() if key in fields}
-    pairs = [word.partition("=") for words in args.set or [] for word in words]
-    items = [(f"--set {k}{eq}{v}", k if eq else "", [v]) for k, eq, v in pairs]
+    items = options.split_pairs("--set", args.set, several=False)
     axes = options.read_axes(algo, items, names.COMMAND, typed)
     typed |= {key: value for key, (_, (value,)) in axes.items()}
     own = (*configs.KEYS, "spaces", "exp_name")
     over = {names.resolve_name(algo, key).name for key in typed}
+    below = {k: v for k, v in base.items() if k in own}
     preset = {k: v for k, v in base.items() if k not in own}  # settings outside of any part
     preset = {k: v for k, v in preset.items() if names.resolve_name(algo, k).name not in over}
-    return preset | typed, {k: v for k, v in base.items() if k in own}
+    return preset | typed, below
 
 
 def find_mistakes(algo: str, args: argparse.Namespace) -> list[str]:
@@ -154,40 +135,41 @@ def find_mistakes(algo: str, args: argparse.Namespace) -> list[str]:
     return []
 
 
-def make_train_parser(algo: str, prog: str = "purerl train") -> Parser:
-    """Return the parser of `purerl train ALGO`."""
+def make_parser(
+    algo: str, words: Sequence[str], command: str = "purerl train", prog: str = ""
+) -> Parser:
+    """Return the parser of `purerl train ALGO`, or of sweep, with the help that `words` ask for."""
+    full = bool({"--help-all", "--help_all"} & {*words})
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
+    form = argparse.RawDescriptionHelpFormatter if full else _ShortHelp
     module = algos.load(algo)
-    discrete = "discrete" in algos.ALGORITHMS[algo].actions
-    examples = EXAMPLES.format(algo=algo, env="CartPole-v1" if discrete else "Pendulum-v1")
+    env = "CartPole-v1" if "discrete" in algos.ALGORITHMS[algo].actions else "Pendulum-v1"
+    examples = EXAMPLES.format(command=command, algo=algo, env=env)
+    grid = "--grid KEY=VALUE,VALUE " if command == "purerl sweep" else ""
     parser = Parser(
         algo,
         textwrap.fill(str(module.__doc__).partition("\n")[0], width),
         f"{examples}\n{textwrap.fill(NOTES, width, break_on_hyphens=False)}",
-        functools.partial(find_mistakes, algo),
-        prog=f"{prog} {algo}",
-        usage=f"{prog} {algo} --env ID [settings]; --help lists them",
-        formatter_class=lambda prog: _ShortHelp(prog, 2, 26, width),
+        prog=f"{prog or command} {algo}",
+        usage=f"%(prog)s --env ID {grid}[settings]; --help lists them",
+        formatter_class=lambda prog: form(prog, 2, 30 if full else 26, width),
     )
+    parser.check = functools.partial(find_mistakes, algo)
     for title in TITLES:
         parser.group(title)
-    _add_run_flags(parser, {"default": argparse.SUPPRESS})
+    _add_run_flags(parser, bool(grid))
     options.add_settings(parser, module.Spec, module.SCHEDULE, configs.Options)
-    parser.rare += [action for action in parser._actions if action.dest in RARE]
-    hidden = {action: action.help for action in parser.rare}
-    for action in hidden:
+    rare = [*parser.rare, *(action for action in parser._actions if action.dest in RARE)]
+    for action in rare if not full else ():
         action.help = argparse.SUPPRESS
-    text = f"show {len(hidden)} more settings and all names, and exit"
-    form = functools.partial(
-        argparse.RawDescriptionHelpFormatter, max_help_position=30, width=width
-    )
-    parser.add_argument("--help-all", action=_FullHelp, form=form, hidden=hidden, help=text)
+    text = f"show {len(rare)} more settings and all names, and exit"
+    parser.add_argument("--help-all", action="help", help=text)
     return parser
 
 
-def _add_run_flags(parser: Parser, absent: dict[str, Any]) -> None:
-    """Add the flags of the run itself; `absent` is the default of those that are settings."""
+def _add_run_flags(parser: Parser, grid: bool) -> None:
     add = parser.group("Run").add_argument
+    absent: Any = {"default": argparse.SUPPRESS}  # of flags that are settings
     # fmt: off
     add("--env", "--env-id", "--env-name", dest="env", metavar="ID",
         help="id of Gymnasium, or module:Id", **absent)
@@ -206,6 +188,14 @@ def _add_run_flags(parser: Parser, absent: dict[str, Any]) -> None:
         dest="layers", help="--hid 64 --l 2 is --hidden 64,64", **absent)
     parser.group("Compute").add_argument("--num-cpu", "--cpu", type=values.parse_ranks,
         metavar="N", help="MPI ranks, or auto: one for each core (1)")
+    if grid:
+        add = parser.group("Sweep").add_argument
+        add("--grid", action="append", nargs="+", metavar="KEY=V,V",
+            help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
+        add("--jobs", type=values.parse_integer, metavar="N",
+            help="runs at a time (as cores allow)")
+        add("--timeout", type=values.parse_float, metavar="S",
+            help="seconds that each run may take (no limit)")
     # fmt: on
 
 
@@ -222,18 +212,3 @@ class _ShortHelp(argparse.RawDescriptionHelpFormatter):
 
     def _expand_help(self, action: argparse.Action) -> str:
         return re.sub(r"[;:][^()]*(?= \([^()]*\)$)", "", super()._expand_help(action))
-
-
-class _FullHelp(argparse.Action):
-    """Show the help of all options, under all their names."""
-
-    def __init__(self, form: Any, hidden: dict[argparse.Action, str | None], **how: Any) -> None:
-        super().__init__(nargs=0, **how)
-        self.form, self.hidden = form, hidden
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        for action, text in self.hidden.items():
-            action.help = text
-        parser.formatter_class = self.form
-        parser.print_help()
-        parser.exit()
