@@ -1,6 +1,7 @@
 """Compare conditions: a score per run, and what few runs allow to conclude."""
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from purerl import checks
-from purerl.runs.analysis import groups, search, statistics, tables
-from purerl.runs.analysis.curves import read_points
-from purerl.runs.analysis.groups import Condition
+from purerl.runs.analysis import groups, statistics, tables
+from purerl.runs.analysis.plots import read_points
 from purerl.runs.analysis.tables import RunTable
 from purerl.runs.console import clean_text, print_warning
 
@@ -67,8 +67,8 @@ class RunScore(NamedTuple):
     seconds: float
 
 
-Scores = dict[tuple[str, str], list[RunScore]]  # by condition and environment
-Cells = dict[tuple[str, str], ConditionScore]
+Key = tuple[str, str]  # condition and environment
+Cells = dict[Key, ConditionScore]
 
 
 def compare(
@@ -100,22 +100,31 @@ def compare(
     if threshold is not None:
         checks.real("threshold", threshold)
     paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    runs, notes = search.find_runs(paths, data_dir)
-    runs, unusable = tables.select_runs(runs, ("steps", y))
-    kept, doubles = groups.drop_duplicates(runs)
-    fields = [word.strip() for word in (group or "").split(",") if word.strip()]
-    conditions = groups.group_by_settings(kept, fields)
-    scores, unscored = _score_conditions(conditions, y, last, threshold)
+    runs, notes = tables.find_runs(paths, data_dir)
+    runs = tables.select_runs(runs, ("steps", y), notes)
+    kept = groups.drop_duplicates(runs, notes)
     columns = tuple(dict.fromkeys(tables.find_column(run, y) for run in kept))
-    cells = {key: _summarise(*key, found, metric, threshold) for key, found in scores.items()}
-    labels, envs = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
-    rows = [cells[label, env] for env in envs for label in labels if (label, env) in cells]
-    overall, unshared = _pool_environments(cells, labels, envs, metric)
-    pairs, unpaired = _pair_conditions(cells, labels, envs)
-    notes += [*unusable, *doubles, *unscored]
+    fields = [word.strip() for word in (group or "").split(",") if word.strip()]
+    scores: dict[Key, list[RunScore]] = {}
+    for label, members in groups.group_by_settings(kept, fields).items():
+        for run in groups.drop_repeated_seeds(members, notes):
+            score = _score_run(run, y, last, threshold)
+            if np.isfinite(score.value):
+                env = clean_text(run.settings.get("env", "unknown"), 40)
+                scores.setdefault((label, env), []).append(score)
+            else:
+                notes.append(
+                    f"left out: {run.path} has no number in its last {last} rows. A run that "
+                    f"failed is a result: a comparison without it is too kind to {label}."
+                )
     if len(columns) > 1:
         notes.append(f"scores are not of the same column: {', '.join(map(clean_text, columns))}.")
-    notes += [*_note_differences(scores), *unshared, *unpaired]
+    notes += _note_differences(scores)
+    cells = {key: _summarise(key, found, metric, threshold) for key, found in scores.items()}
+    envs = list(dict.fromkeys(env for _, env in cells))
+    rows = sorted(cells.values(), key=lambda row: envs.index(row.env))
+    overall = _pool_environments(cells, envs, metric, notes)
+    pairs = _pair_conditions(cells, envs, notes)
     if any(row.seeds < SEEDS for row in rows):
         notes.append(f"with fewer than {SEEDS} seeds intervals are too narrow to be believed.")
     if len(pairs) > 1:
@@ -126,7 +135,7 @@ def compare(
     return Comparison(columns, metric, last, threshold, rows, overall, pairs, notes)
 
 
-def score_run(run: RunTable, y: str, last: int, threshold: float | None) -> RunScore:
+def _score_run(run: RunTable, y: str, last: int, threshold: float | None) -> RunScore:
     """Return the mean of the last rows of a run, and its other numbers."""
     steps, values = read_points(run, *(tables.find_column(run, word) for word in ("steps", y)))
     end = values[-last:][np.isfinite(values[-last:])]
@@ -134,48 +143,21 @@ def score_run(run: RunTable, y: str, last: int, threshold: float | None) -> RunS
     level = np.inf if threshold is None else threshold
     reached = statistics.find_first_lasting(steps, values, level)
     times = run.columns.get(tables.find_column(run, "time"), np.zeros(0))
-    times = times[np.isfinite(times)]
-    seconds = float(times[-1]) if len(times) else np.nan
+    seconds = next((float(time) for time in times[::-1] if np.isfinite(time)), np.nan)
     return RunScore(run, score, float(steps[-1]), reached, seconds)
 
 
-def _score_conditions(
-    conditions: Sequence[Condition], y: str, last: int, threshold: float | None
-) -> tuple[Scores, list[str]]:
-    """Score each run once; note the runs that are left out."""
-    scores: Scores = {}
-    notes = []
-    for label, members in conditions:
-        runs, repeated = groups.drop_repeated_seeds(members)
-        notes += repeated
-        for run in runs:
-            score = score_run(run, y, last, threshold)
-            if np.isfinite(score.value):
-                env = clean_text(run.settings.get("env", "unknown"), 40)
-                scores.setdefault((label, env), []).append(score)
-            else:
-                notes.append(
-                    f"left out: {run.path} has no number in its last {last} rows. A run that "
-                    f"failed is a result: a comparison without it is too kind to {label}."
-                )
-    return scores, notes
-
-
 def _summarise(
-    label: str, env: str, scores: list[RunScore], metric: str, threshold: float | None
+    key: Key, scores: Sequence[RunScore], metric: str, threshold: float | None
 ) -> ConditionScore:
     runs, values, _, reached, seconds = zip(*scores, strict=True)
     seeds = [run.seed for run in runs]
-    return ConditionScore(
-        label,
-        env,
-        values,
-        len(set(seeds) - {None}) + seeds.count(None),
-        *_estimate(metric, [np.array(values)]),
-        reached=None if threshold is None else int(np.isfinite(reached).sum()),
-        steps=None if threshold is None else float(np.median(reached)),
-        seconds=float(np.median(seconds)) if np.isfinite(seconds).all() else None,
-    )
+    number = len(set(seeds) - {None}) + seeds.count(None)
+    time = float(np.median(seconds)) if np.isfinite(seconds).all() else None
+    row = ConditionScore(*key, values, number, *_estimate(metric, [np.array(values)]), seconds=time)
+    if threshold is None:
+        return row
+    return row._replace(reached=int(np.isfinite(reached).sum()), steps=float(np.median(reached)))
 
 
 def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, tuple[float, float] | None]:
@@ -186,13 +168,15 @@ def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, tuple[fl
 
 
 def _pool_environments(
-    cells: Cells, labels: Sequence[str], envs: Sequence[str], metric: str
-) -> tuple[list[ConditionScore], list[str]]:
+    cells: Cells, envs: Sequence[str], metric: str, notes: list[str]
+) -> list[ConditionScore]:
     """Score conditions over the environments that all of them share, each scaled to 0 .. 1."""
+    labels = dict.fromkeys(label for label, _ in cells)
     shared = [env for env in envs if all((label, env) in cells for label in labels)]
     if len(shared) < 2:
         note = f"no score over environments: all conditions share {', '.join(shared) or 'none'}."
-        return [], [note] * (len(envs) > 1)
+        notes += [note] * (len(envs) > 1)
+        return []
     overall = []
     for label in labels:
         parts = []
@@ -205,15 +189,13 @@ def _pool_environments(
         seeds = min(cells[label, env].seeds for env in shared)
         found = _estimate(metric, parts)
         overall.append(ConditionScore(label, ", ".join(shared), scores, seeds, *found))
-    return overall, []
+    return overall
 
 
-def _pair_conditions(
-    cells: Cells, labels: Sequence[str], envs: Sequence[str]
-) -> tuple[list[Pair], list[str]]:
+def _pair_conditions(cells: Cells, envs: Sequence[str], notes: list[str]) -> list[Pair]:
     """Compare each condition with each other in the environments of both."""
-    pairs, notes = [], []
-    for names in itertools.combinations(labels, 2):
+    pairs = []
+    for names in itertools.combinations(dict.fromkeys(label for label, _ in cells), 2):
         shared = tuple(env for env in envs if all((name, env) in cells for name in names))
         if not shared:
             notes.append(f"{names[0]} and {names[1]} share no environment.")
@@ -223,9 +205,8 @@ def _pair_conditions(
         seeds = min(row.seeds for row in both)
         value = float(statistics.probability_of_improvement(parts))
         ends = statistics.bootstrap_interval(statistics.probability_of_improvement, parts)
-        verdict = judge(*names, seeds, value, ends)
-        pairs.append(Pair(*names, shared, seeds, value, ends, verdict))
-    return pairs, notes
+        pairs.append(Pair(*names, shared, seeds, value, ends, judge(*names, seeds, value, ends)))
+    return pairs
 
 
 def judge(first: str, second: str, seeds: int, value: float, interval: tuple[float, float]) -> str:
@@ -243,7 +224,7 @@ def judge(first: str, second: str, seeds: int, value: float, interval: tuple[flo
     return f"{winner} is better" if sure >= BETTER else f"{winner} is slightly better"
 
 
-def _note_differences(scores: Scores) -> list[str]:
+def _note_differences(scores: dict[Key, list[RunScore]]) -> list[str]:
     """Note conditions whose runs differ in settings, and runs that ended before others."""
     mixed, early = [], []
     for (label, env), found in scores.items():
@@ -259,3 +240,43 @@ def _note_differences(scores: Scores) -> list[str]:
                 f"{last:,.0f} steps, the first at {min(ends):,.0f}."
             )
     return mixed + early
+
+
+def make_tables(comparison: Comparison) -> dict[str, list[tuple[str, ...]]]:
+    """Return the rows of each table, as they are printed and written, by its title."""
+    metric, threshold = comparison.metric, comparison.threshold
+    steps = () if threshold is None else (f"steps to {threshold:g}",)
+    title = (
+        f"Score of a run: mean of the last {comparison.last} rows of "
+        f"{', '.join(comparison.columns)}. Seconds are wall clock and include the compiling of "
+        f"the first run of a process."
+    )
+    head = ("environment", "condition", "seeds", metric, "95% interval", *steps, "seconds")
+    tables = {title: [head, *map(_make_row, comparison.rows)]}
+    if comparison.overall:
+        envs = comparison.overall[0].env
+        title = f"Over {envs}; in each, 0 is the lowest and 1 the highest run of all."
+        rows = [(r.condition, str(len(r.scores)), *_format_estimate(r)) for r in comparison.overall]
+        tables[title] = [("condition", "runs", metric, "95% interval"), *rows]
+    if comparison.pairs:
+        title = "Probability that a run of the first scores higher than one of the second."
+        tables[title] = [("first", "second", "probability", "95% interval", "")]
+        for p in comparison.pairs:
+            ends = f"{p.interval[0]:.2f} to {p.interval[1]:.2f}"
+            tables[title].append((p.first, p.second, f"{p.probability:.2f}", ends, p.verdict))
+    return tables
+
+
+def _make_row(row: ConditionScore) -> tuple[str, ...]:
+    number = len(row.scores)
+    seeds = str(number) if row.seeds == number else f"{row.seeds} in {number} runs"
+    last = ["-" if row.seconds is None else f"{row.seconds:,.1f}"]
+    if row.steps is not None:
+        steps = f"{row.steps:,.0f}" if math.isfinite(row.steps) else "not reached"
+        last.insert(0, f"{steps} ({row.reached} of {number})")
+    return (row.env, row.condition, seeds, *_format_estimate(row), *last)
+
+
+def _format_estimate(row: ConditionScore) -> tuple[str, str]:
+    ends = "-" if row.interval is None else f"{row.interval[0]:.5g} to {row.interval[1]:.5g}"
+    return f"{row.estimate:.5g}", ends

@@ -12,9 +12,9 @@ import numpy as np
 
 REPEATS = 5000  # resamplings of a bootstrap
 PART = 250  # resamplings at a time, because pairs of many runs take memory
-LEVEL = 0.95
 SEED = 0
 
+# A function of scores `[..., n]`, one array per environment, over their last axis.
 Statistic = Callable[[Sequence[np.ndarray]], np.ndarray]
 
 
@@ -50,17 +50,11 @@ def pool(metric: str) -> Statistic:
 def bootstrap_interval(
     statistic: Statistic, groups: Sequence[np.ndarray], repeats: int = REPEATS
 ) -> tuple[float, float]:
-    """Return the 95% percentile interval of a stratified bootstrap.
-
-    Args:
-        statistic: function of groups `[..., n]` over their last axis.
-        groups: scores of independent runs, one array per environment.
-        repeats: number of resamplings; each draws within every group.
-    """
+    """Return the 95% percentile interval of a stratified bootstrap, which draws within groups."""
     drawn = resample(groups, repeats)
     parts = range(0, repeats, PART)
     values = np.concatenate([statistic([x[i : i + PART] for x in drawn]) for i in parts])
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -71,8 +65,7 @@ def probability_of_improvement(groups: Sequence[np.ndarray]) -> np.ndarray:
         P(X > Y) = \frac{1}{M} \sum_m \frac{1}{N_x N_y} \sum_{i, j} \left( [x_i > y_j]
             + \tfrac{1}{2} [x_i = y_j] \right)
 
-    Args:
-        groups: scores of X and Y in the first environment, in the second, ..., each `[..., n]`.
+    The groups are scores of X and Y in the first environment, in the second, ..., each `[..., n]`.
     """
     values = []
     for x, y in zip(groups[::2], groups[1::2], strict=True):
