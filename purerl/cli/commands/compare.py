@@ -45,23 +45,18 @@ def main(words: list[str]) -> int:
     comparison = compare(**args)
     tables = make_tables(comparison)
     if out:
+        parts = []
+        for title, rows in tables.items():
+            lines = [f"| {' | '.join(cell.translate(ESCAPES) for cell in row)} |" for row in rows]
+            lines.insert(1, f"|{' --- |' * len(rows[0])}")
+            parts += [title.translate(ESCAPES), "\n".join(lines)]
+        notes = "\n".join(f"- {note.translate(ESCAPES)}" for note in comparison.notes)
+        text = "\n\n".join([*parts, notes][: len(parts) + bool(notes)])
         files.make_folder(Path(out).parent)
-        files.replace_file(Path(out), _format_markdown(tables, comparison.notes).encode())
+        files.replace_file(Path(out), f"{text}\n".encode())
     if as_json:
         print_lines(json.dumps(files.to_json(comparison), indent=2, allow_nan=False))
-        return 0
-    print_lines("\n\n".join(f"{title}\n{align_columns(rows)}" for title, rows in tables.items()))
-    if out:
-        print_lines(f"table: {out}")
+    else:
+        texts = [f"{title}\n{align_columns(rows)}" for title, rows in tables.items()]
+        print_lines("\n\n".join(texts) + f"\ntable: {out}" * bool(out))
     return 0
-
-
-def _format_markdown(tables: dict[str, list[tuple[str, ...]]], notes: list[str]) -> str:
-    """Return the tables and notes as Markdown."""
-    parts = []
-    for title, rows in tables.items():
-        lines = [f"| {' | '.join(cell.translate(ESCAPES) for cell in row)} |" for row in rows]
-        lines.insert(1, f"|{' --- |' * len(rows[0])}")
-        parts += [title.translate(ESCAPES), "\n".join(lines)]
-    parts += ["\n".join(f"- {note.translate(ESCAPES)}" for note in notes)] * bool(notes)
-    return "\n\n".join(parts) + "\n"

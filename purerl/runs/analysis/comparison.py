@@ -9,9 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from purerl import checks
-from purerl.runs.analysis import groups, statistics, tables
-from purerl.runs.analysis.plots import read_points
-from purerl.runs.analysis.tables import RunTable
+from purerl.runs.analysis import groups, plots, statistics, tables
 from purerl.runs.console import clean_text, print_warning
 
 SEEDS = 5  # fewer allow no claim
@@ -60,7 +58,7 @@ class Comparison(NamedTuple):
 class RunScore(NamedTuple):
     """The numbers of a run that are compared."""
 
-    run: RunTable
+    run: tables.RunTable
     value: float
     end: float  # last step
     reached: float  # step at which it reached the threshold
@@ -108,7 +106,7 @@ def compare(
     scores: dict[Key, list[RunScore]] = {}
     for label, members in groups.group_by_settings(kept, fields).items():
         for run in groups.drop_repeated_seeds(members, notes):
-            score = _score_run(run, y, last, threshold)
+            score = _score_run(run, y, last, np.inf if threshold is None else threshold)
             if np.isfinite(score.value):
                 env = clean_text(run.settings.get("env", "unknown"), 40)
                 scores.setdefault((label, env), []).append(score)
@@ -120,7 +118,8 @@ def compare(
     if len(columns) > 1:
         notes.append(f"scores are not of the same column: {', '.join(map(clean_text, columns))}.")
     notes += _note_differences(scores)
-    cells = {key: _summarise(key, found, metric, threshold) for key, found in scores.items()}
+    timed = threshold is not None
+    cells = {key: _summarise(key, found, metric, timed) for key, found in scores.items()}
     envs = list(dict.fromkeys(env for _, env in cells))
     rows = sorted(cells.values(), key=lambda row: envs.index(row.env))
     overall = _pool_environments(cells, envs, metric, notes)
@@ -135,27 +134,26 @@ def compare(
     return Comparison(columns, metric, last, threshold, rows, overall, pairs, notes)
 
 
-def _score_run(run: RunTable, y: str, last: int, threshold: float | None) -> RunScore:
+def _score_run(run: tables.RunTable, y: str, last: int, threshold: float) -> RunScore:
     """Return the mean of the last rows of a run, and its other numbers."""
-    steps, values = read_points(run, *(tables.find_column(run, word) for word in ("steps", y)))
+    names = [tables.find_column(run, word) for word in ("steps", y)]
+    steps, values = plots.read_points(run, *names)
     end = values[-last:][np.isfinite(values[-last:])]
     score = float(end.mean()) if len(end) else np.nan
-    level = np.inf if threshold is None else threshold
-    reached = statistics.find_first_lasting(steps, values, level)
+    reached = statistics.find_first_lasting(steps, values, threshold)
     times = run.columns.get(tables.find_column(run, "time"), np.zeros(0))
     seconds = next((float(time) for time in times[::-1] if np.isfinite(time)), np.nan)
     return RunScore(run, score, float(steps[-1]), reached, seconds)
 
 
-def _summarise(
-    key: Key, scores: Sequence[RunScore], metric: str, threshold: float | None
-) -> ConditionScore:
+def _summarise(key: Key, scores: list[RunScore], metric: str, timed: bool) -> ConditionScore:
+    """Score a condition in an environment, with the steps to the threshold if it is `timed`."""
     runs, values, _, reached, seconds = zip(*scores, strict=True)
     seeds = [run.seed for run in runs]
     number = len(set(seeds) - {None}) + seeds.count(None)
     time = float(np.median(seconds)) if np.isfinite(seconds).all() else None
     row = ConditionScore(*key, values, number, *_estimate(metric, [np.array(values)]), seconds=time)
-    if threshold is None:
+    if not timed:
         return row
     return row._replace(reached=int(np.isfinite(reached).sum()), steps=float(np.median(reached)))
 
@@ -210,12 +208,7 @@ def _pair_conditions(cells: Cells, envs: Sequence[str], notes: list[str]) -> lis
 
 
 def judge(first: str, second: str, seeds: int, value: float, interval: tuple[float, float]) -> str:
-    """Return the verdict that a probability of improvement allows.
-
-    Example:
-        >>> judge("a", "b", 5, 0.8, (0.6, 1.0)), judge("a", "b", 3, 1.0, (1.0, 1.0))
-        ('a is better', 'no claim: fewer than 5 seeds')
-    """
+    """Return the verdict that a probability of improvement allows."""
     if seeds < SEEDS:
         return f"no claim: fewer than {SEEDS} seeds"
     if interval[0] <= 0.5 <= interval[1]:
@@ -226,55 +219,50 @@ def judge(first: str, second: str, seeds: int, value: float, interval: tuple[flo
 
 def _note_differences(scores: dict[Key, list[RunScore]]) -> list[str]:
     """Note conditions whose runs differ in settings, and runs that ended before others."""
-    mixed, early = [], []
+    notes = []
     for (label, env), found in scores.items():
         keys = dict.fromkeys(key for score in found for key in score.run.settings)
         differ = [k for k in keys if len({score.run.settings.get(k) for score in found}) > 1]
         if differ:
             shown = ", ".join(map(clean_text, differ[:4]))
-            mixed.append(f"{label} in {env} counts runs together that differ in {shown}.")
+            notes.append(f"{label} in {env} counts runs together that differ in {shown}.")
         last = max(score.end for key, rivals in scores.items() if key[1] == env for score in rivals)
         if ends := [score.end for score in found if score.end < last]:
-            early.append(
+            notes.append(
                 f"{label} in {env}: {len(ends)} of {len(found)} runs end before "
                 f"{last:,.0f} steps, the first at {min(ends):,.0f}."
             )
-    return mixed + early
+    return notes
 
 
 def make_tables(comparison: Comparison) -> dict[str, list[tuple[str, ...]]]:
     """Return the rows of each table, as they are printed and written, by its title."""
-    metric, threshold = comparison.metric, comparison.threshold
-    steps = () if threshold is None else (f"steps to {threshold:g}",)
-    title = (
-        f"Score of a run: mean of the last {comparison.last} rows of "
-        f"{', '.join(comparison.columns)}. Seconds are wall clock and include the compiling of "
-        f"the first run of a process."
-    )
+    metric, last, names = comparison.metric, comparison.last, ", ".join(comparison.columns)
+    wall = "Seconds are wall clock and include the compiling of the first run of a process."
+    title = f"Score of a run: mean of the last {last} rows of {names}. {wall}"
+    steps = [] if comparison.threshold is None else [f"steps to {comparison.threshold:g}"]
     head = ("environment", "condition", "seeds", metric, "95% interval", *steps, "seconds")
-    tables = {title: [head, *map(_make_row, comparison.rows)]}
+    shown = {title: [head]}
+    for row in comparison.rows:
+        number = len(row.scores)
+        seeds = str(number) if row.seeds == number else f"{row.seeds} in {number} runs"
+        ends = ["-" if row.seconds is None else f"{row.seconds:,.1f}"]
+        if row.steps is not None:
+            reached = f"{row.steps:,.0f}" if math.isfinite(row.steps) else "not reached"
+            ends.insert(0, f"{reached} ({row.reached} of {number})")
+        shown[title].append((row.env, row.condition, seeds, *_format_estimate(row), *ends))
     if comparison.overall:
         envs = comparison.overall[0].env
         title = f"Over {envs}; in each, 0 is the lowest and 1 the highest run of all."
         rows = [(r.condition, str(len(r.scores)), *_format_estimate(r)) for r in comparison.overall]
-        tables[title] = [("condition", "runs", metric, "95% interval"), *rows]
+        shown[title] = [("condition", "runs", metric, "95% interval"), *rows]
     if comparison.pairs:
         title = "Probability that a run of the first scores higher than one of the second."
-        tables[title] = [("first", "second", "probability", "95% interval", "")]
+        shown[title] = [("first", "second", "probability", "95% interval", "")]
         for p in comparison.pairs:
-            ends = f"{p.interval[0]:.2f} to {p.interval[1]:.2f}"
-            tables[title].append((p.first, p.second, f"{p.probability:.2f}", ends, p.verdict))
-    return tables
-
-
-def _make_row(row: ConditionScore) -> tuple[str, ...]:
-    number = len(row.scores)
-    seeds = str(number) if row.seeds == number else f"{row.seeds} in {number} runs"
-    last = ["-" if row.seconds is None else f"{row.seconds:,.1f}"]
-    if row.steps is not None:
-        steps = f"{row.steps:,.0f}" if math.isfinite(row.steps) else "not reached"
-        last.insert(0, f"{steps} ({row.reached} of {number})")
-    return (row.env, row.condition, seeds, *_format_estimate(row), *last)
+            interval = f"{p.interval[0]:.2f} to {p.interval[1]:.2f}"
+            shown[title].append((p.first, p.second, f"{p.probability:.2f}", interval, p.verdict))
+    return shown
 
 
 def _format_estimate(row: ConditionScore) -> tuple[str, str]:

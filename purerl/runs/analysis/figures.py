@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from purerl.errors import ConfigError
 from purerl.runs.analysis.tables import RETURNS
 from purerl.runs.console import align_columns, clean_text
 from purerl.runs.record import files
@@ -26,8 +25,6 @@ LEGEND_INSIDE = 5  # curves in a legend inside a panel, at most, and characters 
 LEGEND_WIDTH = 34
 LEGEND_ROWS = 20  # curves in each column of a legend beside the panels
 LEGEND_MOST = 60  # curves in a legend; with more of them looks repeat
-BLOCKS = "▁▂▃▄▅▆▇█"
-LETTERS = "_.-=+*#@"
 NAMES = {
     "TotalEnvInteracts": "environment steps",
     "Epoch": "epoch",
@@ -40,32 +37,25 @@ NAMES = {
 }
 SETTINGS: dict[str, Any] = {
     "text.parse_math": False,  # labels are plain text
-    "text.usetex": False,
-    "font.family": "sans-serif",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
-    "font.size": 10,
     "lines.linewidth": 1.6,
     "svg.hashsalt": "purerl",  # equal curves give equal files
 }
 
 
 class Curve(NamedTuple):
-    """The learning curve of a condition, with one standard deviation to each side.
-
-    `low` and `high` are NaN where fewer than two seeds have a value. All three are NaN where the
-    line is broken.
-    """
+    """The learning curve of a condition, with one standard deviation to each side."""
 
     label: str
     panel: str  # the y that was asked for
     xname: str  # column of x; several names, if seeds differ
     yname: str
     x: np.ndarray
-    y: np.ndarray
-    low: np.ndarray
+    y: np.ndarray  # NaN where the line is broken
+    low: np.ndarray  # as high NaN where fewer than two seeds have a value
     high: np.ndarray
     seeds: int  # seeds with a value somewhere on the line
     counts: np.ndarray  # seeds with a value at each x
@@ -77,15 +67,7 @@ def has_matplotlib() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def check_picture(out: Path) -> None:
-    """Refuse a picture that cannot be drawn."""
-    if out.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ConfigError(f"out must end in .png, .pdf or .svg, got {str(out)!r}.")
-    if not has_matplotlib():
-        raise ConfigError(MISSING)
-
-
-def draw_figure(curves: Sequence[Curve], out: Path, caption: str, numbers: bool = True) -> None:
+def draw_figure(curves: Sequence[Curve], out: Path, caption: list[str], numbers: bool) -> None:
     """Draw curves in their panels and replace the file; `numbers` are the seeds in the legend."""
     from cycler import cycler
     from matplotlib import style
@@ -94,8 +76,7 @@ def draw_figure(curves: Sequence[Curve], out: Path, caption: str, numbers: bool 
     looks = itertools.cycle(cycler(linestyle=LINES) * cycler(color=COLOURS))
     styles = dict(zip(dict.fromkeys(curve.label for curve in curves), looks, strict=False))
     if len(styles) > LEGEND_MOST:
-        more = f"the first {LEGEND_MOST} of {len(styles)} curves are named"
-        caption = ", ".join(filter(None, [caption, more]))
+        caption = [*caption, f"the first {LEGEND_MOST} of {len(styles)} curves are named"]
     panels = dict.fromkeys(curve.panel for curve in curves)
     down, across = math.ceil(len(panels) / 2), min(len(panels), 2)
     kind, content = out.suffix.lower()[1:], io.BytesIO()
@@ -108,8 +89,8 @@ def draw_figure(curves: Sequence[Curve], out: Path, caption: str, numbers: bool 
             _draw_panel(ax, [curve for curve in curves if curve.panel == panel], styles)
         for ax in axes[len(panels) :]:
             ax.remove()
-        _draw_legend(figure, axes[0], curves, styles, numbers)
-        figure.supxlabel(caption, fontsize=8, color="0.35")
+        _draw_legend(figure, curves, styles, numbers)
+        figure.supxlabel(", ".join(caption), fontsize=8, color="0.35")
         metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(content, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
     files.make_folder(out.parent)
@@ -140,10 +121,8 @@ def find_single(y: np.ndarray) -> list[int]:
     return np.flatnonzero(there[1:-1] & ~there[:-2] & ~there[2:]).tolist()
 
 
-def _draw_legend(
-    figure: Any, ax: Any, curves: Sequence[Curve], styles: Styles, numbers: bool
-) -> None:
-    """Name the curves inside a panel if there is room, else beside the panels."""
+def _draw_legend(figure: Any, curves: Sequence[Curve], styles: Styles, numbers: bool) -> None:
+    """Name the curves inside the first panel if there is room, else beside the panels."""
     from matplotlib.lines import Line2D
 
     names = {label: label for label in styles}
@@ -153,7 +132,7 @@ def _draw_legend(
     handles = [Line2D([], [], **look) for look in styles.values()][:LEGEND_MOST]
     size: dict[str, Any] = {"fontsize": 9, "handlelength": 3}
     if len(texts) <= LEGEND_INSIDE and max(map(len, texts)) <= LEGEND_WIDTH:
-        ax.legend(handles, texts, loc="best", framealpha=0.7, **size)
+        figure.axes[0].legend(handles, texts, loc="best", framealpha=0.7, **size)
     else:  # outside of the figure, which bbox_inches="tight" then extends
         columns = math.ceil(len(texts) / LEGEND_ROWS)
         corner = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
@@ -161,15 +140,12 @@ def _draw_legend(
 
 
 def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int = 32) -> str:
-    """Return a line per curve, from the lowest to the highest value of its panel.
-
-    Letters replace blocks that the encoding of the terminal does not have.
-    """
-    marks = BLOCKS
+    """Return a line of blocks per curve, or of letters if the encoding does not have blocks."""
+    marks = "▁▂▃▄▅▆▇█"
     try:
         marks.encode(encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
-        marks = LETTERS
+        marks = "_.-=+*#@"
     rows, ranges = [("curve", "seeds", "", "from", "to", "at the end", "± std")], []
     for panel in dict.fromkeys(curve.panel for curve in curves):
         group = [curve for curve in curves if curve.panel == panel]
@@ -195,12 +171,7 @@ def _name_y(curves: Sequence[Curve]) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a number as an axis shows it.
-
-    Example:
-        >>> [format_number(x) for x in (0.0, 0.25, 500.0, 1500.0, -2e6)]
-        ['0', '0.25', '500', '1.5k', '-2M']
-    """
+    """Return a number as an axis shows it, such as 1.5k or -2M."""
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if unit * 0.9999999 <= abs(value) < 1e12:
             return f"{value / unit:.8g}{letter}"

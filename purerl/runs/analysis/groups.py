@@ -37,10 +37,8 @@ def drop_duplicates(runs: Sequence[RunTable], notes: list[str]) -> list[RunTable
     """
     seeds = _group(runs, lambda run: (_identify(run), run.seed))
     apart = {key[0] for key, same in seeds.items() if len({run.path.parent for run in same}) > 1}
-    placed = (
-        run._replace(origin=str(run.path.parent)) if _identify(run) in apart else run
-        for run in runs
-    )
+    origins = (str(run.path.parent) if _identify(run) in apart else "" for run in runs)
+    placed = map(lambda run, origin: run._replace(origin=origin), runs, origins)
     return _keep_longest(placed, _identify, notes)
 
 
@@ -61,11 +59,9 @@ def _keep_longest(runs: Iterable[RunTable], key: Key, notes: list[str]) -> list[
     for same in groups.values():
         longest = max(same, key=lambda run: len(next(iter(run.columns.values()))))
         kept.append(longest)
-        notes += [
-            f"left out: {run.path} has the settings and seed of {longest.path}."
-            for run in same
-            if run is not longest
-        ]
+        for run in same:
+            if run is not longest:
+                notes.append(f"left out: {run.path} has the settings and seed of {longest.path}.")
     return kept
 
 
@@ -128,13 +124,12 @@ def gather_conditions(
             f"{', '.join(labels)}), got {len(legend)}."
         )
     if count:
-        pairs = [(label, run) for label, same in zip(labels, members, strict=True) for run in same]
-        folders = [run.path.resolve() for _, run in pairs]
+        labels = [label for label, same in zip(labels, members, strict=True) for _ in same]
+        members = [[run] for same in members for run in same]
+        folders = [run.path.resolve() for (run,) in members]
         names = [folder.name for folder in folders]
         if len(set(names)) < len(names):
             shared = os.path.commonpath(folders)
             names = [os.path.relpath(folder, shared) for folder in folders]
-        heads = [f"{label}: " if legend else "" for label, _ in pairs]
-        labels = [head + name for head, name in zip(heads, names, strict=True)]
-        members = [[run] for _, run in pairs]
+        labels = list(map("{}: {}".format, labels, names)) if legend else names
     return dict(zip(make_labels(labels, WIDTH), members, strict=True))

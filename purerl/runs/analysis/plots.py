@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from purerl import checks
+from purerl.errors import ConfigError
 from purerl.runs.analysis import figures, groups, tables
-from purerl.runs.analysis.figures import Curve
-from purerl.runs.analysis.tables import RunTable
+from purerl.runs.analysis.figures import Curve, format_number
 from purerl.runs.console import clean_text, print_warning
 
 ESTIMATORS = {name: getattr(np, f"nan{name}") for name in ("mean", "median", "max", "min")}
@@ -56,8 +56,10 @@ def plot(
     """
     checks.integer("smooth", smooth, 1)
     checks.member("estimator", estimator, ESTIMATORS)
-    if out is not None:
-        figures.check_picture(Path(out))
+    if out is not None and Path(out).suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise ConfigError(f"out must end in .png, .pdf or .svg, got {str(out)!r}.")
+    if out is not None and not figures.has_matplotlib():
+        raise ConfigError(figures.MISSING)
     paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     panels = list(dict.fromkeys([y] if isinstance(y, str) else y))
     runs, notes = tables.find_runs(paths, data_dir, select, exclude)
@@ -79,36 +81,35 @@ def plot(
         say(note)
     if out is not None:
         band = [f"{estimator} over seeds, band ± 1 std"] * any(c.seeds > 1 for c in curves)
-        caption = ", ".join(band + [f"smoothed over {smooth} rows"] * (smooth > 1))
+        caption = band + [f"smoothed over {smooth} rows"] * (smooth > 1)
         figures.draw_figure(curves, Path(out), caption, not count)
     return curves
 
 
 def _note_curves(curves: Sequence[Curve]) -> list[str]:
     """Note different columns in a panel, and seeds that are not on their curve or end early."""
-    columns, absent, early = [], [], []
+    notes = []
     if len({name for curve in curves for name in curve.yname.split(", ")}) > 1:
         shown = "; ".join(f"{curve.label}: {curve.yname}" for curve in curves)
-        columns.append(f"{curves[0].panel} is not the same column everywhere: {shown}.")
+        notes.append(f"{curves[0].panel} is not the same column everywhere: {shown}.")
     for c in curves:
         number, last = len(c.ends), max(c.ends)
         if c.seeds < number:
             why = "; the first run of a process begins with compiling" * (c.xname == "Time")
-            absent.append(
+            notes.append(
                 f"{c.label}: {number - c.seeds} of {number} seeds are nowhere on the curve: most "
                 f"of the others have no values where they have theirs ({c.xname}{why})."
             )
         if ends := [end for end in c.ends if end < EARLY * last]:
-            early.append(
-                f"{c.label}: {len(ends)} of {number} seeds end before "
-                f"{figures.format_number(last)} ({c.xname}), the first at "
-                f"{figures.format_number(min(ends))}."
+            notes.append(
+                f"{c.label}: {len(ends)} of {number} seeds end before {format_number(last)} "
+                f"({c.xname}), the first at {format_number(min(ends))}."
             )
-    return columns + absent + early
+    return notes
 
 
 def _make_curve(
-    label: str, panel: str, xword: str, runs: Sequence[RunTable], width: int, estimator: str
+    label: str, panel: str, xword: str, runs: Sequence[tables.RunTable], width: int, estimator: str
 ) -> Curve:
     """Return the curve of runs that have both columns, smoothed over `width` rows."""
     names = [[tables.find_column(run, word) for run in runs] for word in (xword, panel)]
@@ -119,7 +120,7 @@ def _make_curve(
     return Curve(label, panel, xname, yname, x, y, y - std, y + std, seeds, counts, ends)
 
 
-def read_points(run: RunTable, xname: str, yname: str) -> Points:
+def read_points(run: tables.RunTable, xname: str, yname: str) -> Points:
     """Return a column over an increasing other one; the last row of an x that has a y counts."""
     x, y = run.columns[xname], run.columns[yname]
     order = np.lexsort((np.isfinite(y), x))  # keeps the order of rows that are equal in both
@@ -129,12 +130,7 @@ def read_points(run: RunTable, xname: str, yname: str) -> Points:
 
 
 def smooth_rows(y: np.ndarray, width: int) -> np.ndarray:
-    """Return the mean over the `width` rows around each row, without the missing ones.
-
-    Example:
-        >>> smooth_rows(np.array([1.0, 2.0, 6.0, 10.0]), 3).tolist()
-        [1.5, 3.0, 6.0, 8.0]
-    """
+    """Return the mean over the `width` rows around each row, without the missing ones."""
     width = min(width, 2 * len(y))  # a window that reaches over all rows from each of them
     there = np.isfinite(y)
     window = slice((width - 1) // 2, (width - 1) // 2 + len(y))

@@ -54,6 +54,11 @@ def test_the_curve_and_the_band_are_where_the_numbers_are(tmp_path, monkeypatch)
         assert got.tolist() == expected.tolist()
 
 
+def test_axes_have_short_numbers():
+    shown = [figures.format_number(x) for x in (0.0, 0.25, 500.0, 1500.0, -2e6)]
+    assert shown == ["0", "0.25", "500", "1.5k", "-2M"]
+
+
 def test_a_value_that_no_line_leads_to_is_a_dot():
     assert figures.find_single(np.array([1.0, math.nan, 2.0, 3.0, math.nan, 4.0])) == [0, 5]
 
