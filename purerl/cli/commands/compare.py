@@ -17,9 +17,8 @@ ESCAPES = str.maketrans({c: f"\\{c}" for c in "\\|`*_<>[]"})  # so that no text 
 
 def main(words: list[str]) -> int:
     """Print a comparison; return the exit code."""
-    parser = Parser(
-        "compare", "Compare conditions: runs that differ in their seed alone.", EXAMPLES
-    )
+    about = "Compare conditions: runs that differ in their seed alone."
+    parser = Parser("compare", about, EXAMPLES)
     add = parser.add_argument
     # fmt: off
     add("paths", nargs="+", metavar="PATH", help="a run, a folder of runs, or how its name begins")
@@ -51,7 +50,7 @@ def main(words: list[str]) -> int:
             lines.insert(1, f"|{' --- |' * len(rows[0])}")
             parts += [title.translate(ESCAPES), "\n".join(lines)]
         notes = "\n".join(f"- {note.translate(ESCAPES)}" for note in comparison.notes)
-        text = "\n\n".join([*parts, notes][: len(parts) + bool(notes)])
+        text = "\n\n".join(filter(None, [*parts, notes]))
         files.make_folder(Path(out).parent)
         files.replace_file(Path(out), f"{text}\n".encode())
     if as_json:

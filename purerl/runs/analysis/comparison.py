@@ -10,6 +10,7 @@ import numpy as np
 
 from purerl import checks
 from purerl.runs.analysis import groups, plots, statistics, tables
+from purerl.runs.analysis.statistics import Interval
 from purerl.runs.console import clean_text, print_warning
 
 SEEDS = 5  # fewer allow no claim
@@ -24,7 +25,7 @@ class ConditionScore(NamedTuple):
     scores: tuple[float, ...]  # of its runs
     seeds: int  # different ones; over environments the fewest
     estimate: float
-    interval: tuple[float, float] | None  # None for one run
+    interval: Interval | None  # None for one run
     reached: int | None = None  # runs that reached the threshold
     steps: float | None = None  # median steps to it; infinite if less than half reached it
     seconds: float | None = None  # median
@@ -38,7 +39,7 @@ class Pair(NamedTuple):
     envs: tuple[str, ...]
     seeds: int  # in the environment and condition with the fewest
     probability: float
-    interval: tuple[float, float]
+    interval: Interval
     verdict: str
 
 
@@ -102,9 +103,8 @@ def compare(
     runs = tables.select_runs(runs, ("steps", y), notes)
     kept = groups.drop_duplicates(runs, notes)
     columns = tuple(dict.fromkeys(tables.find_column(run, y) for run in kept))
-    fields = [word.strip() for word in (group or "").split(",") if word.strip()]
     scores: dict[Key, list[RunScore]] = {}
-    for label, members in groups.group_by_settings(kept, fields).items():
+    for label, members in groups.group_by_settings(kept, group or "").items():
         for run in groups.drop_repeated_seeds(members, notes):
             score = _score_run(run, y, last, np.inf if threshold is None else threshold)
             if np.isfinite(score.value):
@@ -136,8 +136,7 @@ def compare(
 
 def _score_run(run: tables.RunTable, y: str, last: int, threshold: float) -> RunScore:
     """Return the mean of the last rows of a run, and its other numbers."""
-    names = [tables.find_column(run, word) for word in ("steps", y)]
-    steps, values = plots.read_points(run, *names)
+    steps, values = plots.read_points(run, "steps", y)
     end = values[-last:][np.isfinite(values[-last:])]
     score = float(end.mean()) if len(end) else np.nan
     reached = statistics.find_first_lasting(steps, values, threshold)
@@ -158,7 +157,7 @@ def _summarise(key: Key, scores: list[RunScore], metric: str, timed: bool) -> Co
     return row._replace(reached=int(np.isfinite(reached).sum()), steps=float(np.median(reached)))
 
 
-def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, tuple[float, float] | None]:
+def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, Interval | None]:
     statistic = statistics.pool(metric)
     several = all(len(part) > 1 for part in parts)
     interval = statistics.bootstrap_interval(statistic, parts) if several else None
@@ -207,7 +206,7 @@ def _pair_conditions(cells: Cells, envs: Sequence[str], notes: list[str]) -> lis
     return pairs
 
 
-def judge(first: str, second: str, seeds: int, value: float, interval: tuple[float, float]) -> str:
+def judge(first: str, second: str, seeds: int, value: float, interval: Interval) -> str:
     """Return the verdict that a probability of improvement allows."""
     if seeds < SEEDS:
         return f"no claim: fewer than {SEEDS} seeds"

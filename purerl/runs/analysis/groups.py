@@ -81,11 +81,12 @@ def make_conditions(runs: Sequence[RunTable], ignore: Sequence[str] = ()) -> Con
     return dict(zip(make_labels(labels), groups.values(), strict=True))
 
 
-def group_by_settings(runs: Sequence[RunTable], fields: Sequence[str]) -> Conditions:
-    """Group runs by entries of their configuration; without any, by all but seed and env."""
+def group_by_settings(runs: Sequence[RunTable], group: str) -> Conditions:
+    """Group runs by entries such as algo,env; without any, by all but seed and env."""
+    fields = [word.strip() for word in group.split(",") if word.strip()]
+    wanted = [field for field in fields if field != "env"]
     if not fields:
         return make_conditions(runs, ignore=("env",))
-    wanted = [field for field in fields if field != "env"]
     if not wanted:
         raise ConfigError("group must name more than env, as algo,env or name.")
 
@@ -103,10 +104,9 @@ def group_by_settings(runs: Sequence[RunTable], fields: Sequence[str]) -> Condit
 def gather_conditions(
     runs: Sequence[RunTable], legend: Sequence[str], paths: int, count: bool, notes: list[str]
 ) -> Conditions:
-    """Return the conditions of a plot, labelled by a legend if there is one.
+    """Return the conditions of a plot; if `count`, each run is one, labelled by its folder.
 
-    A legend has one label per path, of which equal ones join their runs, or one per condition. If
-    `count`, each run is a condition labelled by its folder, duplicates too.
+    A legend has one label per path, of which equal ones join their runs, or one per condition.
     """
     doubles: list[str] = []
     kept = drop_duplicates(runs, doubles)

@@ -61,11 +61,10 @@ def plot(
     if out is not None and not figures.has_matplotlib():
         raise ConfigError(figures.MISSING)
     paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    panels = list(dict.fromkeys([y] if isinstance(y, str) else y))
     runs, notes = tables.find_runs(paths, data_dir, select, exclude)
     conditions = groups.gather_conditions(runs, legend, len(paths), count, notes)
     every, curves = list(itertools.chain(*conditions.values())), []
-    for panel in panels:
+    for panel in dict.fromkeys([y] if isinstance(y, str) else y):
         usable = set(map(id, tables.select_runs(every, (x, panel), notes)))
         group = [
             _make_curve(label, panel, x, those, smooth, estimator)
@@ -113,16 +112,16 @@ def _make_curve(
 ) -> Curve:
     """Return the curve of runs that have both columns, smoothed over `width` rows."""
     names = [[tables.find_column(run, word) for run in runs] for word in (xword, panel)]
-    parts = [read_points(*one) for one in zip(runs, *names, strict=True)]
+    parts = [read_points(run, xword, panel) for run in runs]
     x, y, std, counts, seeds = estimate_band(parts, width, estimator)
     ends = tuple(float(own[np.isfinite(values)][-1]) for own, values in parts)
     xname, yname = (", ".join(dict.fromkeys(columns)) for columns in names)
     return Curve(label, panel, xname, yname, x, y, y - std, y + std, seeds, counts, ends)
 
 
-def read_points(run: tables.RunTable, xname: str, yname: str) -> Points:
+def read_points(run: tables.RunTable, xword: str, yword: str) -> Points:
     """Return a column over an increasing other one; the last row of an x that has a y counts."""
-    x, y = run.columns[xname], run.columns[yname]
+    x, y = (run.columns[tables.find_column(run, word)] for word in (xword, yword))
     order = np.lexsort((np.isfinite(y), x))  # keeps the order of rows that are equal in both
     order = order[np.isfinite(x[order])]
     last = np.append(np.diff(x[order]) > 0, True)
@@ -134,9 +133,7 @@ def smooth_rows(y: np.ndarray, width: int) -> np.ndarray:
     width = min(width, 2 * len(y))  # a window that reaches over all rows from each of them
     there = np.isfinite(y)
     window = slice((width - 1) // 2, (width - 1) // 2 + len(y))
-    sums, counts = (
-        np.convolve(rows, np.ones(width))[window] for rows in (np.where(there, y, 0.0), there)
-    )
+    sums, counts = (np.convolve(z, np.ones(width))[window] for z in (np.nan_to_num(y), there))
     return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
 
 
@@ -162,7 +159,6 @@ def estimate_band(
     shown = slice(some.argmax(), len(some) - some[::-1].argmax())
     rows[:, ~some] = np.nan
     x, rows, counts = x[shown], rows[:, shown], counts[shown]
-
     there = np.isfinite(rows)
     alone = ~(there[:, :-1] & there[:, 1:]).any(axis=0)
     gaps = np.flatnonzero(alone & there[:, :-1].any(axis=0) & there[:, 1:].any(axis=0)) + 1

@@ -14,11 +14,12 @@ REPEATS = 5000  # resamplings of a bootstrap
 PART = 250  # resamplings at a time, because pairs of many runs take memory
 SEED = 0
 
-# A function of scores `[..., n]`, one array per environment, over their last axis.
-Statistic = Callable[[Sequence[np.ndarray]], np.ndarray]
+Scores = Sequence[np.ndarray]  # `[..., n]`, one array per environment
+Statistic = Callable[[Scores], np.ndarray]  # over the last axis
+Interval = tuple[float, float]
 
 
-def resample(groups: Sequence[np.ndarray], repeats: int = REPEATS) -> list[np.ndarray]:
+def resample(groups: Scores, repeats: int) -> list[np.ndarray]:
     """Draw as many scores as each group has, with replacement: `[n]` -> `[repeats, n]`."""
     rng = np.random.default_rng(SEED)
     return [rng.choice(group, (repeats, len(group))) for group in groups]
@@ -43,9 +44,7 @@ def pool(metric: str) -> Statistic:
     return lambda groups: METRICS[metric](np.concatenate(groups, axis=-1), axis=-1)
 
 
-def bootstrap_interval(
-    statistic: Statistic, groups: Sequence[np.ndarray], repeats: int = REPEATS
-) -> tuple[float, float]:
+def bootstrap_interval(statistic: Statistic, groups: Scores, repeats: int = REPEATS) -> Interval:
     """Return the 95% percentile interval of a stratified bootstrap, which draws within groups."""
     drawn = resample(groups, repeats)
     parts = range(0, repeats, PART)
@@ -54,15 +53,14 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
-def probability_of_improvement(groups: Sequence[np.ndarray]) -> np.ndarray:
+def probability_of_improvement(groups: Scores) -> np.ndarray:
     """Return the mean over environments of P(x > y) + P(x = y) / 2 for runs x of X and y of Y.
 
     The groups are scores of X and Y in the first environment, in the second, ..., each `[..., n]`.
     """
-    values = []
-    for x, y in zip(groups[::2], groups[1::2], strict=True):
-        difference = x[..., :, None] - y[..., None, :]
-        values.append((np.sign(difference).mean(axis=(-2, -1)) + 1) / 2)
+    pairs = zip(groups[::2], groups[1::2], strict=True)
+    differences = (x[..., :, None] - y[..., None, :] for x, y in pairs)
+    values = [(np.sign(difference).mean(axis=(-2, -1)) + 1) / 2 for difference in differences]
     return np.asarray(np.mean(values, axis=0))
 
 

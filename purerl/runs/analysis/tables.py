@@ -103,8 +103,8 @@ def _list_tables(root: Path, notes: list[str]) -> Iterator[list[Path]]:
         yield [root]
         return
     for folder, inner, names in os.walk(root, onerror=lambda e: notes.append(f"left out: {e}")):
-        inner[:] = [name for name in inner if name not in SKIPPED and name[0] != "."]
-        inner.sort(key=_split_numbers)
+        visible = (name for name in inner if name not in SKIPPED and name[0] != ".")
+        inner[:] = sorted(visible, key=_split_numbers)
         if PROGRESS in names:
             yield [Path(folder, PROGRESS)]
         elif monitors := sorted(name for name in names if name.endswith(MONITOR)):
