@@ -49,6 +49,15 @@ def test_a_run_without_the_column_is_left_out_and_named(tmp_path, capsys):
         plot(tmp_path, y="Loss")
 
 
+def test_a_column_that_only_a_repetition_has_cannot_be_drawn(tmp_path):
+    ours(tmp_path / "a_s0", [1, 2, 3], "a")
+    ours(tmp_path / "a_s0-2", [1, 2], "a", test=[5, 5])
+    with pytest.raises(ConfigError, match="no run has a column 'AverageTestEpRet'"):
+        plot(tmp_path, y="AverageTestEpRet", out=tmp_path / "x.svg")
+    (curve,) = plot(tmp_path, y="AverageTestEpRet", count=True)
+    assert curve.label == "a_s0-2"
+
+
 def test_a_seed_that_is_nowhere_on_the_curve_is_counted_out_and_named(tmp_path, capsys):
     for seed, first in enumerate((3.1, 0.1, 0.1)):  # the first one compiled
         rows = (f"{i}\t{i}\t{100 * i}\t{first + 0.2 * i}\n" for i in range(1, 5))
