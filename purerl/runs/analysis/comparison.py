@@ -126,8 +126,6 @@ def compare(
     pairs = _pair_conditions(cells, envs, notes)
     if any(row.seeds < SEEDS for row in rows):
         notes.append(f"with fewer than {SEEDS} seeds intervals are too narrow to be believed.")
-    if len(pairs) > 1:
-        notes.append(f"{len(pairs)} pairs: each interval stands for itself, none is corrected.")
     notes = list(dict.fromkeys(notes))
     for note in notes:
         say(note)
@@ -203,6 +201,8 @@ def _pair_conditions(cells: Cells, envs: Sequence[str], notes: list[str]) -> lis
         value = float(statistics.probability_of_improvement(parts))
         ends = statistics.bootstrap_interval(statistics.probability_of_improvement, parts)
         pairs.append(Pair(*names, shared, seeds, value, ends, judge(*names, seeds, value, ends)))
+    if len(pairs) > 1:
+        notes.append(f"{len(pairs)} pairs: each interval stands for itself, none is corrected.")
     return pairs
 
 

@@ -106,7 +106,7 @@ def gather_conditions(
 ) -> Conditions:
     """Return the conditions of a plot; if `count`, each run is one, labelled by its folder.
 
-    A legend has one label per path, of which equal ones join their runs, or one per condition.
+    A legend has one label per path (equal labels join their runs), or one per condition.
     """
     doubles: list[str] = []
     kept = drop_duplicates(runs, doubles)

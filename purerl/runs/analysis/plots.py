@@ -35,7 +35,7 @@ def plot(
     data_dir: str | None = None,
     say: Callable[[str], None] = print_warning,
 ) -> list[Curve]:
-    """Return the learning curves of runs, and draw them if `out` is given.
+    """Return a learning curve of runs per column and condition; draw them if `out` is given.
 
     Args:
         paths: runs, folders above runs, or beginnings of their names.
@@ -50,9 +50,6 @@ def plot(
         out: picture to write, .png, .pdf or .svg.
         data_dir: data folder for paths that do not exist; None for the user's.
         say: function called with each note, such as about runs that are left out.
-
-    Returns:
-        A `Curve` (label, x, y, low, high, seeds, ...) per column and condition.
     """
     checks.integer("smooth", smooth, 1)
     checks.member("estimator", estimator, ESTIMATORS)
