@@ -3,11 +3,8 @@
 from tests.mutants import Mutant
 
 TABLES = "purerl/runs/analysis/tables.py"
-SEARCH = "purerl/runs/analysis/search.py"
 GROUPS = "purerl/runs/analysis/groups.py"
-CURVES = "purerl/runs/analysis/curves.py"
 FIGURES = "purerl/runs/analysis/figures.py"
-TERMINAL = "purerl/runs/analysis/terminal.py"
 PLOTS = "purerl/runs/analysis/plots.py"
 STATISTICS = "purerl/runs/analysis/statistics.py"
 COMPARISON = "purerl/runs/analysis/comparison.py"
@@ -15,9 +12,8 @@ COMPARE = "purerl/cli/commands/compare.py"
 PLOT = "purerl/cli/commands/plot.py"
 CONSOLE = "purerl/runs/console.py"
 T = "tests/runs/analysis/test_"
-T_TABLES, T_SEARCH, T_GROUPS = f"{T}tables.py", f"{T}search.py", f"{T}groups.py"
-T_CURVES, T_FIGURES, T_TERMINAL = f"{T}curves.py", f"{T}figures.py", f"{T}terminal.py"
-T_LABELS, T_PLOTS = f"{T}labels.py", f"{T}plots.py"
+T_TABLES, T_GROUPS = f"{T}tables.py", f"{T}groups.py"
+T_FIGURES, T_PLOTS = f"{T}figures.py", f"{T}plots.py"
 T_STATISTICS, T_COMPARISON = f"{T}statistics.py", f"{T}comparison.py"
 T_LIST = "tests/cli/commands/test_list.py"
 T_PLOT = "tests/cli/commands/test_plot.py"
@@ -31,9 +27,9 @@ MUTANTS = [
     Mutant(TABLES, "    except csv.Error as error:\n", "    except KeyError as error:\n", T_TABLES),
     Mutant(TABLES, "            if len(row) > len(names):", "            if False:", T_TABLES),
     Mutant(TABLES, "return value if abs(value) <= LARGEST else math.nan", "return value", T_TABLES),
-    Mutant(SEARCH, "if dropped or key in seen:", "if dropped:", T_SEARCH),
-    Mutant(SEARCH, "or not all(s in folder for s in select)", "or not any(s in folder for s in select)", T_SEARCH),
-    Mutant(SEARCH, "    if notes[before:]:\n", "    if False:\n", T_SEARCH),
+    Mutant(TABLES, "if dropped or key in seen:", "if dropped:", T_TABLES),
+    Mutant(TABLES, "or not all(s in folder for s in select)", "or not any(s in folder for s in select)", T_TABLES),
+    Mutant(TABLES, "dict.fromkeys(notes[before:])", "dict.fromkeys(notes[:0])", T_TABLES),
     Mutant(TABLES, 'columns["t"] + start', 'columns["t"]', T_TABLES),
     Mutant(TABLES, "np.cumsum(length), time", "length, time", T_TABLES),
     Mutant(TABLES, "if name in run.columns and np.isfinite(run.columns[name]).any():", "if name in run.columns:", T_TABLES),
@@ -42,39 +38,39 @@ MUTANTS = [
     Mutant(GROUPS, "if len({run.path.parent for run in same}) > 1}", "if False}", T_GROUPS),
     Mutant(GROUPS, "run.seed is None and id(run)", "False", T_GROUPS),
     Mutant(GROUPS, "groups = _group(runs, lambda run: _identify(run, ignore))", "groups = _group(runs, lambda run: (run.name, (), run.origin))", T_GROUPS),
-    Mutant(CURVES, "np.maximum(counts, 1.0)", "width", T_CURVES),
-    Mutant(CURVES, "slice((width - 1) // 2, (width - 1) // 2 + len(y))", "slice(width // 2, width // 2 + len(y))", T_CURVES),
-    Mutant(CURVES, "    width = min(width, 2 * len(y))", "    width = min(width, len(y))", T_CURVES),
-    Mutant(CURVES, "y[there], left=np.nan, right=np.nan)", "y[there])", T_CURVES),
-    Mutant(CURVES, "    if all(np.array_equal(x, xs[0]) for x in xs):\n        return xs[0]\n", "", T_CURVES),
-    Mutant(CURVES, "some = 2 * counts >= min(len(parts), 2 * counts.max())", "some = counts > 0", T_CURVES),
-    Mutant(CURVES, "    rows[:, ~some] = np.nan\n", "", T_CURVES),
-    Mutant(CURVES, "np.nanstd(rows, axis=0)", "np.nanstd(rows, axis=0, ddof=1)", T_CURVES),
-    Mutant(CURVES, "np.isfinite(rows).sum(axis=0) > 1", "np.isfinite(rows).sum(axis=0) > 0", T_CURVES),
-    Mutant(CURVES, "gaps = np.flatnonzero(alone & ", "gaps = np.flatnonzero(False & ", T_CURVES),
-    Mutant(CURVES, "int(there.any(axis=1).sum())", "len(rows)", T_PLOTS),
+    Mutant(PLOTS, "np.maximum(counts, 1.0)", "width", T_PLOTS),
+    Mutant(PLOTS, "slice((width - 1) // 2, (width - 1) // 2 + len(y))", "slice(width // 2, width // 2 + len(y))", T_PLOTS),
+    Mutant(PLOTS, "    width = min(width, 2 * len(y))", "    width = min(width, len(y))", T_PLOTS),
+    Mutant(PLOTS, "smoothed[there], left=np.nan, right=np.nan)", "smoothed[there])", T_PLOTS),
+    Mutant(PLOTS, " and any(len(own) < len(x) for own, _ in parts):", ":", T_PLOTS),
+    Mutant(PLOTS, "some = 2 * counts >= min(len(parts), 2 * counts.max())", "some = counts > 0", T_PLOTS),
+    Mutant(PLOTS, "    rows[:, ~some] = np.nan\n", "", T_PLOTS),
+    Mutant(PLOTS, "np.nanstd(rows, axis=0)", "np.nanstd(rows, axis=0, ddof=1)", T_PLOTS),
+    Mutant(PLOTS, "np.isfinite(rows).sum(axis=0) > 1", "np.isfinite(rows).sum(axis=0) > 0", T_PLOTS),
+    Mutant(PLOTS, "gaps = np.flatnonzero(alone & ", "gaps = np.flatnonzero(False & ", T_PLOTS),
+    Mutant(PLOTS, "int(there.any(axis=1).sum())", "len(rows)", T_PLOTS),
     Mutant(FIGURES, "there[1:-1] & ~there[:-2] & ~there[2:]", "there[1:-1] & False", T_FIGURES),
     Mutant(PLOTS, "if end < EARLY * last", "if end < last", T_PLOTS),
-    Mutant(PLOTS, "    if len(envs) < 2:\n        return []\n", "", T_PLOTS),
+    Mutant(PLOTS, "    if len(envs) > 1:\n", "    if True:\n", T_PLOTS),
     Mutant(GROUPS, "    if len(set(names)) < len(names):", "    if False:", T_GROUPS),
-    Mutant(CONSOLE, '"…" if part in shared else part for', "part for", T_LABELS),
-    Mutant(CONSOLE, "if x not in labels", "if x", T_LABELS),
-    Mutant(PLOTS, "Path(out), caption, not count)", "Path(out), caption)", T_LABELS),
-    Mutant(GROUPS, '.replace("left out", "drawn too", 1) for note in notes]', " for note in ()]", T_GROUPS),
-    Mutant(CURVES, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_CURVES),
-    Mutant(FIGURES, '"text.parse_math": False,', '"text.parse_math": True,', T_LABELS),
+    Mutant(CONSOLE, "if x not in labels", "if x", T_FIGURES),
+    Mutant(CONSOLE, '"…" if part in shared else part for', "part for", T_FIGURES),
+    Mutant(PLOTS, "Path(out), caption, not count)", "Path(out), caption)", T_FIGURES),
+    Mutant(GROUPS, '.replace("left out", "drawn too", 1) for note in doubles]', " for note in ()]", T_GROUPS),
+    Mutant(PLOTS, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_PLOTS),
+    Mutant(FIGURES, '"text.parse_math": False,', '"text.parse_math": True,', T_FIGURES),
     Mutant(FIGURES, "ax.fill_between(x, curve.low, curve.high,", "ax.fill_between(x, curve.y, curve.high,", T_FIGURES),
     Mutant(FIGURES, "if curve.seeds > 1:", "if True:", T_FIGURES),
     Mutant(FIGURES, "cycler(linestyle=LINES) * cycler(color=COLOURS)", 'cycler(linestyle=["-"]) * cycler(color=COLOURS)', T_FIGURES),
-    Mutant(TERMINAL, '        marks.encode(encoding or "utf-8")\n', "        pass\n", T_TERMINAL),
-    Mutant(TERMINAL, "if c.counts[-1] > 1", "if True", T_TERMINAL),
+    Mutant(FIGURES, '        marks.encode(encoding or "utf-8")\n', "        pass\n", T_FIGURES),
+    Mutant(FIGURES, "if c.counts[-1] > 1", "if True", T_FIGURES),
     Mutant(PLOT, "    if missing and given:\n        raise ConfigError(figures.MISSING)\n", "", T_PLOT),
     Mutant(CONSOLE, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_GROUPS),
     Mutant(CONSOLE, '" " * (w - measure_width(c))', '" " * (w - len(c))', T_LIST),
     Mutant(STATISTICS, "cut = scores.shape[axis] // 4", "cut = -(-scores.shape[axis] // 4)", T_STATISTICS),
     Mutant(STATISTICS, "rng.choice(group, (repeats, len(group)))", "np.random.default_rng(SEED).choice(group, (repeats, len(group)))", T_STATISTICS),
     Mutant(STATISTICS, "np.random.default_rng(SEED)", "np.random.default_rng()", T_STATISTICS),
-    Mutant(STATISTICS, "[(1 - LEVEL) / 2, (1 + LEVEL) / 2]", "[1 - LEVEL, LEVEL]", T_STATISTICS),
+    Mutant(STATISTICS, "[0.025, 0.975]", "[0.05, 0.95]", T_STATISTICS),
     Mutant(STATISTICS, "np.sign(difference)", "np.sign(-difference)", T_STATISTICS),
     Mutant(STATISTICS, "np.sign(difference).mean(axis=(-2, -1)) + 1) / 2", "difference > 0).mean(axis=(-2, -1))", T_STATISTICS),
     Mutant(STATISTICS, "np.flatnonzero(reached[:-1] & reached[1:])", "np.flatnonzero(reached)", T_STATISTICS),
@@ -82,7 +78,7 @@ MUTANTS = [
     Mutant(COMPARISON, "for other in labels for score in cells[other, env].scores]", "for score in cells[labels[0], env].scores]", T_COMPARISON),
     Mutant(COMPARISON, "    if interval[0] <= 0.5 <= interval[1]:", "    if interval[0] < 0.5 < interval[1]:", T_COMPARISON),
     Mutant(COMPARISON, "seeds = min(row.seeds for row in both)", "seeds = sum(row.seeds for row in both)", T_COMPARISON),
-    Mutant(COMPARISON, "runs, repeated = groups.drop_repeated_seeds(members)", "runs, repeated = members, []", T_GROUPS),
+    Mutant(COMPARISON, "in groups.drop_repeated_seeds(members, notes):", "in members:", T_GROUPS),
     Mutant(COMPARISON, "len(set(seeds) - {None}) + seeds.count(None)", "len(seeds)", T_COMPARISON),
     Mutant(GROUPS, '"" if "algo" in run.settings else run.name', '""', T_COMPARISON),
     Mutant(COMPARISON, "float(np.median(reached))", "float(np.median([x for x in reached if np.isfinite(x)]))", T_COMPARISON),

@@ -1,6 +1,5 @@
 """`purerl plot`: learning curves with bands over seeds, as a picture or in the terminal."""
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -18,25 +17,6 @@ EXAMPLES = """examples:
 
 def main(words: list[str]) -> int:
     """Draw runs; return the exit code."""
-    args = vars(_make_parser().parse_args(words))
-    # imported here, so that --help needs no NumPy
-    from purerl.runs.analysis import figures, plots, terminal
-
-    ascii_only, given = args.pop("ascii"), args.pop("out")
-    out = given or (None if ascii_only else OUT)
-    missing = out and not figures.has_matplotlib()
-    curves = plots.plot(**args, out=None if missing else out)
-    print_lines(terminal.draw_sparklines(curves, sys.stdout.encoding))
-    if missing and given:
-        raise ConfigError(figures.MISSING)
-    if missing:
-        print_warning(figures.MISSING)
-    elif out:
-        print_lines(f"picture: {Path(out)}")
-    return 0
-
-
-def _make_parser() -> argparse.ArgumentParser:
     parser = Parser("plot", "Draw learning curves with bands over seeds.", EXAMPLES)
     add = parser.add_argument
     # fmt: off
@@ -57,4 +37,19 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--ascii", action="store_true", help="curves in the terminal; no picture but with --out")
     add("--data-dir", "--data_dir", help="where runs are (default: the user's, else ./runs)")
     # fmt: on
-    return parser
+    args = vars(parser.parse_args(words))
+    # imported here, so that --help needs no NumPy
+    from purerl.runs.analysis import figures, plots
+
+    ascii_only, given = args.pop("ascii"), args.pop("out")
+    out = given or (None if ascii_only else OUT)
+    missing = out and not figures.has_matplotlib()
+    curves = plots.plot(**args, out=None if missing else out)
+    print_lines(figures.draw_sparklines(curves, sys.stdout.encoding))
+    if missing and given:
+        raise ConfigError(figures.MISSING)
+    if missing:
+        print_warning(figures.MISSING)
+    elif out:
+        print_lines(f"picture: {Path(out)}")
+    return 0

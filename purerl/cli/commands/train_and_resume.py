@@ -90,9 +90,10 @@ def _train_seeds(made: Sequence[Config], env_fn: Any, where: dict[str, Any]) -> 
 def resume(words: list[str]) -> int:
     """Continue a run."""
     mpi.init()
-    example = checkpoint_arguments.RUN
     what = "Continue a run. --checkpoint best, or a step, deletes the later checkpoints."
-    parser = checkpoint_arguments.make_parser("resume", what, example, f"{example} --steps 4e5")
+    parser = checkpoint_arguments.make_parser(
+        "resume", what, f"{checkpoint_arguments.RUN} --steps 4e5"
+    )
     text = "new total (default: as it was started)"
     parser.add_argument("--steps", type=values.parse_integer, metavar="N", help=text)
     text = "MPI ranks, as many as it was started with (default: 1)"

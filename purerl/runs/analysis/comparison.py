@@ -1,6 +1,7 @@
 """Compare conditions: a score per run, and what few runs allow to conclude."""
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,10 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from purerl import checks
-from purerl.runs.analysis import groups, search, statistics, tables
-from purerl.runs.analysis.curves import read_points
-from purerl.runs.analysis.groups import Condition
-from purerl.runs.analysis.tables import RunTable
+from purerl.runs.analysis import groups, plots, statistics, tables
+from purerl.runs.analysis.statistics import Interval
 from purerl.runs.console import clean_text, print_warning
 
 SEEDS = 5  # fewer allow no claim
@@ -26,7 +25,7 @@ class ConditionScore(NamedTuple):
     scores: tuple[float, ...]  # of its runs
     seeds: int  # different ones; over environments the fewest
     estimate: float
-    interval: tuple[float, float] | None  # None for one run
+    interval: Interval | None  # None for one run
     reached: int | None = None  # runs that reached the threshold
     steps: float | None = None  # median steps to it; infinite if less than half reached it
     seconds: float | None = None  # median
@@ -40,7 +39,7 @@ class Pair(NamedTuple):
     envs: tuple[str, ...]
     seeds: int  # in the environment and condition with the fewest
     probability: float
-    interval: tuple[float, float]
+    interval: Interval
     verdict: str
 
 
@@ -60,15 +59,15 @@ class Comparison(NamedTuple):
 class RunScore(NamedTuple):
     """The numbers of a run that are compared."""
 
-    run: RunTable
+    run: tables.RunTable
     value: float
     end: float  # last step
     reached: float  # step at which it reached the threshold
     seconds: float
 
 
-Scores = dict[tuple[str, str], list[RunScore]]  # by condition and environment
-Cells = dict[tuple[str, str], ConditionScore]
+Key = tuple[str, str]  # condition and environment
+Cells = dict[Key, ConditionScore]
 
 
 def compare(
@@ -100,56 +99,14 @@ def compare(
     if threshold is not None:
         checks.real("threshold", threshold)
     paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    runs, notes = search.find_runs(paths, data_dir)
-    runs, unusable = tables.select_runs(runs, ("steps", y))
-    kept, doubles = groups.drop_duplicates(runs)
-    fields = [word.strip() for word in (group or "").split(",") if word.strip()]
-    conditions = groups.group_by_settings(kept, fields)
-    scores, unscored = _score_conditions(conditions, y, last, threshold)
+    runs, notes = tables.find_runs(paths, data_dir)
+    runs = tables.select_runs(runs, ("steps", y), notes)
+    kept = groups.drop_duplicates(runs, notes)
     columns = tuple(dict.fromkeys(tables.find_column(run, y) for run in kept))
-    cells = {key: _summarise(*key, found, metric, threshold) for key, found in scores.items()}
-    labels, envs = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
-    rows = [cells[label, env] for env in envs for label in labels if (label, env) in cells]
-    overall, unshared = _pool_environments(cells, labels, envs, metric)
-    pairs, unpaired = _pair_conditions(cells, labels, envs)
-    notes += [*unusable, *doubles, *unscored]
-    if len(columns) > 1:
-        notes.append(f"scores are not of the same column: {', '.join(map(clean_text, columns))}.")
-    notes += [*_note_differences(scores), *unshared, *unpaired]
-    if any(row.seeds < SEEDS for row in rows):
-        notes.append(f"with fewer than {SEEDS} seeds intervals are too narrow to be believed.")
-    if len(pairs) > 1:
-        notes.append(f"{len(pairs)} pairs: each interval stands for itself, none is corrected.")
-    notes = list(dict.fromkeys(notes))
-    for note in notes:
-        say(note)
-    return Comparison(columns, metric, last, threshold, rows, overall, pairs, notes)
-
-
-def score_run(run: RunTable, y: str, last: int, threshold: float | None) -> RunScore:
-    """Return the mean of the last rows of a run, and its other numbers."""
-    steps, values = read_points(run, *(tables.find_column(run, word) for word in ("steps", y)))
-    end = values[-last:][np.isfinite(values[-last:])]
-    score = float(end.mean()) if len(end) else np.nan
-    level = np.inf if threshold is None else threshold
-    reached = statistics.find_first_lasting(steps, values, level)
-    times = run.columns.get(tables.find_column(run, "time"), np.zeros(0))
-    times = times[np.isfinite(times)]
-    seconds = float(times[-1]) if len(times) else np.nan
-    return RunScore(run, score, float(steps[-1]), reached, seconds)
-
-
-def _score_conditions(
-    conditions: Sequence[Condition], y: str, last: int, threshold: float | None
-) -> tuple[Scores, list[str]]:
-    """Score each run once; note the runs that are left out."""
-    scores: Scores = {}
-    notes = []
-    for label, members in conditions:
-        runs, repeated = groups.drop_repeated_seeds(members)
-        notes += repeated
-        for run in runs:
-            score = score_run(run, y, last, threshold)
+    scores: dict[Key, list[RunScore]] = {}
+    for label, members in groups.group_by_settings(kept, group or "").items():
+        for run in groups.drop_repeated_seeds(members, notes):
+            score = _score_run(run, y, last, np.inf if threshold is None else threshold)
             if np.isfinite(score.value):
                 env = clean_text(run.settings.get("env", "unknown"), 40)
                 scores.setdefault((label, env), []).append(score)
@@ -158,27 +115,47 @@ def _score_conditions(
                     f"left out: {run.path} has no number in its last {last} rows. A run that "
                     f"failed is a result: a comparison without it is too kind to {label}."
                 )
-    return scores, notes
+    if len(columns) > 1:
+        notes.append(f"scores are not of the same column: {', '.join(map(clean_text, columns))}.")
+    notes += _note_differences(scores)
+    timed = threshold is not None
+    cells = {key: _summarise(key, found, metric, timed) for key, found in scores.items()}
+    envs = list(dict.fromkeys(env for _, env in cells))
+    rows = sorted(cells.values(), key=lambda row: envs.index(row.env))
+    overall = _pool_environments(cells, envs, metric, notes)
+    pairs = _pair_conditions(cells, envs, notes)
+    if any(row.seeds < SEEDS for row in rows):
+        notes.append(f"with fewer than {SEEDS} seeds intervals are too narrow to be believed.")
+    notes = list(dict.fromkeys(notes))
+    for note in notes:
+        say(note)
+    return Comparison(columns, metric, last, threshold, rows, overall, pairs, notes)
 
 
-def _summarise(
-    label: str, env: str, scores: list[RunScore], metric: str, threshold: float | None
-) -> ConditionScore:
+def _score_run(run: tables.RunTable, y: str, last: int, threshold: float) -> RunScore:
+    """Return the mean of the last rows of a run, and its other numbers."""
+    steps, values = plots.read_points(run, "steps", y)
+    end = values[-last:][np.isfinite(values[-last:])]
+    score = float(end.mean()) if len(end) else np.nan
+    reached = statistics.find_first_lasting(steps, values, threshold)
+    times = run.columns.get(tables.find_column(run, "time"), np.zeros(0))
+    seconds = next((float(time) for time in times[::-1] if np.isfinite(time)), np.nan)
+    return RunScore(run, score, float(steps[-1]), reached, seconds)
+
+
+def _summarise(key: Key, scores: list[RunScore], metric: str, timed: bool) -> ConditionScore:
+    """Score a condition in an environment, with the steps to the threshold if it is `timed`."""
     runs, values, _, reached, seconds = zip(*scores, strict=True)
     seeds = [run.seed for run in runs]
-    return ConditionScore(
-        label,
-        env,
-        values,
-        len(set(seeds) - {None}) + seeds.count(None),
-        *_estimate(metric, [np.array(values)]),
-        reached=None if threshold is None else int(np.isfinite(reached).sum()),
-        steps=None if threshold is None else float(np.median(reached)),
-        seconds=float(np.median(seconds)) if np.isfinite(seconds).all() else None,
-    )
+    number = len(set(seeds) - {None}) + seeds.count(None)
+    time = float(np.median(seconds)) if np.isfinite(seconds).all() else None
+    row = ConditionScore(*key, values, number, *_estimate(metric, [np.array(values)]), seconds=time)
+    if not timed:
+        return row
+    return row._replace(reached=int(np.isfinite(reached).sum()), steps=float(np.median(reached)))
 
 
-def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, tuple[float, float] | None]:
+def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, Interval | None]:
     statistic = statistics.pool(metric)
     several = all(len(part) > 1 for part in parts)
     interval = statistics.bootstrap_interval(statistic, parts) if several else None
@@ -186,13 +163,15 @@ def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, tuple[fl
 
 
 def _pool_environments(
-    cells: Cells, labels: Sequence[str], envs: Sequence[str], metric: str
-) -> tuple[list[ConditionScore], list[str]]:
+    cells: Cells, envs: Sequence[str], metric: str, notes: list[str]
+) -> list[ConditionScore]:
     """Score conditions over the environments that all of them share, each scaled to 0 .. 1."""
+    labels = dict.fromkeys(label for label, _ in cells)
     shared = [env for env in envs if all((label, env) in cells for label in labels)]
     if len(shared) < 2:
         note = f"no score over environments: all conditions share {', '.join(shared) or 'none'}."
-        return [], [note] * (len(envs) > 1)
+        notes += [note] * (len(envs) > 1)
+        return []
     overall = []
     for label in labels:
         parts = []
@@ -205,15 +184,13 @@ def _pool_environments(
         seeds = min(cells[label, env].seeds for env in shared)
         found = _estimate(metric, parts)
         overall.append(ConditionScore(label, ", ".join(shared), scores, seeds, *found))
-    return overall, []
+    return overall
 
 
-def _pair_conditions(
-    cells: Cells, labels: Sequence[str], envs: Sequence[str]
-) -> tuple[list[Pair], list[str]]:
+def _pair_conditions(cells: Cells, envs: Sequence[str], notes: list[str]) -> list[Pair]:
     """Compare each condition with each other in the environments of both."""
-    pairs, notes = [], []
-    for names in itertools.combinations(labels, 2):
+    pairs = []
+    for names in itertools.combinations(dict.fromkeys(label for label, _ in cells), 2):
         shared = tuple(env for env in envs if all((name, env) in cells for name in names))
         if not shared:
             notes.append(f"{names[0]} and {names[1]} share no environment.")
@@ -223,18 +200,14 @@ def _pair_conditions(
         seeds = min(row.seeds for row in both)
         value = float(statistics.probability_of_improvement(parts))
         ends = statistics.bootstrap_interval(statistics.probability_of_improvement, parts)
-        verdict = judge(*names, seeds, value, ends)
-        pairs.append(Pair(*names, shared, seeds, value, ends, verdict))
-    return pairs, notes
+        pairs.append(Pair(*names, shared, seeds, value, ends, judge(*names, seeds, value, ends)))
+    if len(pairs) > 1:
+        notes.append(f"{len(pairs)} pairs: each interval stands for itself, none is corrected.")
+    return pairs
 
 
-def judge(first: str, second: str, seeds: int, value: float, interval: tuple[float, float]) -> str:
-    """Return the verdict that a probability of improvement allows.
-
-    Example:
-        >>> judge("a", "b", 5, 0.8, (0.6, 1.0)), judge("a", "b", 3, 1.0, (1.0, 1.0))
-        ('a is better', 'no claim: fewer than 5 seeds')
-    """
+def judge(first: str, second: str, seeds: int, value: float, interval: Interval) -> str:
+    """Return the verdict that a probability of improvement allows."""
     if seeds < SEEDS:
         return f"no claim: fewer than {SEEDS} seeds"
     if interval[0] <= 0.5 <= interval[1]:
@@ -243,19 +216,54 @@ def judge(first: str, second: str, seeds: int, value: float, interval: tuple[flo
     return f"{winner} is better" if sure >= BETTER else f"{winner} is slightly better"
 
 
-def _note_differences(scores: Scores) -> list[str]:
+def _note_differences(scores: dict[Key, list[RunScore]]) -> list[str]:
     """Note conditions whose runs differ in settings, and runs that ended before others."""
-    mixed, early = [], []
+    notes = []
     for (label, env), found in scores.items():
         keys = dict.fromkeys(key for score in found for key in score.run.settings)
         differ = [k for k in keys if len({score.run.settings.get(k) for score in found}) > 1]
         if differ:
             shown = ", ".join(map(clean_text, differ[:4]))
-            mixed.append(f"{label} in {env} counts runs together that differ in {shown}.")
+            notes.append(f"{label} in {env} counts runs together that differ in {shown}.")
         last = max(score.end for key, rivals in scores.items() if key[1] == env for score in rivals)
         if ends := [score.end for score in found if score.end < last]:
-            early.append(
+            notes.append(
                 f"{label} in {env}: {len(ends)} of {len(found)} runs end before "
                 f"{last:,.0f} steps, the first at {min(ends):,.0f}."
             )
-    return mixed + early
+    return notes
+
+
+def make_tables(comparison: Comparison) -> dict[str, list[tuple[str, ...]]]:
+    """Return the rows of each table, as they are printed and written, by its title."""
+    metric, last, names = comparison.metric, comparison.last, ", ".join(comparison.columns)
+    wall = "Seconds are wall clock and include the compiling of the first run of a process."
+    title = f"Score of a run: mean of the last {last} rows of {names}. {wall}"
+    steps = [] if comparison.threshold is None else [f"steps to {comparison.threshold:g}"]
+    head = ("environment", "condition", "seeds", metric, "95% interval", *steps, "seconds")
+    shown = {title: [head]}
+    for row in comparison.rows:
+        number = len(row.scores)
+        seeds = str(number) if row.seeds == number else f"{row.seeds} in {number} runs"
+        ends = ["-" if row.seconds is None else f"{row.seconds:,.1f}"]
+        if row.steps is not None:
+            reached = f"{row.steps:,.0f}" if math.isfinite(row.steps) else "not reached"
+            ends.insert(0, f"{reached} ({row.reached} of {number})")
+        shown[title].append((row.env, row.condition, seeds, *_format_estimate(row), *ends))
+    if comparison.overall:
+        envs = comparison.overall[0].env
+        title = f"Over {envs}; in each, 0 is the lowest and 1 the highest run of all."
+        rows = [(r.condition, str(len(r.scores)), *_format_estimate(r)) for r in comparison.overall]
+        shown[title] = [("condition", "runs", metric, "95% interval"), *rows]
+    if comparison.pairs:
+        title = "Probability that a run of the first scores higher than one of the second."
+        shown[title] = [("first", "second", "probability", "95% interval", "")]
+        for p in comparison.pairs:
+            interval = f"{p.interval[0]:.2f} to {p.interval[1]:.2f}"
+            shown[title].append((p.first, p.second, f"{p.probability:.2f}", interval, p.verdict))
+    return shown
+
+
+def _format_estimate(row: ConditionScore) -> tuple[str, str]:
+    ends = "-" if row.interval is None else f"{row.interval[0]:.5g} to {row.interval[1]:.5g}"
+    return f"{row.estimate:.5g}", ends

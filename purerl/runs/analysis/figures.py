@@ -1,4 +1,4 @@
-"""Draw curves with matplotlib, without a display."""
+"""Draw curves: with matplotlib, without a display, or as text in the terminal."""
 
 import importlib.util
 import io
@@ -7,13 +7,12 @@ import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from purerl.errors import ConfigError
-from purerl.runs.analysis import labels
-from purerl.runs.analysis.curves import Curve
+from purerl.runs.analysis.tables import RETURNS
+from purerl.runs.console import align_columns, clean_text
 from purerl.runs.record import files
 
 MISSING = "a picture needs matplotlib: pip install 'purerl[plot]'"
@@ -21,22 +20,46 @@ MISSING = "a picture needs matplotlib: pip install 'purerl[plot]'"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 LINES = ("-", "--", ":", "-.")
 UNITS = ((7200.0, 3600.0, "hours"), (300.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
+Styles = dict[str, dict[str, Any]]  # colour and line style by label
 LEGEND_INSIDE = 5  # curves in a legend inside a panel, at most, and characters of each
 LEGEND_WIDTH = 34
 LEGEND_ROWS = 20  # curves in each column of a legend beside the panels
 LEGEND_MOST = 60  # curves in a legend; with more of them looks repeat
+NAMES = {
+    "TotalEnvInteracts": "environment steps",
+    "Epoch": "epoch",
+    "Updates": "updates",
+    "AverageTestEpRet": "test return",
+    "AverageEpRet": "return of training episodes",
+    "EpRet": "return of training episodes",
+    "EpLen": "length of episodes (steps)",
+    "TestEpLen": "length of test episodes (steps)",
+}
 SETTINGS: dict[str, Any] = {
     "text.parse_math": False,  # labels are plain text
-    "text.usetex": False,
-    "font.family": "sans-serif",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
-    "font.size": 10,
     "lines.linewidth": 1.6,
     "svg.hashsalt": "purerl",  # equal curves give equal files
 }
+
+
+class Curve(NamedTuple):
+    """The learning curve of a condition, with one standard deviation to each side."""
+
+    label: str
+    panel: str  # the y that was asked for
+    xname: str  # column of x; several names, if seeds differ
+    yname: str
+    x: np.ndarray
+    y: np.ndarray  # NaN where the line is broken
+    low: np.ndarray  # as high NaN where fewer than two seeds have a value
+    high: np.ndarray
+    seeds: int  # seeds with a value somewhere on the line
+    counts: np.ndarray  # seeds with a value at each x
+    ends: tuple[float, ...]  # x of the last value of each seed, also of those not on the line
 
 
 def has_matplotlib() -> bool:
@@ -44,36 +67,17 @@ def has_matplotlib() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def check_picture(out: Path) -> None:
-    """Refuse a picture that cannot be drawn."""
-    if out.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ConfigError(f"out must end in .png, .pdf or .svg, got {str(out)!r}.")
-    if not has_matplotlib():
-        raise ConfigError(MISSING)
-
-
-def draw_figure(
-    curves: Sequence[Curve], panels: Sequence[str], out: Path, caption: str, numbers: bool = True
-) -> None:
-    """Draw curves, one panel for each y, and replace the file once the picture is complete.
-
-    Args:
-        curves: learning curves, each with the name of its panel.
-        panels: the y of each panel.
-        out: a file that `check_picture` accepts.
-        caption: text below the panels.
-        numbers: whether the legend has the number of seeds of each curve.
-    """
+def draw_figure(curves: Sequence[Curve], out: Path, caption: list[str], numbers: bool) -> None:
+    """Draw curves in their panels and replace the file; `numbers` are the seeds in the legend."""
     from cycler import cycler
     from matplotlib import style
     from matplotlib.figure import Figure
 
     looks = itertools.cycle(cycler(linestyle=LINES) * cycler(color=COLOURS))
     styles = dict(zip(dict.fromkeys(curve.label for curve in curves), looks, strict=False))
-    texts = _write_legend(curves, numbers)
-    if len(styles) > len(texts):
-        more = f"the first {len(texts)} of {len(styles)} curves are named"
-        caption = ", ".join(filter(None, [caption, more]))
+    if len(styles) > LEGEND_MOST:
+        caption = [*caption, f"the first {LEGEND_MOST} of {len(styles)} curves are named"]
+    panels = dict.fromkeys(curve.panel for curve in curves)
     down, across = math.ceil(len(panels) / 2), min(len(panels), 2)
     kind, content = out.suffix.lower()[1:], io.BytesIO()
     # A user's own settings may ask for LaTeX, or white on white.
@@ -85,17 +89,17 @@ def draw_figure(
             _draw_panel(ax, [curve for curve in curves if curve.panel == panel], styles)
         for ax in axes[len(panels) :]:
             ax.remove()
-        _draw_legend(figure, axes[0], texts, list(styles.values()))
-        figure.supxlabel(caption, fontsize=8, color="0.35")
+        _draw_legend(figure, curves, styles, numbers)
+        figure.supxlabel(", ".join(caption), fontsize=8, color="0.35")
         metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(content, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
     files.make_folder(out.parent)
     files.replace_file(out, content.getvalue())
 
 
-def _draw_panel(ax: Any, curves: Sequence[Curve], styles: dict[str, dict[str, Any]]) -> None:
+def _draw_panel(ax: Any, curves: Sequence[Curve], styles: Styles) -> None:
     """Draw the curves of one y."""
-    name, scale = labels.name_column(curves[0].xname), 1.0
+    name, scale = NAMES.get(curves[0].xname, clean_text(curves[0].xname, 40)), 1.0
     if curves[0].xname == "Time":
         longest = max(curve.x[-1] for curve in curves)
         scale, unit = next((scale, unit) for least, scale, unit in UNITS if longest >= least)
@@ -107,8 +111,8 @@ def _draw_panel(ax: Any, curves: Sequence[Curve], styles: dict[str, dict[str, An
         if curve.seeds > 1:
             ax.fill_between(x, curve.low, curve.high, color=look["color"], alpha=0.16, linewidth=0)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(lambda value, _: labels.format_number(value))
-    ax.set(xlabel=name, ylabel=labels.name_y(curves))
+        axis.set_major_formatter(lambda value, _: format_number(value))
+    ax.set(xlabel=name, ylabel=_name_y(curves))
 
 
 def find_single(y: np.ndarray) -> list[int]:
@@ -117,26 +121,64 @@ def find_single(y: np.ndarray) -> list[int]:
     return np.flatnonzero(there[1:-1] & ~there[:-2] & ~there[2:]).tolist()
 
 
-def _write_legend(curves: Sequence[Curve], numbers: bool) -> list[str]:
-    """Return a text for each label, with the most seeds of its curves."""
-    texts: dict[str, str] = {curve.label: curve.label for curve in curves}
-    for c in sorted(curves, key=lambda curve: curve.seeds) if numbers else ():
-        seeds = f"{labels.format_seeds(c)} seed{'s' * (len(c.ends) > 1)}"
-        texts[c.label] = f"{c.label} ({seeds})"
-    return list(texts.values())[:LEGEND_MOST]
-
-
-def _draw_legend(
-    figure: Any, ax: Any, texts: Sequence[str], looks: Sequence[dict[str, Any]]
-) -> None:
-    """Name the curves inside a panel if there is room, else beside the panels."""
+def _draw_legend(figure: Any, curves: Sequence[Curve], styles: Styles, numbers: bool) -> None:
+    """Name the curves inside the first panel if there is room, else beside the panels."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], **look) for look in looks[: len(texts)]]
+    names = {label: label for label in styles}
+    for c in sorted(curves, key=lambda curve: curve.seeds) if numbers else ():
+        names[c.label] = f"{c.label} ({_format_seeds(c)} seed{'s' * (len(c.ends) > 1)})"
+    texts = list(names.values())[:LEGEND_MOST]
+    handles = [Line2D([], [], **look) for look in styles.values()][:LEGEND_MOST]
     size: dict[str, Any] = {"fontsize": 9, "handlelength": 3}
     if len(texts) <= LEGEND_INSIDE and max(map(len, texts)) <= LEGEND_WIDTH:
-        ax.legend(handles, texts, loc="best", framealpha=0.7, **size)
+        figure.axes[0].legend(handles, texts, loc="best", framealpha=0.7, **size)
     else:  # outside of the figure, which bbox_inches="tight" then extends
         columns = math.ceil(len(texts) / LEGEND_ROWS)
         corner = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
         figure.legend(handles, texts, ncols=columns, **corner, **size)
+
+
+def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int = 32) -> str:
+    """Return a line of blocks per curve, or of letters if the encoding does not have blocks."""
+    marks = "▁▂▃▄▅▆▇█"
+    try:
+        marks.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        marks = "_.-=+*#@"
+    rows, ranges = [("curve", "seeds", "", "from", "to", "at the end", "± std")], []
+    for panel in dict.fromkeys(curve.panel for curve in curves):
+        group = [curve for curve in curves if curve.panel == panel]
+        grid = np.linspace(min(c.x[0] for c in group), max(c.x[-1] for c in group), width)
+        low, high = min(np.nanmin(c.y) for c in group), max(np.nanmax(c.y) for c in group)
+        ranges.append(f"{_name_y(group)}: {low:.6g} to {high:.6g}")
+        for c in group:
+            y = np.interp(grid, c.x, c.y, left=np.nan, right=np.nan)
+            levels = np.minimum((y - low) / max(high - low, 1e-300) * len(marks), len(marks) - 1)
+            picture = "".join(" " if np.isnan(level) else marks[int(level)] for level in levels)
+            ends = (format_number(c.x[0]), format_number(c.x[-1]))
+            std = f"{c.high[-1] - c.y[-1]:.4g}" if c.counts[-1] > 1 else ""
+            rows.append((c.label, _format_seeds(c), picture, *ends, f"{c.y[-1]:.6g}", std))
+    return "\n".join([align_columns(rows), *ranges])
+
+
+def _name_y(curves: Sequence[Curve]) -> str:
+    """Return the name of the y axis of curves that share a panel."""
+    columns = {column for curve in curves for column in curve.yname.split(", ")}
+    if len(columns) == 1:
+        return NAMES.get(curves[0].yname, clean_text(curves[0].yname, 40))
+    return "return" if columns <= set(RETURNS) else clean_text(curves[0].panel, 40)
+
+
+def format_number(value: float) -> str:
+    """Return a number as an axis shows it, such as 1.5k or -2M."""
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if unit * 0.9999999 <= abs(value) < 1e12:
+            return f"{value / unit:.8g}{letter}"
+    return f"{value:.8g}"
+
+
+def _format_seeds(curve: Curve) -> str:
+    """Return the number of seeds of a curve, such as `2 of 3` if one is nowhere on it."""
+    number = len(curve.ends)
+    return str(number) if curve.seeds == number else f"{curve.seeds} of {number}"

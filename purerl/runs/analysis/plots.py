@@ -1,17 +1,23 @@
-"""Learning curves of runs, from paths to a picture."""
+"""Learning curves: smooth the runs of a condition, average them on a common x, and draw them."""
 
+import itertools
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from purerl import checks
-from purerl.runs.analysis import figures, groups, search, tables
-from purerl.runs.analysis.curves import ESTIMATORS, Curve, make_curves
-from purerl.runs.analysis.labels import format_number
-from purerl.runs.analysis.tables import RunTable
+from purerl.errors import ConfigError
+from purerl.runs.analysis import figures, groups, tables
+from purerl.runs.analysis.figures import Curve, format_number
 from purerl.runs.console import clean_text, print_warning
 
+ESTIMATORS = {name: getattr(np, f"nan{name}") for name in ("mean", "median", "max", "min")}
+POINTS = 1000  # of the grid for seeds that have no common x
 EARLY = 0.95  # a seed that ends before this part of the longest one ends early
+Points = tuple[np.ndarray, np.ndarray]  # x and y of a run
 
 
 def plot(
@@ -29,7 +35,7 @@ def plot(
     data_dir: str | None = None,
     say: Callable[[str], None] = print_warning,
 ) -> list[Curve]:
-    """Return the learning curves of runs, and draw them if `out` is given.
+    """Return a learning curve of runs per column and condition; draw them if `out` is given.
 
     Args:
         paths: runs, folders above runs, or beginnings of their names.
@@ -44,65 +50,120 @@ def plot(
         out: picture to write, .png, .pdf or .svg.
         data_dir: data folder for paths that do not exist; None for the user's.
         say: function called with each note, such as about runs that are left out.
-
-    Returns:
-        A `Curve` (label, x, y, low, high, seeds, ...) per column and condition.
     """
     checks.integer("smooth", smooth, 1)
     checks.member("estimator", estimator, ESTIMATORS)
-    if out is not None:
-        figures.check_picture(Path(out))
+    if out is not None and Path(out).suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise ConfigError(f"out must end in .png, .pdf or .svg, got {str(out)!r}.")
+    if out is not None and not figures.has_matplotlib():
+        raise ConfigError(figures.MISSING)
     paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    panels = list(dict.fromkeys([y] if isinstance(y, str) else y))
-    runs, notes = search.find_runs(paths, data_dir, select, exclude)
-    conditions, more = groups.gather_conditions(runs, legend, len(paths), count)
-    notes += more
-    curves = []
-    for panel in panels:
-        usable, more = tables.select_runs(runs, (x, panel))
-        group = make_curves(conditions, usable, x, panel, smooth, estimator)
-        notes += [*more, *_note_columns(group), *_note_seeds(group)]
+    runs, notes = tables.find_runs(paths, data_dir, select, exclude)
+    conditions = groups.gather_conditions(runs, legend, len(paths), count, notes)
+    every, curves = list(itertools.chain(*conditions.values())), []
+    for panel in dict.fromkeys([y] if isinstance(y, str) else y):
+        usable = set(map(id, tables.select_runs(every, (x, panel), notes)))
+        group = [
+            _make_curve(label, panel, x, those, smooth, estimator)
+            for label, members in conditions.items()
+            if (those := [run for run in members if id(run) in usable])
+        ]
+        notes += _note_curves(group)
         curves += group
-    notes += _note_environments([run for condition in conditions for run in condition.runs])
+    envs = dict.fromkeys(clean_text(run.settings["env"]) for run in every if "env" in run.settings)
+    if len(envs) > 1:
+        notes.append(f"curves of several environments share an axis: {', '.join(envs)}.")
     for note in dict.fromkeys(notes):
         say(note)
     if out is not None:
         band = [f"{estimator} over seeds, band ± 1 std"] * any(c.seeds > 1 for c in curves)
-        caption = ", ".join(band + [f"smoothed over {smooth} rows"] * (smooth > 1))
-        figures.draw_figure(curves, panels, Path(out), caption, not count)
+        caption = band + [f"smoothed over {smooth} rows"] * (smooth > 1)
+        figures.draw_figure(curves, Path(out), caption, not count)
     return curves
 
 
-def _note_columns(curves: Sequence[Curve]) -> list[str]:
-    """Note curves of one panel that show different columns."""
-    if len({name for curve in curves for name in curve.yname.split(", ")}) < 2:
-        return []
-    columns = "; ".join(f"{curve.label}: {curve.yname}" for curve in curves)
-    return [f"{curves[0].panel} is not the same column everywhere: {columns}."]
-
-
-def _note_seeds(curves: Sequence[Curve]) -> list[str]:
-    """Note seeds that are nowhere on their curve, and seeds that end before others of it."""
-    absent, early = [], []
+def _note_curves(curves: Sequence[Curve]) -> list[str]:
+    """Note different columns in a panel, and seeds that are not on their curve or end early."""
+    notes = []
+    if len({name for curve in curves for name in curve.yname.split(", ")}) > 1:
+        shown = "; ".join(f"{curve.label}: {curve.yname}" for curve in curves)
+        notes.append(f"{curves[0].panel} is not the same column everywhere: {shown}.")
     for c in curves:
         number, last = len(c.ends), max(c.ends)
         if c.seeds < number:
             why = "; the first run of a process begins with compiling" * (c.xname == "Time")
-            absent.append(
+            notes.append(
                 f"{c.label}: {number - c.seeds} of {number} seeds are nowhere on the curve: most "
                 f"of the others have no values where they have theirs ({c.xname}{why})."
             )
         if ends := [end for end in c.ends if end < EARLY * last]:
-            early.append(
+            notes.append(
                 f"{c.label}: {len(ends)} of {number} seeds end before {format_number(last)} "
                 f"({c.xname}), the first at {format_number(min(ends))}."
             )
-    return absent + early
+    return notes
 
 
-def _note_environments(runs: Sequence[RunTable]) -> list[str]:
-    """Note that returns of several environments share an axis."""
-    envs = dict.fromkeys(clean_text(run.settings["env"]) for run in runs if "env" in run.settings)
-    if len(envs) < 2:
-        return []
-    return [f"curves of several environments share an axis: {', '.join(envs)}."]
+def _make_curve(
+    label: str, panel: str, xword: str, runs: Sequence[tables.RunTable], width: int, estimator: str
+) -> Curve:
+    """Return the curve of runs that have both columns, smoothed over `width` rows."""
+    names = [[tables.find_column(run, word) for run in runs] for word in (xword, panel)]
+    parts = [read_points(run, xword, panel) for run in runs]
+    x, y, std, counts, seeds = estimate_band(parts, width, estimator)
+    ends = tuple(float(own[np.isfinite(values)][-1]) for own, values in parts)
+    xname, yname = (", ".join(dict.fromkeys(columns)) for columns in names)
+    return Curve(label, panel, xname, yname, x, y, y - std, y + std, seeds, counts, ends)
+
+
+def read_points(run: tables.RunTable, xword: str, yword: str) -> Points:
+    """Return a column over an increasing other one; the last row of an x that has a y counts."""
+    x, y = (run.columns[tables.find_column(run, word)] for word in (xword, yword))
+    order = np.lexsort((np.isfinite(y), x))  # keeps the order of rows that are equal in both
+    order = order[np.isfinite(x[order])]
+    last = np.append(np.diff(x[order]) > 0, True)
+    return x[order][last], y[order][last]
+
+
+def smooth_rows(y: np.ndarray, width: int) -> np.ndarray:
+    """Return the mean over the `width` rows around each row, without the missing ones."""
+    width = min(width, 2 * len(y))  # a window that reaches over all rows from each of them
+    there = np.isfinite(y)
+    window = slice((width - 1) // 2, (width - 1) // 2 + len(y))
+    sums, counts = (np.convolve(z, np.ones(width))[window] for z in (np.nan_to_num(y), there))
+    return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
+
+
+def estimate_band(
+    parts: Sequence[Points], width: int = 1, estimator: str = "mean"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return a common x, the estimate, deviation and seeds at each x, and all seeds on the line.
+
+    The line is drawn where at least half of the seeds have a value, or as many as anywhere.
+    Otherwise it would continue with the one seed that was slowest, or was not killed. It is broken,
+    by a NaN, where no seed has values on both sides of a gap.
+    """
+    x = np.unique(np.concatenate([own for own, _ in parts]))
+    if len(x) > POINTS and any(len(own) < len(x) for own, _ in parts):  # they differ
+        x = np.linspace(x[0], x[-1], POINTS)
+    rows = np.empty((len(parts), len(x)))
+    for row, (own, y) in zip(rows, parts, strict=True):
+        smoothed = smooth_rows(y, width)
+        there = np.isfinite(smoothed)
+        row[:] = np.interp(x, own[there], smoothed[there], left=np.nan, right=np.nan)
+    counts = np.isfinite(rows).sum(axis=0)
+    some = 2 * counts >= min(len(parts), 2 * counts.max())
+    shown = slice(some.argmax(), len(some) - some[::-1].argmax())
+    rows[:, ~some] = np.nan
+    x, rows, counts = x[shown], rows[:, shown], counts[shown]
+    there = np.isfinite(rows)
+    alone = ~(there[:, :-1] & there[:, 1:]).any(axis=0)
+    gaps = np.flatnonzero(alone & there[:, :-1].any(axis=0) & there[:, 1:].any(axis=0)) + 1
+    x = np.insert(x, gaps, (x[gaps - 1] + x[gaps]) / 2)
+    rows, counts = np.insert(rows, gaps, np.nan, axis=1), np.insert(counts, gaps, 0)
+
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # empty columns
+        y = ESTIMATORS[estimator](rows, axis=0)
+        several = np.isfinite(rows).sum(axis=0) > 1
+        std = np.where(several, np.nanstd(rows, axis=0), np.nan)
+    return x, y, std, counts, int(there.any(axis=1).sum())

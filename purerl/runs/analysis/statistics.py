@@ -12,13 +12,14 @@ import numpy as np
 
 REPEATS = 5000  # resamplings of a bootstrap
 PART = 250  # resamplings at a time, because pairs of many runs take memory
-LEVEL = 0.95
 SEED = 0
 
-Statistic = Callable[[Sequence[np.ndarray]], np.ndarray]
+Scores = Sequence[np.ndarray]  # `[..., n]`, one array per environment
+Statistic = Callable[[Scores], np.ndarray]  # over the last axis
+Interval = tuple[float, float]
 
 
-def resample(groups: Sequence[np.ndarray], repeats: int = REPEATS) -> list[np.ndarray]:
+def resample(groups: Scores, repeats: int) -> list[np.ndarray]:
     """Draw as many scores as each group has, with replacement: `[n]` -> `[repeats, n]`."""
     rng = np.random.default_rng(SEED)
     return [rng.choice(group, (repeats, len(group))) for group in groups]
@@ -29,10 +30,6 @@ def iqm(scores: np.ndarray, axis: int = -1) -> np.ndarray:
 
     A quarter of the scores, rounded down, is left out at each end, as `scipy.stats.trim_mean`
     and rliable do. Of three scores none is left out.
-
-    Example:
-        >>> float(iqm(np.array([0.0, 1.0, 2.0, 3.0, 1e6])))
-        2.0
     """
     cut = scores.shape[axis] // 4
     middle = np.arange(cut, scores.shape[axis] - cut)
@@ -47,37 +44,23 @@ def pool(metric: str) -> Statistic:
     return lambda groups: METRICS[metric](np.concatenate(groups, axis=-1), axis=-1)
 
 
-def bootstrap_interval(
-    statistic: Statistic, groups: Sequence[np.ndarray], repeats: int = REPEATS
-) -> tuple[float, float]:
-    """Return the 95% percentile interval of a stratified bootstrap.
-
-    Args:
-        statistic: function of groups `[..., n]` over their last axis.
-        groups: scores of independent runs, one array per environment.
-        repeats: number of resamplings; each draws within every group.
-    """
+def bootstrap_interval(statistic: Statistic, groups: Scores, repeats: int = REPEATS) -> Interval:
+    """Return the 95% percentile interval of a stratified bootstrap, which draws within groups."""
     drawn = resample(groups, repeats)
     parts = range(0, repeats, PART)
     values = np.concatenate([statistic([x[i : i + PART] for x in drawn]) for i in parts])
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
 
 
-def probability_of_improvement(groups: Sequence[np.ndarray]) -> np.ndarray:
-    r"""Return the probability that a run of X scores higher than a run of Y, over environments.
+def probability_of_improvement(groups: Scores) -> np.ndarray:
+    """Return the mean over environments of P(x > y) + P(x = y) / 2 for runs x of X and y of Y.
 
-    .. math::
-        P(X > Y) = \frac{1}{M} \sum_m \frac{1}{N_x N_y} \sum_{i, j} \left( [x_i > y_j]
-            + \tfrac{1}{2} [x_i = y_j] \right)
-
-    Args:
-        groups: scores of X and Y in the first environment, in the second, ..., each `[..., n]`.
+    The groups are scores of X and Y in the first environment, in the second, ..., each `[..., n]`.
     """
-    values = []
-    for x, y in zip(groups[::2], groups[1::2], strict=True):
-        difference = x[..., :, None] - y[..., None, :]
-        values.append((np.sign(difference).mean(axis=(-2, -1)) + 1) / 2)
+    pairs = zip(groups[::2], groups[1::2], strict=True)
+    differences = (x[..., :, None] - y[..., None, :] for x, y in pairs)
+    values = [(np.sign(difference).mean(axis=(-2, -1)) + 1) / 2 for difference in differences]
     return np.asarray(np.mean(values, axis=0))
 
 

@@ -1,4 +1,4 @@
-"""Read the tables of runs, and find columns in them.
+"""Find the runs at paths, read their tables, and find columns in them.
 
 Supported are `progress.txt` of purerl and Spinning Up, and `monitor.csv` of Stable-Baselines3.
 Nothing that a file contains becomes a path or code. What is not a finite number becomes NaN.
@@ -7,8 +7,10 @@ Nothing that a file contains becomes a path or code. What is not a finite number
 import array
 import csv
 import difflib
+import glob
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +24,7 @@ from purerl.runs.record import files, status
 
 PROGRESS = "progress.txt"
 MONITOR = "monitor.csv"
+SKIPPED = {"checkpoints", "replay"}  # folders inside a run that hold no runs
 LARGEST = 1e100  # the square of a larger number could overflow
 MOST = 10**8  # cells of a table, 0.8 GB; a short row may stand for any number of them
 RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")
@@ -40,23 +43,91 @@ class RunTable(NamedTuple):
     origin: str = ""  # the parent folder, if the same seed is in another folder as well
 
 
-def read_run(paths: Sequence[Path], typed: int, notes: list[str]) -> RunTable:
-    """Read a run from its table, or from the monitors of its environments.
+def find_runs(
+    paths: Sequence[str | os.PathLike[str]],
+    data_dir: str | None = None,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> tuple[list[RunTable], list[str]]:
+    """Return the runs that paths lead to, each once, and a note for each that cannot be read.
 
-    Args:
-        paths: files in one folder.
-        typed: index of the path on the command line.
-        notes: list that gets a line if the configuration cannot be read.
-
-    Raises:
-        UnreadableTable: A file cannot be read as a table, or has no rows.
+    A path that does not exist is looked up in `data_dir`, None for the user's. The folder of a run
+    must have all of `select` in its path, and none of `exclude`.
     """
-    folder = paths[0].parent
-    config: dict[str, Any] = {}
-    if paths[0].name.endswith(".csv"):
-        columns, config["env"] = _read_monitors(paths)
+    home = Path(os.path.expanduser(data_dir or status.read_user_defaults()["data_dir"]))
+    runs, notes, seen = list[RunTable](), list[str](), set[str]()
+    for number, path in enumerate(paths):
+        for tables in _find_tables(os.fspath(path), home, notes):
+            folder, key = str(tables[0].parent), os.path.realpath(tables[0])
+            dropped = any(s in folder for s in exclude) or not all(s in folder for s in select)
+            if dropped or key in seen:
+                continue
+            seen.add(key)
+            try:
+                runs.append(_read_run(tables, number, notes))
+            except (UnreadableTable, OSError) as error:
+                notes.append(f"left out: {error}")
+    if not runs:
+        raise ConfigError(" ".join(notes) or "select and exclude leave none of the runs found.")
+    return runs, notes
+
+
+def _find_tables(path: str, home: Path, notes: list[str]) -> list[list[Path]]:
+    """Return the tables of the first meaning of a path that has any."""
+    before = len(notes)
+    for roots in _list_meanings(path, home):
+        if found := [tables for root in roots for tables in _list_tables(root, notes)]:
+            return found
+    raise ConfigError(
+        " ".join(dict.fromkeys(notes[before:]))
+        or f"no runs at {clean_text(path)!r}: neither it nor a folder whose name begins so, here "
+        f"or in {clean_text(str(home))}, has a {PROGRESS} or {MONITOR} below. `purerl list runs` "
+        f"shows runs."
+    )
+
+
+def _list_meanings(typed: str, home: Path) -> Iterator[list[Path]]:
+    """Yield the folders that a path may mean: first as it is, then as the beginning of a name."""
+    path = Path(os.path.expanduser(typed))
+    for place in (path, home / path) if typed else ():
+        yield [place] if place.exists() else []
+    start = "" if typed.endswith(os.sep) else path.name.rstrip("*")
+    for folder in ((home / path).parent, path.parent) if start else ():
+        found = folder.glob(f"{glob.escape(start)}*/")
+        yield sorted(found, key=lambda each: _split_numbers(each.name))
+
+
+def _list_tables(root: Path, notes: list[str]) -> Iterator[list[Path]]:
+    """Yield the table of each run at or below a path; all monitors in a folder are one run."""
+    if root.is_file():
+        yield [root]
+        return
+    for folder, inner, names in os.walk(root, onerror=lambda e: notes.append(f"left out: {e}")):
+        visible = (name for name in inner if name not in SKIPPED and name[0] != ".")
+        inner[:] = sorted(visible, key=_split_numbers)
+        if PROGRESS in names:
+            yield [Path(folder, PROGRESS)]
+        elif monitors := sorted(name for name in names if name.endswith(MONITOR)):
+            yield [Path(folder, name) for name in monitors]
+        elif "config.json" in names and {status.STATUS, status.OLD_STATUS} & set(names):
+            notes.append(f"left out: {folder} has no finished epoch yet.")
+
+
+def _split_numbers(name: str) -> list[str | int]:
+    """Return a key that sorts c2 before c10."""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]+)", name))]
+
+
+def _read_run(tables: Sequence[Path], typed: int, notes: list[str]) -> RunTable:
+    """Read a run from its progress.txt, or from the monitors of its environments."""
+    folder, config = tables[0].parent, dict[str, Any]()
+    if tables[0].name.endswith(".csv"):
+        columns, config["env"] = _read_monitors(tables)
     else:
-        columns = _read_progress(paths[0])
+        lines = filter(None, files.read_lines(tables[0]))
+        columns = _read_columns(tables[0], lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        if not len(next(iter(columns.values()))):
+            raise UnreadableTable(f"{tables[0]} has no rows yet.")
         try:
             if (folder / "config.json").exists():
                 config = status.read_json(folder / "config.json")
@@ -64,30 +135,16 @@ def read_run(paths: Sequence[Path], typed: int, notes: list[str]) -> RunTable:
             notes.append(f"without its configuration: {error}")
     last = folder.resolve().name
     found = re.fullmatch(r"(.+?)[-_](?:s|seed[-_]?)(\d{1,10})(?:-\d+)?", last)
-    base, number = found.groups() if found else (last, None)
+    base, number = (found[1], int(found[2])) if found else (last, None)
     name = next((config[k] for k in ("name", "exp_name") if isinstance(config.get(k), str)), base)
-    seed = config.get("seed", None if number is None else int(number))
-    known = seed if isinstance(seed, int) else None
-    return RunTable(folder, typed, name, known, _flatten(config), columns)
-
-
-def _flatten(config: dict[str, Any]) -> dict[str, str]:
-    """Return the settings of a purerl run; of another run the environment, if it is named."""
+    seed = config.get("seed", number)
     env = config.get("env", config.get("env_name"))
     settings = {"env": env} if isinstance(env, str) and env else {}
-    if all(isinstance(config.get(part), dict) for part in ("spec", "schedule")):
+    parts = {part: config.get(part) for part in ("spec", "schedule")}
+    if all(isinstance(entries, dict) for entries in parts.values()):  # purerl wrote it
         settings["algo"] = str(config.get("algo"))
-        for part in ("spec", "schedule"):
-            settings |= {f"{part}.{k}": json.dumps(v) for k, v in config[part].items()}
-    return settings
-
-
-def _read_progress(path: Path) -> dict[str, np.ndarray]:
-    lines = filter(None, files.read_lines(path))
-    columns = _read_columns(path, csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-    if not len(next(iter(columns.values()))):
-        raise UnreadableTable(f"{path} has no rows yet.")
-    return columns
+        settings |= {f"{p}.{k}": json.dumps(v) for p in parts for k, v in config[p].items()}
+    return RunTable(folder, typed, name, seed if isinstance(seed, int) else None, settings, columns)
 
 
 def _read_monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
@@ -102,7 +159,7 @@ def _read_monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
             raise UnreadableTable(
                 f"{path} is no table: its first line must be # and JSON."
             ) from None
-        columns = _read_columns(path, csv.reader(lines))
+        columns = _read_columns(path, lines)
         if not {"r", "l", "t"} <= set(columns):
             raise UnreadableTable(f"{path} is no table: its second line must name r, l and t.")
         if len(columns["r"]):
@@ -116,19 +173,17 @@ def _read_monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
     return {"EpRet": reward, "EpLen": length, "TotalEnvInteracts": steps, "Time": time}, env
 
 
-def _read_columns(path: Path, rows: Iterator[list[str]]) -> dict[str, np.ndarray]:
+def _read_columns(path: Path, lines: Iterator[str], **form: Any) -> dict[str, np.ndarray]:
     """Return the columns of a table by the names in its header; missing entries are NaN."""
     cells = array.array("d")
+    rows = csv.reader(lines, **form)
     try:
         names = next(rows, [])
         if len(names) < 2 or any(math.isfinite(_parse_number(name)) for name in names):
-            raise UnreadableTable(f"{path} is no table: its header must be names of columns.")
+            raise csv.Error("its header must be names of columns")
         for number, row in enumerate(rows, 1):
             if len(row) > len(names):
-                raise UnreadableTable(
-                    f"{path} is no table: row {number} has {len(row)} entries, its header "
-                    f"{len(names)}."
-                )
+                raise csv.Error(f"row {number} has {len(row)} entries, its header {len(names)}")
             cells.extend(map(_parse_number, row))
             cells.extend([math.nan] * (len(names) - len(row)))
             if len(cells) > MOST:
@@ -159,16 +214,13 @@ def find_column(run: RunTable, word: str) -> str:
             return name
     if word in run.columns:
         return word
-    wanted = (_simplify(word), f"average{_simplify(word)}")
-    return next((name for name in run.columns if _simplify(name) in wanted), "")
+    simple, *others = (re.sub(r"[-_ ]", "", name).lower() for name in (word, *run.columns))
+    pairs = zip(run.columns, others, strict=True)
+    return next((name for name, other in pairs if other in (simple, f"average{simple}")), "")
 
 
-def _simplify(name: str) -> str:
-    return re.sub(r"[-_ ]", "", name).lower()
-
-
-def select_runs(runs: Sequence[RunTable], words: Sequence[str]) -> tuple[list[RunTable], list[str]]:
-    """Return the runs that have numbers for all words in some row, and a note for each other."""
+def select_runs(runs: Sequence[RunTable], words: Sequence[str], notes: list[str]) -> list[RunTable]:
+    """Return the runs that have numbers for all words in some row, and note the others."""
     for word in words:
         if not any(find_column(run, word) for run in runs):
             known = dict.fromkeys(name for run in runs for name in run.columns)
@@ -176,13 +228,14 @@ def select_runs(runs: Sequence[RunTable], words: Sequence[str]) -> tuple[list[Ru
             hint = f"Did you mean {clean_text(near[0])!r}? " if near else ""
             shown = ", ".join(map(clean_text, known))
             raise ConfigError(f"no run has a column {clean_text(word)!r}. {hint}There are {shown}.")
-    usable, notes = [], []
+    usable, unusable = [], []
     for run in runs:
         names = [find_column(run, word) for word in words]
         if all(names) and np.isfinite([run.columns[name] for name in names]).all(axis=0).any():
             usable.append(run)
         else:
-            notes.append(f"left out: {run.path} has no numbers for {' and '.join(words)}.")
+            unusable.append(f"left out: {run.path} has no numbers for {' and '.join(words)}.")
     if not usable:
-        raise ConfigError(" ".join(notes))
-    return usable, notes
+        raise ConfigError(" ".join(unusable))
+    notes += unusable
+    return usable

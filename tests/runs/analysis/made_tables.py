@@ -6,7 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 
 from purerl.runs.analysis.comparison import compare
-from purerl.runs.analysis.search import find_runs
+from purerl.runs.analysis.tables import find_runs
 
 COLUMNS = ("Epoch", "AverageEpRet", "TotalEnvInteracts", "Time")
 

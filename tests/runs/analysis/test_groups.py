@@ -3,17 +3,16 @@
 import pytest
 
 from purerl.errors import ConfigError
-from purerl.runs.analysis import groups, search
+from purerl.runs.analysis import groups, tables
 from tests.runs.analysis.made_tables import foreign, ours, quiet, seeds
 
 TABLE = "Epoch\tAverageEpRet\tTotalEnvInteracts\n"
 
 
 def labels(*paths):
-    runs, notes = search.find_runs([str(path) for path in paths])
-    runs, more = groups.drop_duplicates(runs)
-    gathered = groups.make_conditions(runs)
-    return {c.label: sorted(run.path.name for run in c.runs) for c in gathered}, notes + more
+    runs, notes = tables.find_runs([str(path) for path in paths])
+    gathered = groups.make_conditions(groups.drop_duplicates(runs, notes))
+    return {k: sorted(run.path.name for run in same) for k, same in gathered.items()}, notes
 
 
 def test_runs_that_differ_in_their_seed_alone_are_a_condition(tmp_path):
@@ -53,11 +52,11 @@ def test_runs_without_a_seed_are_all_counted(tmp_path):
 
 def test_a_legend_names_paths_or_conditions_and_joins_what_it_names_alike(tmp_path):
     paths = [seeds(tmp_path, "a", [1, 2]), seeds(tmp_path, "b", [3]), seeds(tmp_path, "c", [4])]
-    runs, _ = search.find_runs([str(path) for path in paths])
+    runs, _ = tables.find_runs([str(path) for path in paths])
 
     def named(legend, number):
-        got, _ = groups.gather_conditions(runs, legend, number, False)
-        return [(c.label, len(c.runs)) for c in got]
+        got = groups.gather_conditions(runs, legend, number, False, [])
+        return [(label, len(same)) for label, same in got.items()]
 
     assert named(["X", "Y", "X"], 3) == [("X", 3), ("Y", 1)]
     assert named(["X", "Y\x1b", "Z"], 1) == [("X", 2), ("Y?", 1), ("Z", 1)]
@@ -69,18 +68,23 @@ def test_a_curve_for_every_run_has_the_name_of_its_folder(tmp_path):
     ours(tmp_path / "x" / "a_s0", [1.0], seed=0)
     ours(tmp_path / "x" / "a_s0-2", [1.0, 2.0], seed=0)
     ours(tmp_path / "y" / "b_s7", [1.0], "b", seed=7)
-    runs, _ = search.find_runs([str(tmp_path)])
-    each, notes = groups.gather_conditions(runs, [], 1, True)
-    assert [(c.label, len(c.runs)) for c in each] == [("a_s0", 1), ("a_s0-2", 1), ("b_s7", 1)]
+    runs, _ = tables.find_runs([str(tmp_path)])
+    notes = []
+    each = groups.gather_conditions(runs, [], 1, True, notes)
+    assert [(label, len(same)) for label, same in each.items()] == [
+        ("a_s0", 1),
+        ("a_s0-2", 1),
+        ("b_s7", 1),
+    ]
     assert notes == [
         f"drawn too: {tmp_path}/x/a_s0 has the settings and seed of {tmp_path}/x/a_s0-2."
     ]
-    each, _ = groups.gather_conditions(runs, ["A", "B"], 1, True)
-    assert [c.label for c in each] == ["A: a_s0", "A: a_s0-2", "B: b_s7"]
+    each = groups.gather_conditions(runs, ["A", "B"], 1, True, [])
+    assert list(each) == ["A: a_s0", "A: a_s0-2", "B: b_s7"]
     ours(tmp_path / "y" / "a_s0", [3.0], seed=0)
-    runs, _ = search.find_runs([str(tmp_path)])
-    each, _ = groups.gather_conditions(runs, [], 1, True)
-    assert [c.label for c in each] == ["x/a_s0", "x/a_s0-2", "y/a_s0", "y/b_s7"]
+    runs, _ = tables.find_runs([str(tmp_path)])
+    each = groups.gather_conditions(runs, [], 1, True, [])
+    assert list(each) == ["x/a_s0", "x/a_s0-2", "y/a_s0", "y/b_s7"]
 
 
 def test_labels_of_files_are_shown_without_control_characters_and_short(tmp_path):

@@ -1,9 +1,12 @@
-"""Curves of runs, and notes about them."""
+"""Curves of runs, notes about them, smoothing, a common x, and bands over seeds."""
 
+import math
+
+import numpy as np
 import pytest
 
 from purerl.errors import ConfigError
-from purerl.runs.analysis import terminal
+from purerl.runs.analysis import figures, plots
 from purerl.runs.analysis.plots import plot
 from tests.runs.analysis.made_tables import drawn, foreign, numbers, ours, seeds
 
@@ -46,6 +49,15 @@ def test_a_run_without_the_column_is_left_out_and_named(tmp_path, capsys):
         plot(tmp_path, y="Loss")
 
 
+def test_a_column_that_only_a_repetition_has_cannot_be_drawn(tmp_path):
+    ours(tmp_path / "a_s0", [1, 2, 3], "a")
+    ours(tmp_path / "a_s0-2", [1, 2], "a", test=[5, 5])
+    with pytest.raises(ConfigError, match="no run has a column 'AverageTestEpRet'"):
+        plot(tmp_path, y="AverageTestEpRet", out=tmp_path / "x.svg")
+    (curve,) = plot(tmp_path, y="AverageTestEpRet", count=True)
+    assert curve.label == "a_s0-2"
+
+
 def test_a_seed_that_is_nowhere_on_the_curve_is_counted_out_and_named(tmp_path, capsys):
     for seed, first in enumerate((3.1, 0.1, 0.1)):  # the first one compiled
         rows = (f"{i}\t{i}\t{100 * i}\t{first + 0.2 * i}\n" for i in range(1, 5))
@@ -57,10 +69,10 @@ def test_a_seed_that_is_nowhere_on_the_curve_is_counted_out_and_named(tmp_path, 
     said = capsys.readouterr().err
     assert "a: 1 of 3 seeds are nowhere on the curve: most of the others have no values" in said
     assert "(Time; the first run of a process begins with compiling).\n" in said
-    assert terminal.draw_sparklines([curve]).splitlines()[1].split()[:4] == ["a", "2", "of", "3"]
+    assert figures.draw_sparklines([curve]).splitlines()[1].split()[:4] == ["a", "2", "of", "3"]
     (curve,) = plot([tmp_path / "a" / "a_s0", tmp_path / "a" / "a_s1"], x="time")
     assert curve.seeds == 2
-    words = terminal.draw_sparklines([curve], width=48).splitlines()[1].split()
+    words = figures.draw_sparklines([curve], width=48).splitlines()[1].split()
     assert words[:4] == ["a", "2", "▁▂▃▄▅▆▇█", "▁▂▃▄▅▆▇█"]  # nothing between the two
     (curve,) = plot(tmp_path, x="steps")
     assert curve.seeds == 3
@@ -89,3 +101,106 @@ def test_several_environments_on_one_axis_are_named(tmp_path, capsys):
     assert capsys.readouterr().err == (
         "curves of several environments share an axis: CartPole-v1, Ant-v5.\n"
     )
+
+
+NAN = math.nan
+
+
+def band(*parts, **options):
+    pairs = [tuple(np.array(z, float) for z in part) for part in parts]
+    *found, _ = plots.estimate_band(pairs, **options)
+    return [numbers(z) for z in found]
+
+
+# Each expected row is Spinning Up's np.convolve(x, ones(n), "same") / np.convolve(ones, ones(n),
+# "same"), but for the widths above the length, where that returns too many.
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (1, [1.0, 2.0, 3.0, 4.0, 10.0]),
+        (2, [1.0, 1.5, 2.5, 3.5, 7.0]),
+        (3, [1.5, 2.0, 3.0, 17 / 3, 7.0]),
+        (5, [2.0, 2.5, 4.0, 4.75, 17 / 3]),
+        (9, [4.0, 4.0, 4.0, 4.0, 4.0]),
+    ],
+)
+def test_smoothing_is_a_centred_mean_of_what_is_there(width, expected):
+    y = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
+    np.testing.assert_allclose(plots.smooth_rows(y, width), expected)
+    if width <= 5:
+        ones = np.ones(width)
+        theirs = np.convolve(y, ones, "same") / np.convolve(np.ones(5), ones, "same")
+        np.testing.assert_allclose(plots.smooth_rows(y, width), theirs)
+
+
+def test_what_is_missing_has_no_weight():
+    y = np.array([NAN, 2.0, NAN, NAN, NAN, 6.0])
+    assert numbers(plots.smooth_rows(y, 3)) == [2.0, 2.0, 2.0, None, 6.0, 6.0]
+    assert numbers(plots.smooth_rows(y, 1)) == [None, 2.0, None, None, None, 6.0]
+
+
+def test_the_band_is_one_standard_deviation_of_the_seeds():
+    x = [10, 20, 30]
+    parts = [(x, [1, 4, NAN]), (x, [3, 4, 5]), (x, [8, 10, NAN])]
+    # population: the deviations of 1, 3, 8 are -3, -1, 4, so std = sqrt(26 / 3)
+    got_x, y, std, counts = band(*parts)
+    assert got_x == [10, 20]  # at 30 one of three is left
+    assert y == [4.0, 6.0]
+    assert counts == [3, 3]
+    np.testing.assert_allclose(std, [math.sqrt(26 / 3), math.sqrt(8)])
+    for estimator, expected in (("median", [3, 4]), ("max", [8, 10]), ("min", [1, 4])):
+        assert band(*parts, estimator=estimator)[1] == expected
+
+
+def test_seeds_with_other_x_are_interpolated_where_they_are():
+    x, y, _, counts = band(([0, 10, 20], [0, 10, 20]), ([5, 15], [100, 200]))
+    assert x == [0, 5, 10, 15, 20]
+    assert y == [0, 52.5, 80, 107.5, 20]  # alone at the ends: half of the seeds
+    assert counts == [1, 2, 2, 2, 1]
+    # three seeds that are never there together: better than nothing
+    found = band(([1], [1]), ([2], [2]), ([3], [3]))
+    assert found == [
+        [1, 1.5, 2, 2.5, 3], [1, None, 2, None, 3], [None] * 5, [1, 0, 1, 0, 1],
+    ]  # fmt: skip
+    long = np.arange(3000.0)
+    assert len(plots.estimate_band([(long, long), (long, long)])[0]) == 3000
+    (x, y, std, *_) = plots.estimate_band([(long, long), (long + 0.5, long + 0.5)])
+    assert len(x) == plots.POINTS
+    np.testing.assert_allclose(y, x, atol=1e-9)
+    np.testing.assert_allclose(std[1:-1], 0, atol=1e-9)
+    assert numbers(std[[0, -1]]) == [None, None]  # of one seed
+
+
+def test_no_line_leads_from_seeds_to_others_that_begin_where_they_end():
+    early, late = ([0, 1], [5, 6]), ([3, 4], [9, 8])
+    x, y, std, counts, drawn = plots.estimate_band(
+        [tuple(map(np.array, one)) for one in (early, late)]
+    )
+    assert (numbers(x), numbers(y)) == ([0, 1, 2, 3, 4], [5, 6, None, 9, 8])
+    assert (numbers(std), counts.tolist(), drawn) == ([None] * 5, [1, 1, 0, 1, 1], 2)
+    touching = ([0, 1], [5, 6]), ([1, 2], [6, 7])
+    assert band(*touching)[:2] == [[0, 1, 2], [5, 6, 7]]
+    # What one seed has not measured in between is bridged, whether the others have the same x ...
+    missing = ([0, 1, 2], [5, NAN, 7])
+    assert band(missing)[1] == [5, 6, 7]
+    assert band(missing, ([0, 1, 2], [5, 8, 7]))[1] == [5, 7, 7]
+
+
+def test_rows_are_sorted_and_the_last_of_an_x_counts(tmp_path):
+    text = "Epoch\tAverageEpRet\tTotalEnvInteracts\n1\t5\t200\n2\t6\t100\n3\t7\t200\n4\t8\t\n"
+    (curve,) = plot(foreign(tmp_path / "run", text + "5\t\t200\n"))
+    assert (curve.x.tolist(), curve.y.tolist()) == ([100, 200], [6, 7])
+
+
+def test_the_line_is_broken_where_less_than_half_of_the_seeds_have_a_value():
+    early, late, always = ([0, 1], [1, 1]), ([3, 4], [2, 2]), ([0, 1, 2, 3, 4], [3, 3, 9, 3, 3])
+    x, y, *_ = band(early, early, late, late, always)
+    assert x == [0, 1, 2, 3, 4]
+    assert y == [pytest.approx(5 / 3)] * 2 + [None] + [pytest.approx(7 / 3)] * 2
+
+
+def test_a_window_may_be_wider_than_the_table():
+    y = np.array([1.0, 2.0, 6.0])
+    assert plots.smooth_rows(y, 4).tolist() == [1.5, 3, 3]
+    for width in (5, 6, 2**31 - 1):
+        assert plots.smooth_rows(y, width).tolist() == [3, 3, 3]

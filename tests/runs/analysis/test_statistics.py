@@ -46,6 +46,7 @@ def test_resampling_takes_each_run_equally_often_and_groups_apart():
         ([0, 1, 2, 3, 4, 5, 6, 7, 8, 1e6], 4.5),
         ([5, 1, 2, 8, 100], 5.0),
         ([7], 7.0),
+        ([0, 1, 2, 3, 1e6], 2.0),
     ],
 )
 def test_the_interquartile_mean_is_scipys_trimmed_mean(scores, expected):

@@ -1,4 +1,4 @@
-"""Reading tables of runs, and finding columns in them."""
+"""Finding runs, reading their tables, and finding columns in them."""
 
 import math
 
@@ -6,15 +6,75 @@ import numpy as np
 import pytest
 
 from purerl.errors import ConfigError
-from purerl.runs.analysis import search, tables
+from purerl.runs.analysis import tables
 from tests.runs.analysis.made_tables import foreign, found, ours, seeds
+
+
+def test_a_path_is_a_run_a_folder_a_table_or_how_a_name_begins(tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    seeds(data, "xyz-1", [1, 2])
+    seeds(data, "xyz-20", [3])
+    seeds(data, "other", [4])
+    one = ["xyz-1_CartPole-v1_s0", "xyz-1_CartPole-v1_s1"]
+    both = [*one, "xyz-20_CartPole-v1_s0"]
+    home = {"data_dir": str(data)}
+    assert found(data / "xyz-1" / one[1]) == ([one[1]], [])
+    assert found(data / "xyz-1" / one[1] / "progress.txt")[0] == [one[1]]
+    assert found(data / "xyz-1")[0] == one
+    assert found(data / "xyz")[0] == both
+    assert found(f"{data}/xyz*")[0] == both
+    assert found("xyz-1", **home)[0] == one  # a name that is there is not the start of others
+    assert found("xyz-", **home)[0] == both
+    assert found("xyz*", **home)[0] == both
+    assert len(found(data)[0]) == 4
+    assert found(data, data / "xyz-1")[0] == found(data)[0]  # each once
+    (tmp_path / "xyz").mkdir()  # a folder without runs is not what was meant
+    monkeypatch.chdir(tmp_path)
+    assert found("xyz", **home)[0] == both
+    monkeypatch.setenv("PURERL_DATA_DIR", str(data))
+    assert found("other")[0] == ["other_CartPole-v1_s0"]
+    for word in ("nothing", "", f"{data}/xy/", "../nothing*"):
+        with pytest.raises(ConfigError, match=r"no runs at .*progress.txt or monitor.csv"):
+            found(word, **home)
+
+
+@pytest.mark.parametrize("status", ["status.json", "manifest.json"])
+def test_a_run_without_a_finished_epoch_is_named(tmp_path, monkeypatch, status):
+    new = ours(tmp_path / "data" / "new" / "new_s0", [], "new")
+    (new / "progress.txt").unlink()
+    (new / status).write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    for word in ("new", "data/new/new_s0", "ne"):
+        with pytest.raises(ConfigError, match=r"new_s0 has no finished epoch yet\.$"):
+            found(word, data_dir="data")
+    seeds(tmp_path / "data", "old", [1])
+    kept = (["old_CartPole-v1_s0"], ["left out: data/new/new_s0 has no finished epoch yet."])
+    assert found("data") == kept
+
+
+def test_folders_are_selected_and_excluded_by_parts_of_their_path(tmp_path):
+    for name in ("ppo-small", "ppo-large", "sac-small"):
+        seeds(tmp_path, name, [0])
+    assert len(found(tmp_path, select=["ppo"])[0]) == 2
+    assert found(tmp_path, select=["ppo", "small"])[0] == ["ppo-small_CartPole-v1_s0"]
+    assert found(tmp_path, exclude=["ppo", "large"])[0] == ["sac-small_CartPole-v1_s0"]
+    with pytest.raises(ConfigError, match="select and exclude leave none"):
+        found(tmp_path, select=["ppo"], exclude=["ppo"])
+
+
+def test_checkpoints_are_not_searched_and_numbers_are_in_their_order(tmp_path):
+    for name in ("c10", "c2"):
+        seeds(tmp_path, name, [0])
+    ours(tmp_path / "c2" / "c2_CartPole-v1_s0" / "checkpoints" / "x", [1])
+    assert found(tmp_path)[0] == ["c2_CartPole-v1_s0", "c10_CartPole-v1_s0"]
+
 
 TABLE = "Epoch\tAverageEpRet\tTotalEnvInteracts\n"
 
 
 def read(tmp_path, text):
     run = foreign(tmp_path / "run", text)
-    ((one, *_), notes) = search.find_runs([str(run)])
+    ((one, *_), notes) = tables.find_runs([str(run)])
     assert not notes
     return one
 
@@ -36,9 +96,9 @@ def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
         rows = whole[:cut].count("\n") - 1
         if rows < 1:
             with pytest.raises(ConfigError, match=f"left out: {path} "):
-                search.find_runs([str(path)])
+                tables.find_runs([str(path)])
         else:
-            ((run, *_), _) = search.find_runs([str(path)])
+            ((run, *_), _) = tables.find_runs([str(path)])
             assert run.columns["AverageEpRet"].tolist() == [10.5, 20.5, 30.5][:rows]
 
 
@@ -73,7 +133,7 @@ def test_tables_may_be_long(tmp_path):
     monitor.parent.mkdir()
     monitor.write_text('#{"t_start": 0}\nr,l,t\n' + 300_000 * "-1.0,200,1234.5\n")
     assert min(path.stat().st_size for path in (run / "progress.txt", monitor)) > 4 * 2**20
-    (one, other), notes = search.find_runs([str(run), str(monitor)])
+    (one, other), notes = tables.find_runs([str(run), str(monitor)])
     assert not notes
     assert one.columns["AverageEpRet"].shape == (60_000,)
     assert other.columns["EpRet"].sum() == -300_000
@@ -93,7 +153,7 @@ def test_short_rows_below_a_long_header_do_not_fill_the_memory(tmp_path, monkeyp
 def test_a_monitor_that_is_no_csv_is_named(tmp_path):
     (tmp_path / "monitor.csv").write_text('#{"t_start": 0}\nr,l,t\n"' + 140_000 * "1\n")
     with pytest.raises(ConfigError, match="is no table: field larger than field limit"):
-        search.find_runs([str(tmp_path)])
+        tables.find_runs([str(tmp_path)])
 
 
 def test_spinning_ups_runs_have_the_name_and_seed_of_their_configuration(tmp_path):
@@ -105,7 +165,7 @@ def test_spinning_ups_runs_have_the_name_and_seed_of_their_configuration(tmp_pat
     foreign(tmp_path / "net_64", text)
     broken = foreign(tmp_path / "broken_seed7", text)
     (broken / "config.json").write_text("{" * 10)
-    runs, notes = search.find_runs([str(tmp_path)])
+    runs, notes = tables.find_runs([str(tmp_path)])
     assert sorted((run.name, run.seed) for run in runs if run.seed is not None) == [
         ("broken", 7),
         ("plain", 3),
@@ -124,7 +184,7 @@ def test_monitors_of_several_environments_are_one_run_in_the_order_of_time(tmp_p
         '#{"t_start": 1000.0, "env_id": "Pendulum-v1"}\nr,l,t\n-5.0,200,1.0\n-3.0,100,4.0\n-1,'
     )
     (folder / "1.monitor.csv").write_text('#{"t_start": 1000.5}\nr,l,t,x\n-9.0,50,1.5,"a,b"\n')
-    ((run,), notes) = search.find_runs([str(folder)])
+    ((run,), notes) = tables.find_runs([str(folder)])
     assert not notes
     assert (run.name, run.seed, run.settings) == ("sb3", 4, {"env": "Pendulum-v1"})
     assert {k: x.tolist() for k, x in run.columns.items()} == {
@@ -136,12 +196,12 @@ def test_monitors_of_several_environments_are_one_run_in_the_order_of_time(tmp_p
     assert tables.find_column(run, "Performance") == "EpRet"
     (folder / "0.monitor.csv").write_text("r,l,t\n1,2,3\n")
     with pytest.raises(ConfigError, match=r"0.monitor.csv is no table: its first line must be #"):
-        search.find_runs([str(folder)])
+        tables.find_runs([str(folder)])
 
 
 def test_columns_are_found_by_their_names_and_by_what_people_type(tmp_path):
     ours(tmp_path / "run", [1.0, 2.0], test=[5.0, 6.0])
-    ((run,), _) = search.find_runs([str(tmp_path)])
+    ((run,), _) = tables.find_runs([str(tmp_path)])
     words = {
         "Performance": "AverageTestEpRet",
         "return": "AverageTestEpRet",
@@ -156,6 +216,6 @@ def test_columns_are_found_by_their_names_and_by_what_people_type(tmp_path):
     assert {word: tables.find_column(run, word) for word in words} == words
     empty = run._replace(columns=run.columns | {"AverageTestEpRet": np.full(2, math.nan)})
     assert tables.find_column(empty, "Performance") == "AverageEpRet"
-    assert tables.select_runs([run, empty], ["steps", "AverageTestEpRet"])[0] == [run]
+    assert tables.select_runs([run, empty], ["steps", "AverageTestEpRet"], []) == [run]
     with pytest.raises(ConfigError, match=r"no run has a column 'Tine'. Did you mean 'Time'\?"):
-        tables.select_runs([run], ["steps", "Tine"])
+        tables.select_runs([run], ["steps", "Tine"], [])
