@@ -678,7 +678,7 @@ def test_update_works_under_vmap_over_seeds(case):
         one = jax.tree.map(lambda x, i=i: x[i], states)
         for _ in range(3):
             one, _ = case.algo.update(one, batch)
-        close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-3, atol=1e-5)
+        close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-3, atol=1e-4)
 
 
 @once_per_algorithm

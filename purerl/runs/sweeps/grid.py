@@ -3,10 +3,12 @@
 docs/grids.md has an example. Importing this imports no JAX.
 """
 
+import functools
 import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +87,7 @@ class ExperimentGrid:
             settings = dict(zip(self.values, values, strict=True))
             seed = settings.pop("seed", 0)
             checks.seed(seed)
-            base = self._name_variant(settings) or "run"
+            base = self.variant_name(settings) or "run"
             others = (f"{base}-{number}" for number in itertools.count(2))
             for name in itertools.chain([base], others):  # 0.1 and "0-1" are written the same
                 if taken.setdefault(name, settings) == settings:
@@ -93,13 +95,22 @@ class ExperimentGrid:
             found[name, seed] = (files.check_name(name), seed, settings)
         return list(found.values())
 
-    def _name_variant(self, settings: dict[str, Any]) -> str:
-        """Return the name of the grid, then `_`, shorthand and value of what is in names."""
+    def variants(self) -> list[dict[str, Any]]:
+        """Return the arguments of each variant, nested as a function gets them."""
+        rows = itertools.product(*self.values.values())
+        return [nest(dict(zip(self.values, row, strict=True))) for row in rows]
+
+    def variant_name(self, variant: Mapping[str, Any]) -> str:
+        """Return the name of the grid, then `_`, shorthand and value of what is in names.
+
+        The seed is never in it. `variant` is flat, or nested as `variants` returns it.
+        """
         words = [self.name]
-        for key, value in settings.items():
-            values, shorthand = self.values[key], format_value(self.shorthands[key])
-            if len(values) == 1 and key not in self.in_names:
+        for key, values in self.values.items():
+            if key == "seed" or (len(values) == 1 and key not in self.in_names):
                 continue
+            path, shorthand = key.split(":"), format_value(self.shorthands[key])
+            value = variant[key] if key in variant else functools.reduce(getitem, path, variant)
             if not all(isinstance(v, bool) for v in values):
                 words.append(shorthand + format_value(value))
             elif value and shorthand:
