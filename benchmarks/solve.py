@@ -101,7 +101,7 @@ def find_first_over(run: list[Evaluation], bar: float) -> Evaluation | None:
     return next((one for one in run if one[2] >= bar), None)
 
 
-def find_solved(run: list[Evaluation], bar: float) -> Evaluation | None:
+def find_solution(run: list[Evaluation], bar: float) -> Evaluation | None:
     """Return the first of two evaluations in a row over the bar."""
     pairs = itertools.pairwise(run)
     return next((one for one, two in pairs if min(one[2], two[2]) >= bar), None)
@@ -122,7 +122,7 @@ def compare(name: str, seeds: list[int], only: list[str], peers: str, core: int)
     def one(label: str, contender: str, python: str, seed: int, cache: str) -> None:
         run = parse(play(name, contender, python, seed, cache, core))
         runs.setdefault(label, []).append(run)
-        print(f"  {label} seed {seed}: {summarise([find_solved(run, task.bar)])}", flush=True)
+        print(f"  {label} seed {seed}: {summarise([find_solution(run, task.bar)])}", flush=True)
 
     for seed in seeds:
         for settings in task.ours:
@@ -139,7 +139,7 @@ def compare(name: str, seeds: list[int], only: list[str], peers: str, core: int)
                 one(f"{peer} zoo", peer, peers, seed, cache)
     for label, found in runs.items():
         first = [find_first_over(run, task.bar) for run in found]
-        twice = [find_solved(run, task.bar) for run in found]
+        twice = [find_solution(run, task.bar) for run in found]
         print(f"{name} {label:<16} first {summarise(first)}")
         print(f"{name} {label:<16} twice {summarise(twice)}")
     sys.stdout.flush()

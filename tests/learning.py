@@ -248,7 +248,7 @@ def score(rows: list[dict[str, Any]]) -> float:
     return statistics.fmean(row["test_return"] for row in rows[-2:])
 
 
-def solved(rows: list[dict[str, Any]], bar: float) -> bool:
+def reaches_bar(rows: list[dict[str, Any]], bar: float) -> bool:
     """Say whether two evaluations in a row were over the bar; one alone may be luck."""
     above = [row["test_return"] >= bar for row in rows]
     return any(a and b for a, b in itertools.pairwise(above))

@@ -108,9 +108,9 @@ def _run_command(words: list[str]) -> int:
         console.print_lines(f"purerl {__version__}")
         return errors.DONE
     if name not in COMMANDS:
-        from purerl.runs.settings import names  # here for start-up time
+        from purerl.runs.settings import aliases  # here for start-up time
 
-        near = names.suggest(name, COMMANDS)
+        near = aliases.suggest(name, COMMANDS)
         raise errors.ConfigError(f"unknown command {name!r}.{near} `purerl` shows all.")
     if name in TRAINING and not {"-h", "--help", "--help-all"} & set(rest):
         announce(words)

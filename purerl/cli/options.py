@@ -19,7 +19,7 @@ from typing import Any
 
 from purerl.cli.values import get_reader, parse_value
 from purerl.errors import ConfigError
-from purerl.runs.settings import names
+from purerl.runs.settings import aliases
 
 Check = Callable[[argparse.Namespace], list[str]]
 Item = tuple[str, str, list[str]]  # setting for messages, its key[word], and its values
@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
 
     def _explain_flag(self, flag: str) -> str:
         known = {word.lstrip("-").replace("-", "_"): word for word in self._option_string_actions}
-        near = names.suggest(flag.lstrip("-").replace("-", "_"), sorted(known), known.__getitem__)
+        near = aliases.suggest(flag.lstrip("-").replace("-", "_"), sorted(known), known.__getitem__)
         return f"unknown flag {flag}.{near or f' {self.prog} --help lists all.'}"
 
 
@@ -215,13 +215,13 @@ def read_axes(
     """
     axes: Axes = {}
     wrong = []
-    fields = {names.resolve_name(algo, key).name for key in taken}
+    fields = {aliases.resolve_name(algo, key).name for key in taken}
     for typed, text, words in items:
         try:
             match = re.fullmatch(r"([A-Za-z][\w:.-]*)(?:\[([\w-]*)\])?", text)
             if match is None:
                 raise ConfigError("expected KEY=VALUE, as gamma=0.98")
-            setting = names.resolve_name(algo, match[1])
+            setting = aliases.resolve_name(algo, match[1])
             if not words and setting.hint is not bool:
                 raise ConfigError("expected a value")
             if setting.name in refused:

@@ -14,7 +14,7 @@ from purerl.cli import main as program
 from purerl.cli.options import Axes, Item, Parser, explain_stray_words, read_axes, split_flags
 from purerl.errors import ConfigError
 from purerl.runs import console
-from purerl.runs.settings import names
+from purerl.runs.settings import aliases
 
 HELP = f"""Spinning Up's command line, on purerl.
 
@@ -62,7 +62,7 @@ def _run_command(words: list[str]) -> int:
         return program.main([OTHERS[command], *rest])
     algo, _, suffix = command.partition("_")
     if algo not in algos.NAMES or suffix not in ("", "pytorch", "tf1"):
-        near = names.suggest(command, [*algos.NAMES, *OTHERS])
+        near = aliases.suggest(command, [*algos.NAMES, *OTHERS])
         raise ConfigError(f"unknown command {command!r}.{near} `help` shows all.")
     if suffix:
         console.print_lines(f"{command} is {algo}: purerl is in JAX alone.")
@@ -122,7 +122,7 @@ def split_line(words: list[str], parser: Parser) -> tuple[list[Item], list[str]]
 
 def repeat_layers(algo: str, axes: Axes) -> Axes:
     """Put `--l` into the widths: `--hid 32 64 --l 2` is two networks of two layers."""
-    keys = {names.resolve_name(algo, key).name: key for key in axes}
+    keys = {aliases.resolve_name(algo, key).name: key for key in axes}
     if "layers" not in keys:
         return axes
     _, layers = axes.pop(keys["layers"])

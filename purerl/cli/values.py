@@ -11,12 +11,12 @@ from typing import Any
 
 from purerl import checks
 from purerl.mpi import world
-from purerl.runs.settings import names
+from purerl.runs.settings import aliases
 
 Reader = tuple[str, Callable[[str], Any]]  # word for the value in a help, function that reads it
 
 
-def parse_value(setting: names.Setting, word: str) -> Any:
+def parse_value(setting: aliases.Setting, word: str) -> Any:
     """Read the value of a setting, or raise `ArgumentTypeError`; a bool is `true` or `false`."""
     reader = _SPECIAL.get(setting.name) or get_reader(setting.hint)
     if reader is None:
@@ -95,7 +95,7 @@ _READERS: dict[Any, Reader] = {
     float | str: ("FLOAT_OR_WORD", _parse_float_or_word),
 }
 _SPECIAL: dict[str, Reader] = {
-    "activation": ("STR", names.normalise_activation),
+    "activation": ("STR", aliases.normalise_activation),
     "seed": ("INT", parse_seed),
     "num_cpu": ("INT", parse_ranks),
 }

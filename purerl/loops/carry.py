@@ -50,9 +50,9 @@ class OffPolicyCarry(BaseCarry):
     buffer: replay.Replay
 
     @property
-    def is_consumed(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether an `advance` has taken this carry: each donates the buffer."""
-        return _contains_deleted(self.buffer)
+        return _has_deleted_leaves(self.buffer)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,13 +63,13 @@ class OnPolicyCarry(BaseCarry):
     buffer: None = None
 
     @property
-    def is_consumed(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether an `advance` has taken this carry: each donates the learner."""
-        return _contains_deleted(self.learner)
+        return _has_deleted_leaves(self.learner)
 
 
 Carry = OffPolicyCarry | OnPolicyCarry  # the class says whether the algorithm is on-policy
 
 
-def _contains_deleted(tree: Any) -> bool:
+def _has_deleted_leaves(tree: Any) -> bool:
     return any(leaf.is_deleted() for leaf in jax.tree.leaves(tree))

@@ -120,7 +120,7 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
         are over the steps of the epoch.
     """
     schedule = carry.schedule
-    if carry.is_consumed:
+    if carry.is_stale:
         raise ValueError("this carry was consumed by an earlier advance; go on with its result.")
     if carry.steps >= schedule.steps:
         raise ValueError(f"the run is complete: {carry.steps} of {schedule.steps} steps are done.")

@@ -3,13 +3,13 @@
 import pytest
 
 from purerl.cli.commands import sweep, train_and_resume
-from purerl.runs.settings import config, names
+from purerl.runs.settings import aliases, config
 from purerl.runs.sweeps.results import Sweep
 from tests.mpi.launch import ROOT
 
 
 @pytest.fixture
-def started(monkeypatch):
+def start_nothing(monkeypatch):
     """What would be started: configurations by name and seed; nothing is."""
     found = {}
 
@@ -17,7 +17,7 @@ def started(monkeypatch):
         assert prog == "python -m purerl.run"
         args = train_and_resume.make_parser(words[0], words).parse_args(words[1:])
         settings, base = train_and_resume.read_settings(words[0], args)
-        content = names.build_configuration(words[0], settings, base)
+        content = aliases.build_configuration(words[0], settings, base)
         for seed in args.seed or [0]:
             found[content.get("name"), seed] = config.from_json(content)
         found["where"] = (args.num_cpu or 1, args.data_dir, bool(args.datestamp))
@@ -25,7 +25,7 @@ def started(monkeypatch):
 
     def variants(named, name, algo, plan, values, base):
         for word, seed, settings in named:
-            found[word, seed] = config.from_json(names.build_configuration(algo, settings, base))
+            found[word, seed] = config.from_json(aliases.build_configuration(algo, settings, base))
         found["where"] = (plan.num_cpu, plan.data_dir, plan.datestamp)
         return Sweep((), 0, ROOT)
 

@@ -100,14 +100,14 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "expected"), LINES, ids=[line for line, _ in LINES])
-def test_lines_of_spinning_up_start_what_they_mean(line, expected, started):
+def test_lines_of_spinning_up_start_what_they_mean(line, expected, start_nothing):
     assert spinningup.main(line.split()) == 0
     where = expected.get("where", (1, None, False))
     expected = {k: v for k, v in expected.items() if k != "where"}
-    assert started.pop("where") == where
-    assert set(started) == set(expected)
+    assert start_nothing.pop("where") == where
+    assert set(start_nothing) == set(expected)
     for key, changes in expected.items():
-        made = started[key]
+        made = start_nothing[key]
         default = config.from_json({"algo": made.algo, "env": made.env})
         for part in ("spec", "schedule", "options"):
             given, usual = vars(getattr(made, part)), vars(getattr(default, part))
@@ -156,13 +156,13 @@ def test_mistakes_are_refused_with_code_2(line, messages, capsys):
     assert all(message in error for message in messages), error
 
 
-def test_values_that_are_there_twice_are_dropped_and_that_is_said(started, capsys):
+def test_values_that_are_there_twice_are_dropped_and_that_is_said(start_nothing, capsys):
     words = "ppo --env CartPole-v1 --hid 64 64 --seed 0 0 1 --exp_name x"
     spinningup.main(words.split())
     out = capsys.readouterr().out
     assert "ac_kwargs:hidden_sizes: values that are equal count once, [64]" in out
     assert "seed: values that are equal count once, 0, 1" in out
-    assert {("x", 0), ("x", 1)} < set(started)
+    assert {("x", 0), ("x", 1)} < set(start_nothing)
 
 
 def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeypatch):
@@ -184,10 +184,10 @@ def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeyp
     assert not trained
 
 
-def test_a_dry_run_of_a_grid_lists_its_runs_and_what_is_refused(started, capsys):
+def test_a_dry_run_of_a_grid_lists_its_runs_and_what_is_refused(start_nothing, capsys):
     words = "ppo --env CartPole-v1 CartPole-v9 --exp_name x --seed 0 1 --dry-run"
     assert spinningup.main(words.split()) == 0
-    assert not started
+    assert not start_nothing
     *_, first, _, third, _ = capsys.readouterr().out.splitlines()
     assert first == "x_envcartpole-v1  seed 0  env_name=CartPole-v1"
     assert third.startswith("x_envcartpole-v9  seed 0  environment CartPole-v9: ")

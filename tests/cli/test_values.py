@@ -7,7 +7,7 @@ import pytest
 
 from purerl import algos
 from purerl.cli import values
-from purerl.runs.settings import names
+from purerl.runs.settings import aliases
 
 FUZZ = 4_000
 
@@ -42,7 +42,7 @@ WORDS = {  # setting of sac or ppo, word -> value; None: refused
 @pytest.mark.parametrize(("where", "value"), WORDS.items(), ids=lambda x: str(x)[:40])
 def test_words_are_read_by_the_type_of_their_setting(where, value):
     algo, key, word = where
-    setting = names.resolve_name(algo, key)
+    setting = aliases.resolve_name(algo, key)
     if value is None:
         with pytest.raises(argparse.ArgumentTypeError, match="expected|must be"):
             values.parse_value(setting, word)
@@ -61,7 +61,7 @@ def words(rng):
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
 def test_no_word_makes_a_reader_fail_in_another_way(algo):
     rng = random.Random(algos.NAMES.index(algo))
-    settings = list(names.list_settings(algo).values())
+    settings = list(aliases.list_settings(algo).values())
     refused = 0
     for _, word in zip(range(FUZZ), words(rng), strict=False):
         setting = rng.choice(settings)

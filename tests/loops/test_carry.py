@@ -21,8 +21,8 @@ def test_the_class_of_a_carry_says_whether_it_is_on_policy():
     assert on.schedule.rollout_length == 30
     after, _ = loop.advance(on)
     assert isinstance(after, carries.OnPolicyCarry)
-    assert on.is_consumed
-    assert not after.is_consumed
+    assert on.is_stale
+    assert not after.is_stale
 
 
 def test_a_consumed_carry_is_refused_before_the_environments_move():

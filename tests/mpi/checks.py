@@ -150,7 +150,7 @@ def check_statistics_with_uneven_and_empty_ranks() -> None:
     raises(ValueError, "at least one number over all ranks", mpi.statistics, [])
 
 
-def check_two_averages_in_one_program_are_never_swapped() -> None:
+def check_two_averages_in_one_program_keep_their_order() -> None:
     def work(x: jax.Array, number: int) -> jax.Array:
         return jax.lax.fori_loop(0, number, lambda _, y: jnp.tanh(y @ y), x)
 
@@ -179,14 +179,14 @@ def check_averages_inside_of_loops_branches_and_donated_programs() -> None:
     assert x.is_deleted()
 
 
-def check_gradients_are_averaged_before_they_are_clipped() -> None:
+def check_gradients_are_averaged_before_clipping() -> None:
     tx = optax.chain(mpi.pmean_grads(), optax.clip(1.0), optax.sgd(1.0))
     step = jax.jit(lambda g: tx.update(g, tx.init(jnp.zeros(())))[0])
     grads = [10.0, -8.4, *[0.0] * (RANKS - 2)]
     np.testing.assert_allclose(step(grads[RANK]), -sum(grads) / RANKS, rtol=1e-6)
 
 
-def check_what_cannot_work_is_refused() -> None:
+def check_impossible_uses_raise() -> None:
     raises(ValueError, "vmap over 2 copies", jax.vmap(jax.jit(mpi.pmean)), np.ones((2, 3)))
     raises(ValueError, "has no derivative", jax.grad(mpi.pmean), 1.0)
     mesh = Mesh(np.array(jax.local_devices()), ("anything",))
@@ -211,7 +211,7 @@ def check_vmap_over_an_axis_and_ranks_averages_over_both() -> None:
     np.testing.assert_allclose(both, (RANKS - 1) / 2 + 5)
 
 
-def check_states_are_brought_into_step_and_compared() -> None:
+def check_states_come_into_step_and_are_equal() -> None:
     mine = {"x": jnp.arange(3) + RANK, "key": jax.random.key(RANK), "number": RANK, "y": np.ones(2)}
     assert not same_everywhere(mine)
     synced = mpi.sync(mine)
@@ -429,7 +429,7 @@ def check_ranks_go_on_from_the_newest_checkpoint_that_is_good_on_all() -> None:
         assert all(jax.tree.leaves(same))
 
 
-def check_checkpoints_that_differ_between_ranks_are_refused() -> None:
+def check_checkpoints_that_differ_between_ranks_raise() -> None:
     def shift_steps(carry: Any, frozen: Any) -> tuple[Any, list[int]]:
         return dataclasses.replace(carry, steps=carry.steps + RANK), []
 

@@ -2,7 +2,7 @@
 
 from tests.mutants import Mutant
 
-KEYS = "purerl/runs/settings/names.py"
+KEYS = "purerl/runs/settings/aliases.py"
 CLI = "purerl/cli/options.py"
 GRID = "purerl/runs/sweeps/grid.py"
 TASKS = "purerl/runs/sweeps/tasks.py"
@@ -16,7 +16,7 @@ SWEEP = "purerl/cli/commands/sweep.py"
 FOLDER, VALUES = "purerl/runs/record/folder.py", "purerl/cli/values.py"
 ENVIRONMENTS, REPORT = "purerl/runs/settings/environments.py", "purerl/runs/training/reporting.py"
 T_VALUES, T_REPORT = "tests/cli/test_values.py", "tests/runs/training/test_reporting.py"
-T_KEYS = "tests/runs/settings/test_names.py"
+T_KEYS = "tests/runs/settings/test_aliases.py"
 T_CONFIG = "tests/runs/settings/test_config.py"
 T_ENVIRONMENTS = "tests/runs/settings/test_environments.py"
 T_CLI = "tests/cli/test_options.py"
@@ -34,7 +34,7 @@ MUTANTS = [
     Mutant(RUN, "    program.announce(words)\n", "", f"{T_RUN} -k before_anything"),
     Mutant(JOBS, "        if self.jobs is not None:\n            checks", "        if False:\n            checks", f"{T_SWEEP} -k mistakes_in_a_sweep"),
     Mutant(TASKS, "environments.check_available(found.env)", "environments.check_id(found.env)", f"{T_RUN} -k lists_its_runs"),
-    Mutant(COMMANDS, "items, names.COMMAND, typed)", "items, names.COMMAND)", f"{T_OPTIONS} -k all_at_once"),
+    Mutant(COMMANDS, "items, aliases.COMMAND, typed)", "items, names.COMMAND)", f"{T_OPTIONS} -k all_at_once"),
     Mutant(COMMANDS, "for seed in seeds]", "for seed in args.seed or [0]]", f"{T_OPTIONS} -k trains_once"),
     Mutant(COMMANDS, "    run_on_root(lambda: folder.check_earlier_runs(contents, **where), shared=False)\n", "", f"{T_OPTIONS} -k unfinished"),
     Mutant(FOLDER, "                wrong.append(str(error))\n", "                raise\n", f"{T_OPTIONS} -k unfinished"),

@@ -66,7 +66,7 @@ def reseal(edit: Callable[[dict[str, Any]], Any], name: str = "CHECKPOINT/manife
     return change
 
 
-def swapped(content: bytes, name: str) -> Change:
+def swap_content(content: bytes, name: str) -> Change:
     """Replace arrays, and have the manifest say that they are right."""
 
     def change(run: Path) -> None:
@@ -85,7 +85,7 @@ def swapped(content: bytes, name: str) -> Change:
     return change
 
 
-def edited(file: str, **entries: Any) -> Change:
+def edit_json(file: str, **entries: Any) -> Change:
     """Change entries of a plain JSON file; `status.json` gets a right checksum."""
 
     def change(run: Path) -> None:
@@ -125,18 +125,21 @@ def contents(folder: Path, mark: Path) -> Iterator[Case]:
         yield f"pickle as {name}", put(name, bomb)
     for content, what in test_arrays.hostile(folder):
         for name in ("CHECKPOINT/rank0.npz", "SEGMENT"):
-            yield f"{what} as {name}, sealed", swapped(content, name)
+            yield f"{what} as {name}, sealed", swap_content(content, name)
     good = {"host obs": test_arrays.ARRAYS["a"]}
     for i, member in enumerate(("../../evil.npy", "/tmp/evil.npy", "a/../../evil", "nul\0name")):
         path = folder / "slip.npz"
         path.write_bytes(test_arrays.pack(good))
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr(member, bomb)
-        yield f"member out of the folder {i}", swapped(path.read_bytes(), "CHECKPOINT/rank0.npz")
+        yield (
+            f"member out of the folder {i}",
+            swap_content(path.read_bytes(), "CHECKPOINT/rank0.npz"),
+        )
     encrypted = bytearray(test_arrays.pack(good))
     for at in (encrypted.find(b"PK\x01\x02") + 8, 6):
         encrypted[at] |= 1
-    yield "encrypted", swapped(bytes(encrypted), "CHECKPOINT/rank0.npz")
+    yield "encrypted", swap_content(bytes(encrypted), "CHECKPOINT/rank0.npz")
 
 
 def jsons() -> Iterator[Case]:
@@ -169,16 +172,16 @@ def jsons() -> Iterator[Case]:
         None,
         ["x"],
     ):
-        yield f"environment {env!r}", edited("config.json", env=env)
+        yield f"environment {env!r}", edit_json("config.json", env=env)
     for entry in (
         {"algo": "os"}, {"algo": "../sac"}, {"algo": ["td3"]}, {"seed": 10**400}, {"seed": "0"},
         {"name": "../../x"}, {"name": "x\x1b[2J"}, {"spec": []}, {"spec": {"hidden": [10**12]}},
         {"spec": {"actor": {"repr": "__import__('os').system('true')"}}}, {"schedule": None},
         {"spec": {"activation": "__import__"}}, {"schedule": {"steps": float("nan")}},
     ):  # fmt: skip
-        yield f"configuration {entry!r:.60}", edited("config.json", **entry)
+        yield f"configuration {entry!r:.60}", edit_json("config.json", **entry)
     for entry in ({"step": 10**400}, {"status": "\x1b]0;x\x07"}, {"score": "x"}, {"step": None}):
-        yield f"status {entry!r:.60}", edited("status.json", **entry)
+        yield f"status {entry!r:.60}", edit_json("status.json", **entry)
 
 
 def manifests() -> Iterator[Case]:

@@ -102,7 +102,7 @@ def kill_before(call: int, below: str) -> list[int]:
     return seen
 
 
-def forked(body: Callable[[], int]) -> int:
+def run_forks(body: Callable[[], int]) -> int:
     """Run something in a child; return its exit code, negative for a signal."""
     child = os.fork()
     if child:
@@ -137,10 +137,10 @@ def at_every_call(algo: str, data: Path, number: int, back: bool) -> Iterator[di
         (here / "calls").write_text(str(seen[0]))
         return code
 
-    assert forked(lambda: done(data, 0)) == 0
+    assert run_forks(lambda: done(data, 0)) == 0
     wanted = end(the_run(data / "whole"))
     if back:
-        assert forked(lambda: done(data, 0)) == 0
+        assert run_forks(lambda: done(data, 0)) == 0
         assert end(the_run(data / "whole")) == wanted
     calls = int((data / "calls").read_text())
     every = range(1, calls + 1)
@@ -155,7 +155,7 @@ def at_every_call(algo: str, data: Path, number: int, back: bool) -> Iterator[di
         here.mkdir()
         if back:
             shutil.copytree(data / "whole", here / "whole")
-        first = forked(functools.partial(done, here, call))
+        first = run_forks(functools.partial(done, here, call))
         found: dict[str, Any] = {"call": call, "of": calls, "first": first}
         there = [p.parent for p in here.glob("whole/*/*/config.json")]
         steps = checkpoint_folders.list_steps(there[0]) if there else []
@@ -164,7 +164,7 @@ def at_every_call(algo: str, data: Path, number: int, back: bool) -> Iterator[di
             loaded = checkpoint.load(there[0], {}, 0)
             found["skipped"] = list(loaded.skipped)
             if status.read_status(there[0])["status"] != "done":
-                found["second"] = forked(second)
+                found["second"] = run_forks(second)
             found["same"] = end(there[0]) == wanted
         shutil.rmtree(here, ignore_errors=True)
         yield found

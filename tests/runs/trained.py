@@ -52,7 +52,7 @@ _folder = tempfile.TemporaryDirectory(prefix="purerl-trained-")
 
 
 @functools.cache
-def trained(algo: str) -> Run:
+def train_tiny_run(algo: str) -> Run:
     """A run of 120 steps, with checkpoints at 60 and 120. Not to be changed: copy it."""
     env, settings = SMALL[algo]
     return purerl.train(algo, env, data_dir=_folder.name, **COMMON, **settings)
@@ -75,7 +75,7 @@ def begun(algo: str) -> Run:
     return Run(run, config, 0, carry.learner.params)
 
 
-def untrained(case: str, path: Path, **changes) -> Run:
+def make_run(case: str, path: Path, **changes) -> Run:
     """A run that never was, of one of the cases of the contract, with statistics where it has."""
     algo = CASES[case].algo
     spec = dataclasses.replace(CASES[case].spec(), **changes)

@@ -7,7 +7,7 @@ from purerl import algos
 from purerl.cli.options import Parser
 from purerl.runs.console import align_columns, print_lines
 from purerl.runs.record import status
-from purerl.runs.settings import environments, names
+from purerl.runs.settings import aliases, environments
 
 EXAMPLES = """examples:
   purerl list                 algorithms, environments, runs
@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
 
 def _parse_what(word: str) -> str:
     if word not in WHAT:
-        near = names.suggest(word, WHAT)
+        near = aliases.suggest(word, WHAT)
         raise argparse.ArgumentTypeError(f"expected algos, envs or runs, got {word!r}.{near}")
     return word
 

@@ -14,7 +14,7 @@ from purerl.cli.options import Axes, read_axes, split_pairs
 from purerl.errors import ConfigError
 from purerl.runs.console import print_lines, write_text
 from purerl.runs.record.files import to_json
-from purerl.runs.settings import names
+from purerl.runs.settings import aliases
 from purerl.runs.sweeps import tasks
 from purerl.runs.sweeps.grid import ExperimentGrid, run_variants
 from purerl.runs.sweeps.jobs import Plan
@@ -39,7 +39,7 @@ ALGO is one of {", ".join(algos.NAMES)}.
 Run again, it does only what is missing: finished runs stay, stopped and killed ones continue,
 failed ones start again. docs/grids.md has more.
 """
-ONCE = (*names.COMMAND, "name")  # settings that no grid varies
+ONCE = (*aliases.COMMAND, "name")  # settings that no grid varies
 
 
 def main(words: list[str]) -> int:
@@ -64,13 +64,15 @@ def make_grid(algo: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
     from purerl.runs.settings import config as configs  # which imports JAX
 
     _, (name,) = axes.pop("name", (None, [base.get("name")]))
-    envs = [axis for key, (_, axis) in axes.items() if names.resolve_name(algo, key).name == "env"]
+    envs = [
+        axis for key, (_, axis) in axes.items() if aliases.resolve_name(algo, key).name == "env"
+    ]
     ids = envs[0] if envs else [*filter(None, [base.get("env")])]
     if not ids:
         raise ConfigError("--env is needed, as --env CartPole-v1.")
     grid = ExperimentGrid(name or (configs.choose_name(algo, ids[0]) if len(ids) == 1 else algo))
     for key, (shorthand, given) in axes.items():
-        different, dropped = names.drop_duplicates(key, given)
+        different, dropped = aliases.drop_duplicates(key, given)
         if dropped:
             print_lines(dropped)
         grid.add(key, different, shorthand, in_name=shorthand is not None)
@@ -87,7 +89,7 @@ def run_grid(algo: str, axes: Axes, args: argparse.Namespace, base: Mapping[str,
     refused: dict[str, str] = {}
     for name, seed, settings in named:
         try:
-            content = names.build_configuration(algo, settings, base)
+            content = aliases.build_configuration(algo, settings, base)
             tasks.complete_config(content | {"seed": seed, "name": name})
         except ConfigError as error:
             refused[name] = str(error)

@@ -18,8 +18,8 @@ from purerl.errors import ConfigError, StorageError
 from purerl.mpi.host import run_on_root
 from purerl.runs.console import print_lines, print_warning
 from purerl.runs.record import folder, status
+from purerl.runs.settings import aliases
 from purerl.runs.settings import config as configs
-from purerl.runs.settings import names
 from purerl.runs.settings.config import Config
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
@@ -46,11 +46,11 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     algos.check(name)
     args = make_parser(name, words[1:], prog=prog).parse_args(words[1:])
     settings, base = read_settings(name, args)
-    content = names.build_configuration(name, settings, base)
+    content = aliases.build_configuration(name, settings, base)
     if not content.get("env"):
         raise ConfigError("--env is needed, as --env CartPole-v1.")
     env_fn = checkpoint_arguments.parse_env(vars(args).get("env"))
-    seeds, dropped = names.drop_duplicates("seed", args.seed or [content.get("seed", 0)])
+    seeds, dropped = aliases.drop_duplicates("seed", args.seed or [content.get("seed", 0)])
     made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
     made[0].schedule.resolve(args.num_cpu or 1)
     if args.dry_run and mpi.num_procs() > 1:
@@ -112,23 +112,23 @@ def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], 
     base = status.read_json(args.config) if args.config else {}
     if base.get("algo", algo) != algo:
         raise ConfigError(f"{args.config} is for {base['algo']!r}, not {algo!r}.")
-    fields = names.list_settings(algo).keys() - {*names.COMMAND}
+    fields = aliases.list_settings(algo).keys() - {*aliases.COMMAND}
     typed = {key: value for key, value in vars(args).items() if key in fields}
     items = options.split_pairs("--set", args.set, several=False)
-    axes = options.read_axes(algo, items, names.COMMAND, typed)
+    axes = options.read_axes(algo, items, aliases.COMMAND, typed)
     typed |= {key: value for key, (_, (value,)) in axes.items()}
     own = (*configs.KEYS, "spaces", "exp_name")
-    over = {names.resolve_name(algo, key).name for key in typed}
+    over = {aliases.resolve_name(algo, key).name for key in typed}
     below = {k: v for k, v in base.items() if k in own}
     preset = {k: v for k, v in base.items() if k not in own}  # settings outside of any part
-    preset = {k: v for k, v in preset.items() if names.resolve_name(algo, k).name not in over}
+    preset = {k: v for k, v in preset.items() if aliases.resolve_name(algo, k).name not in over}
     return preset | typed, below
 
 
 def find_mistakes(algo: str, args: argparse.Namespace) -> list[str]:
     """Return what is wrong with the values that were typed, without making an environment."""
     try:
-        content = names.build_configuration(algo, *read_settings(algo, args))
+        content = aliases.build_configuration(algo, *read_settings(algo, args))
         spaces = configs.make_placeholder_spaces(algo)
         configs.from_json({"env": "any"} | content, spaces=spaces)
     except (ConfigError, StorageError) as error:

@@ -28,8 +28,8 @@ from purerl.loops import gym as loop
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
 from purerl.runs.record import checkpoint_folders, files, status
+from purerl.runs.settings import aliases, environments
 from purerl.runs.settings import config as configs
-from purerl.runs.settings import environments, names
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
@@ -236,7 +236,7 @@ def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, A
     found: dict[str, dict[str, Any]] = {part: {} for part, _ in sources}
     for name, value in settings.items():
         if name not in parts:
-            hint = names.suggest(name, parts) or f" Known are {', '.join(parts)}."
+            hint = aliases.suggest(name, parts) or f" Known are {', '.join(parts)}."
             raise ConfigError(f"{algo} has no setting {name!r}.{hint}")
         found[parts[name]][name] = value
     return found

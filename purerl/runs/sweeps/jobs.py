@@ -175,14 +175,14 @@ class _Board:
             code, seconds = task.get_code(), time.monotonic() - task.began
             late = self.timeout is not None and seconds > self.timeout
             if code is not None:
-                self._settle_ended(task, code, seconds, stopping)
+                self._settle_finished_task(task, code, seconds, stopping)
             elif task.asked is None and (stopping or late):
                 task.asked, task.late = time.monotonic(), late and not stopping
                 task.kill(signal.SIGTERM, group=False)
             elif task.asked is not None and time.monotonic() > task.asked + GRACE:
                 task.kill(signal.SIGKILL)
 
-    def _settle_ended(self, task: Task, code: int, seconds: float, stopping: bool) -> None:
+    def _settle_finished_task(self, task: Task, code: int, seconds: float, stopping: bool) -> None:
         found, reason = task.look(), ""
         if code == errors.DONE and found is not None and found.status == "done":
             status = "done"  # the exit code alone does not show it

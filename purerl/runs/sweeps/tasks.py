@@ -19,7 +19,7 @@ from purerl.errors import ConfigError, TaskRefused
 from purerl.mpi.launch import die_with_parent
 from purerl.runs.record import files, folder, safe_files, status
 from purerl.runs.record.status import RunStatus
-from purerl.runs.settings import config, environments, names
+from purerl.runs.settings import aliases, config, environments
 from purerl.runs.sweeps.jobs import Entries, Plan, Process, Task, Variant
 from purerl.runs.sweeps.results import TaskResult
 
@@ -39,7 +39,7 @@ def make_algorithm_task(
     complete: dict[str, Any] = {}
     refused = ""
     try:
-        content = names.build_configuration(algo, settings, base) | {"seed": seed, "name": name}
+        content = aliases.build_configuration(algo, settings, base) | {"seed": seed, "name": name}
         complete = complete_config(content)
     except ConfigError as error:
         refused = str(error)

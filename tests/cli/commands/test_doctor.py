@@ -9,7 +9,7 @@ import jax
 from purerl.cli.commands import doctor
 from tests.cli.commands.call import call
 from tests.mpi.launch import python
-from tests.runs.trained import trained
+from tests.runs.trained import train_tiny_run
 
 
 def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
@@ -66,7 +66,7 @@ def test_what_draws_without_a_display_is_loaded(monkeypatch):
 
 
 def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
-    run = shutil.copytree(trained("ppo").folder, tmp_path / "run")
+    run = shutil.copytree(train_tiny_run("ppo").folder, tmp_path / "run")
     assert call("doctor", run) == 0
     assert "nothing to replay" in capsys.readouterr().out
     (run / "checkpoints" / "000000000120" / "rank0.npz").write_bytes(b"x")

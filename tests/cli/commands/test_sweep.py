@@ -17,19 +17,19 @@ from tests.runs.sweeps.test_jobs import wait
 SMALL = ("--steps", "400", "--steps-per-epoch", "200", "--hidden", "8")
 
 
-def test_a_sweep_is_the_same_grid_in_other_words(started, tmp_path):
+def test_a_sweep_is_the_same_grid_in_other_words(start_nothing, tmp_path):
     (tmp_path / "preset.json").write_text('{"spec": {"lam": 0.9, "gamma": 0.5}, "steps": 8000}')
     words = "ppo --env CartPole-v1 --grid hidden[h]=[64,64],[32] pi_lr=1e-4,3e-4 --seed 0 1"
     words += f" --grid gamma=0.98 --name g --activation relu --config {tmp_path / 'preset.json'}"
     assert sweep.main(words.split()) == 0
-    started.pop("where")
-    assert set(started) == {
+    start_nothing.pop("where")
+    assert set(start_nothing) == {
         (f"g_h{h}_pi{lr}", s)
         for h in ("64-64", "32")
         for lr in ("0-0001", "0-0003")
         for s in (0, 1)
     }
-    made = started["g_h64-64_pi0-0003", 1]
+    made = start_nothing["g_h64-64_pi0-0003", 1]
     assert (made.spec.hidden, made.spec.pi_lr, made.spec.activation) == ((64, 64), 3e-4, "relu")
     assert (made.spec.lam, made.spec.gamma, made.schedule.steps) == (0.9, 0.98, 8000)
 

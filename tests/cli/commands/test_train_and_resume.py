@@ -12,7 +12,7 @@ from purerl.cli import main
 from purerl.cli.commands import train_and_resume
 from purerl.errors import ConfigError
 from purerl.runs.record import folder
-from purerl.runs.settings import config, environments, names
+from purerl.runs.settings import aliases, config, environments
 from purerl.runs.training import train
 from purerl.runs.training.train import Outcome
 from tests.mpi.launch import python
@@ -198,7 +198,7 @@ def test_help_fits_on_a_page_and_help_all_has_every_setting(algo, capsys, monkey
         assert [line for line in text.splitlines() if line in TITLES] == TITLES
     assert "--steps INT " in short
     assert "--steps INT, --total-timesteps INT" in full
-    for name, setting in names.list_settings(algo).items():
+    for name, setting in aliases.list_settings(algo).items():
         if setting.part != "run":
             assert f"  --{name.replace('_', '-')}" in full
     assert "--keep" not in short

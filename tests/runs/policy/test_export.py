@@ -14,7 +14,7 @@ from purerl.runs.policy import export, numpy_policy
 from purerl.runs.record import files
 from purerl.spaces import Box, Discrete, EnvSpec
 from tests.runs.policy.compare import assert_same, observations
-from tests.runs.trained import untrained
+from tests.runs.trained import make_run
 
 LONG = EnvSpec((3,), Box((-1e-3, 5.0, -40.0), (2e-3, 1e4, 0.0)))
 INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
@@ -35,7 +35,7 @@ INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
 def test_bounds_starts_dtypes_and_sizes_come_along(case, env, changes, form, tmp_path):
     if form == "stablehlo":
         pytest.importorskip("flatbuffers")
-    run = untrained(case, tmp_path, env=env, **changes)
+    run = make_run(case, tmp_path, env=env, **changes)
     assert_same(run, read(run.export(form)))
 
 
@@ -50,7 +50,7 @@ def read(path):
 @pytest.mark.parametrize("case", ["sac", "dqn", "ppo-options", "trpo-discrete"])
 def test_as_stablehlo_it_acts_the_same_on_any_number_of_rows(case, tmp_path):
     pytest.importorskip("flatbuffers")
-    run = untrained(case, tmp_path)
+    run = make_run(case, tmp_path)
     path = run.export("stablehlo")
     assert {p.name for p in path.iterdir()} == {"policy.json", "policy.stablehlo"}
     policy, obs = read(path), observations(run)
@@ -71,17 +71,17 @@ class Actor(nn.Module):
 
 def test_networks_of_ones_own_go_to_stablehlo_only(tmp_path):
     pytest.importorskip("flatbuffers")
-    run = untrained("td3", tmp_path, actor=Actor())
+    run = make_run("td3", tmp_path, actor=Actor())
     with pytest.raises(ConfigError, match=r"this actor is custom.*export\('stablehlo'\)"):
         run.export()
     assert_same(run, read(run.export("stablehlo")))
-    critic = untrained("dqn", tmp_path, critic=nn.Dense(3))
+    critic = make_run("dqn", tmp_path, critic=nn.Dense(3))
     with pytest.raises(ConfigError, match="this critic is custom"):
         critic.export()
 
 
 def test_a_second_export_gets_a_neighbour_and_another_format_is_refused(tmp_path):
-    run = untrained("td3", tmp_path)
+    run = make_run("td3", tmp_path)
     names = [run.export().name for _ in range(2)]
     assert names == ["000000000000-numpy-1", "000000000000-numpy-2"]
     with pytest.raises(ConfigError, match="format must be one of numpy, stablehlo, got 'onnx'"):
@@ -89,13 +89,13 @@ def test_a_second_export_gets_a_neighbour_and_another_format_is_refused(tmp_path
 
 
 def test_what_does_not_act_the_same_is_removed(tmp_path, monkeypatch):
-    run = untrained("sac", tmp_path)
+    run = make_run("sac", tmp_path)
     wrong = algos.ALGORITHMS["sac"]._replace(squashed=False)
     monkeypatch.setitem(algos.ALGORITHMS, "sac", wrong)
     with pytest.raises(ConfigError, match="does not act as the original does"):
         run.export()
     assert not list((tmp_path / "export").iterdir())
-    discrete = untrained("dqn", tmp_path)
+    discrete = make_run("dqn", tmp_path)
     monkeypatch.setattr(
         export.numpy_policy, "choose_action", lambda about, out: out.argmin(axis=-1) + 1
     )
@@ -104,7 +104,7 @@ def test_what_does_not_act_the_same_is_removed(tmp_path, monkeypatch):
 
 
 def test_a_disk_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    run = untrained("td3", tmp_path)
+    run = make_run("td3", tmp_path)
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
@@ -116,7 +116,7 @@ def test_a_disk_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_a_policy_of_another_format_is_refused(tmp_path):
-    path = untrained("td3", tmp_path).export()
+    path = make_run("td3", tmp_path).export()
     about = json.loads((path / "policy.json").read_text())
     (path / "policy.json").write_text(json.dumps(about | {"format": 2}))
     with pytest.raises(ValueError, match="must have format 1, got 2"):
@@ -127,4 +127,4 @@ def test_without_flatbuffers_it_is_said_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "flatbuffers", None)
     monkeypatch.delitem(sys.modules, "jax._src.export.serialization", raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'purerl\[export\]'"):
-        untrained("td3", tmp_path).export("stablehlo")
+        make_run("td3", tmp_path).export("stablehlo")

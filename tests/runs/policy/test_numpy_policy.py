@@ -10,12 +10,12 @@ from purerl import nets
 from purerl.runs.policy import numpy_policy
 from tests.cases import CASES
 from tests.runs.policy.compare import assert_same, observations
-from tests.runs.trained import untrained
+from tests.runs.trained import make_run
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_on_numpy_it_acts_the_same_for_every_algorithm(case, tmp_path):
-    run = untrained(case, tmp_path)
+    run = make_run(case, tmp_path)
     path = run.export(folder=tmp_path / "made")
     policy = numpy_policy.load(path)
     assert_same(run, policy)
@@ -30,7 +30,7 @@ def test_on_numpy_it_acts_the_same_for_every_algorithm(case, tmp_path):
 
 @pytest.mark.parametrize("activation", sorted(nets.ACTIVATIONS))
 def test_on_numpy_every_activation_is_the_one_of_training(activation, tmp_path):
-    run = untrained("td3", tmp_path, activation=activation)
+    run = make_run("td3", tmp_path, activation=activation)
     path = run.export()
     assert path.parent == tmp_path / "export"
     assert_same(run, numpy_policy.load(path))
@@ -53,7 +53,7 @@ def test_rounding_never_leads_out_of_the_box():
 
 
 def test_before_the_first_update_nothing_is_normalised(tmp_path):
-    run = untrained("ppo-options", tmp_path)
+    run = make_run("ppo-options", tmp_path)
     fresh = run.algo.init(jax.random.key(0), run.params.spec).params
     run = dataclasses.replace(run, params=fresh)
     assert_same(run, numpy_policy.load(run.export()))

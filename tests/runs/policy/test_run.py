@@ -25,7 +25,7 @@ from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
 from purerl.spaces import Box, Discrete, EnvSpec
 from tests.cases import BOX, DISCRETE
-from tests.runs.trained import COMMON, SMALL, begun, trained
+from tests.runs.trained import COMMON, SMALL, begun, train_tiny_run
 
 OBS = {"CartPole-v1": (4,), "Pendulum-v1": (3,)}
 
@@ -58,7 +58,7 @@ def by_hand(run, episodes, limit):
 
 @pytest.mark.parametrize("algo", SMALL)
 def test_a_loaded_policy_is_the_one_that_was_trained(algo, tmp_path, monkeypatch):
-    run = trained(algo) if algo in ("ppo", "sac") else begun(algo)
+    run = train_tiny_run(algo) if algo in ("ppo", "sac") else begun(algo)
     folder = copied(run, tmp_path)
     shutil.rmtree(folder / "replay", ignore_errors=True)  # nothing of it is read
     with monkeypatch.context() as patch:
@@ -81,7 +81,7 @@ def test_a_policy_takes_any_number_of_observations(algo):
 
 @pytest.mark.parametrize("algo", ["ppo", "sac"])
 def test_an_evaluation_plays_the_episodes_of_the_policy(algo):
-    run = trained(algo)
+    run = train_tiny_run(algo)
     returns, lengths = by_hand(run, 2, 30)
     found = run.evaluate(episodes=2)
     np.testing.assert_allclose(found.returns, returns, rtol=1e-5)  # rewards are stored in 32 bits
@@ -106,7 +106,7 @@ def test_exploring_actions_come_with_a_key_and_stay_in_the_box(tmp_path):
 
 
 def test_observations_of_another_shape_or_kind_are_refused():
-    run = trained("ppo")
+    run = train_tiny_run("ppo")
     assert isinstance(run.policy([0, 0, 0, 0]), int)
     assert run.policy(np.zeros((2, 4), np.int64)).dtype == np.int64
     with pytest.raises(ValueError, match=r"obs must have shape \[..., \*\(4,\)\], got \(3,\)"):
@@ -116,7 +116,7 @@ def test_observations_of_another_shape_or_kind_are_refused():
 
 
 def test_actions_of_a_stochastic_evaluation_have_keys_of_their_own(monkeypatch):
-    run, seen = trained("ppo"), []
+    run, seen = train_tiny_run("ppo"), []
 
     class Watched(gymnasium.Wrapper):
         def reset(self, **options):
@@ -146,7 +146,7 @@ def test_limits_of_episodes_are_those_of_training_unless_said_otherwise():
 
 
 def test_a_checkpoint_is_chosen_by_step_best_or_last(tmp_path):
-    folder = copied(trained("ppo"), tmp_path)
+    folder = copied(train_tiny_run("ppo"), tmp_path)
     first, last = purerl.load(folder, 60), purerl.load(folder, "last")
     assert (first.step, last.step) == (60, 120)
     assert bits(first.params) != bits(last.params)
@@ -164,7 +164,7 @@ def test_a_checkpoint_is_chosen_by_step_best_or_last(tmp_path):
 
 
 def test_a_damaged_checkpoint_is_passed_over_and_it_is_said(tmp_path):
-    folder = copied(trained("sac"), tmp_path)
+    folder = copied(train_tiny_run("sac"), tmp_path)
     file = folder / "checkpoints" / "000000000120" / "rank0.npz"
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
@@ -173,13 +173,13 @@ def test_a_damaged_checkpoint_is_passed_over_and_it_is_said(tmp_path):
         run = purerl.load(folder)
     assert run.step == 60
     assert "SHA-256" in run.skipped[0]
-    assert bits(run.params) == bits(purerl.load(trained("sac").folder, 60).params)
+    assert bits(run.params) == bits(purerl.load(train_tiny_run("sac").folder, 60).params)
     with pytest.raises(NoCheckpoint, match=r"(?s)can be used\n.*SHA-256"):
         purerl.load(folder, 120)
 
 
 def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_path):
-    folder = copied(trained("sac"), tmp_path)
+    folder = copied(train_tiny_run("sac"), tmp_path)
     path = folder / "config.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"spec": content["spec"] | {"hidden": [8, 9]}}))
@@ -213,7 +213,7 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
     ],
 )
 def test_spaces_survive_a_file(env):
-    config = dataclasses.replace(trained("ppo").config, spec=_Holding(env))
+    config = dataclasses.replace(train_tiny_run("ppo").config, spec=_Holding(env))
     plain = json.loads(json.dumps(configs.to_json(config)["spaces"]))
     assert configs.parse_spaces(plain) == env
 
@@ -260,7 +260,7 @@ def test_spaces_too_large_to_be_true_are_refused_before_anything_is_allocated():
 
 
 def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
-    folder = copied(trained("ppo"), tmp_path)
+    folder = copied(train_tiny_run("ppo"), tmp_path)
     (tmp_path / "hostile.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.syspath_prepend(tmp_path)
     content = json.loads((folder / "config.json").read_text())
@@ -277,16 +277,16 @@ def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
     assert "hostile" not in sys.modules
     assert run.policy(np.zeros(4)) in (0, 1)
     allowed = purerl.load(folder, env_fn=lambda: gymnasium.make("CartPole-v1"))
-    assert allowed.evaluate(1) == trained("ppo").evaluate(1)
+    assert allowed.evaluate(1) == train_tiny_run("ppo").evaluate(1)
 
 
 def test_a_folder_of_runs_is_refused_with_the_runs_below():
     with pytest.raises(ConfigError, match=r"is no run: it has no config\.json\. Runs in it: .*_s3"):
-        purerl.load(trained("ppo").folder.parent)
+        purerl.load(train_tiny_run("ppo").folder.parent)
 
 
 def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
-    run = dataclasses.replace(trained("ppo"), folder=tmp_path)
+    run = dataclasses.replace(train_tiny_run("ppo"), folder=tmp_path)
     assert (run.metrics, run.status) == ({}, "unknown")
     (tmp_path / "progress.txt").write_text("Epoch\tLossQ\n1\t0.5\n2\t\n3\tnan\n4\t0.")
     assert run.metrics["Epoch"].tolist() == [1, 2, 3]
@@ -304,7 +304,7 @@ def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
     for text, columns in (("", []), ("Epoch\n", ["Epoch"])):
         (tmp_path / "progress.txt").write_text(text)
         assert list(run.metrics) == columns
-    real = trained("ppo")
+    real = train_tiny_run("ppo")
     assert real.metrics["TotalEnvInteracts"].tolist() == [60, 120]
     kinds, lengths = real.episodes["kind"], real.episodes["length"]
     assert set(kinds) == {"train", "test"}
@@ -312,7 +312,7 @@ def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
 
 
 def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_path):
-    config = trained("sac").config
+    config = train_tiny_run("sac").config
     assert (config.spec.hidden, config.schedule.steps, config.options.save_freq) == (
         (8, 8),
         120,

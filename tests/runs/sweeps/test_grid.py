@@ -40,7 +40,7 @@ NAMES = [
 ]
 
 
-def made(parameters, name="bench"):
+def make_grid(parameters, name="bench"):
     grid = ExperimentGrid(name)
     for one in parameters:
         grid.add(*one)
@@ -49,17 +49,20 @@ def made(parameters, name="bench"):
 
 @pytest.mark.parametrize(("parameters", "variant", "name"), NAMES)
 def test_variants_have_spinning_ups_names(parameters, variant, name):
-    named = made(parameters).name_runs()
+    grid = make_grid(parameters)
+    assert grid.variant_name(variant) == name
+    assert any(variant.items() <= one.items() for one in grid.variants())
+    named = grid.name_runs()
     runs = [(word, nest(settings) | {"seed": seed}) for word, seed, settings in named]
     assert (name, {"seed": 0} | variant) in runs
 
 
 def test_a_grid_without_a_name_has_variants_without_a_leading_line():
-    assert made([("gamma", [1, 2])], "").name_runs()[0][0] == "gam1"
+    assert make_grid([("gamma", [1, 2])], "").name_runs()[0][0] == "gam1"
 
 
 def test_the_first_key_changes_slowest_and_nested_keys_make_dictionaries():
-    named = made([("a:b", [1, 2]), ("a:c", ["x", "y"]), ("seed", [0])]).name_runs()
+    named = make_grid([("a:b", [1, 2]), ("a:c", ["x", "y"]), ("seed", [0])]).name_runs()
     assert [nest(settings) for _, _, settings in named] == [
         {"a": {"b": 1, "c": "x"}},
         {"a": {"b": 1, "c": "y"}},
@@ -70,7 +73,7 @@ def test_the_first_key_changes_slowest_and_nested_keys_make_dictionaries():
 
 
 def test_values_that_are_written_the_same_give_runs_of_different_names():
-    named = made([("gamma", [0.1, "0-1"]), ("seed", [0, 1])]).name_runs()
+    named = make_grid([("gamma", [0.1, "0-1"]), ("seed", [0, 1])]).name_runs()
     assert [(name, seed) for name, seed, _ in named] == [
         ("bench_gam0-1", 0), ("bench_gam0-1", 1), ("bench_gam0-1-2", 0), ("bench_gam0-1-2", 1),
     ]  # fmt: skip
@@ -88,23 +91,23 @@ def test_values_that_are_written_the_same_give_runs_of_different_names():
 )
 def test_grids_that_make_no_sense_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
-        made(parameters)
+        make_grid(parameters)
 
 
 def test_names_that_could_leave_the_folder_are_refused():
     with pytest.raises(ValueError, match="name must be of letters"):
         ExperimentGrid("../x")
     with pytest.raises(ValueError, match="at most 100 bytes"):
-        made([("word", ["y" * 200, "z"])]).name_runs()
-    assert made([("word", ["../y", "; rm -rf /"])]).name_runs()[0][0] == "bench_wor---y"
+        make_grid([("word", ["y" * 200, "z"])]).name_runs()
+    assert make_grid([("word", ["../y", "; rm -rf /"])]).name_runs()[0][0] == "bench_wor---y"
 
 
 def test_print_shows_values_and_counts(capsys):
-    made([("ac_kwargs:hidden_sizes", [(32,), (64, 64)]), ("seed", [0, 10, 20])]).print()
+    make_grid([("ac_kwargs:hidden_sizes", [(32,), (64, 64)]), ("seed", [0, 10, 20])]).print()
     out = capsys.readouterr().out
     assert "ac_kwargs:hidden_sizes [ac-hid]: [32], [64, 64]" in out
     assert "2 variants, 6 runs with their seeds" in out
-    made([("gamma", [0.9])]).print()
+    make_grid([("gamma", [0.9])]).print()
     assert capsys.readouterr().out.endswith("  1 variant, 1 run\n")
 
 
@@ -112,7 +115,7 @@ def test_what_another_process_could_not_import_is_refused_at_once(tmp_path):
     def inner(seed):
         return seed
 
-    grid = made([("seed", [0])])
+    grid = make_grid([("seed", [0])])
     for thunk in (lambda seed: seed, inner, functools.partial(thunks.fate, "good"), 3):
         with pytest.raises(TypeError, match="at the top of a module"):
             grid.run(thunk, data_dir=str(tmp_path))
@@ -126,7 +129,7 @@ def test_what_another_process_could_not_import_is_refused_at_once(tmp_path):
 
 
 def test_a_key_of_the_grid_may_hold_the_functions(tmp_path):
-    grid = made([("what", [thunks.fate]), ("kind", "good")])
+    grid = make_grid([("what", [thunks.fate]), ("kind", "good")])
     (row,) = grid.run("what", data_dir=str(tmp_path)).rows
     assert (row.status, row.score) == ("done", 1.0)
 

@@ -106,7 +106,7 @@ def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
         assert len(path.read_text().split()) == 2
         assert [one.status for one in places.list_runs(tmp_path)] == ["running", "running"]
         with pytest.raises(errors.StorageError, match="in use by process"):
-            grid.run(thunks.counted, data_dir=str(tmp_path), timeout=3)
+            grid.run(thunks.count_calls, data_dir=str(tmp_path), timeout=3)
         Path(f"{path}.go").touch()
         assert process.wait(60) == 0
     finally:
@@ -134,7 +134,7 @@ if __name__ == "__main__":
     grid = ExperimentGrid("bench")
     grid.add("path", sys.argv[1] + "/lines")
     grid.add("seed", [0, 1, 2])
-    sweep = grid.run(thunks.counted, data_dir=sys.argv[1], jobs=int(sys.argv[2]))
+    sweep = grid.run(thunks.count_calls, data_dir=sys.argv[1], jobs=int(sys.argv[2]))
     print(format_results(sweep))
     sys.exit(sweep.code)
 """

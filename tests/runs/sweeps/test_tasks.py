@@ -45,16 +45,16 @@ def test_a_function_is_told_its_folder_and_what_spinning_up_would_give_it(tmp_pa
 
 
 def test_a_function_that_saves_its_configuration_is_done_and_found_again(tmp_path):
-    row = call_experiment("mine", thunks.logged, seed=2, data_dir=str(tmp_path), lr=0.5)
+    row = call_experiment("mine", thunks.write_log, seed=2, data_dir=str(tmp_path), lr=0.5)
     assert (row.status, row.exit, row.score) == ("done", 0, 0.5)
     run = tmp_path / "mine" / "mine_s2"
     saved = json.loads((run / "config.json").read_text())
     assert saved == {"lr": 0.5, "seed": 2, "env": None, "exp_name": "mine"}
-    again = call_experiment("mine", thunks.logged, seed=2, data_dir=str(tmp_path), lr=0.5)
+    again = call_experiment("mine", thunks.write_log, seed=2, data_dir=str(tmp_path), lr=0.5)
     assert (again.reason, again.score, again.run) == ("was done before", 0.5, str(run))
     (standing,) = places.list_runs(tmp_path)
     assert (standing.algo, standing.env, standing.seed) == (
-        "tests.runs.sweeps.thunks.logged",
+        "tests.runs.sweeps.thunks.write_log",
         "-",
         2,
     )

@@ -23,7 +23,7 @@ def fate(kind, seed, scale=1.0):
     return {"nan": float("nan"), "word": None}.get(kind, scale * (seed + 1))
 
 
-def logged(seed, lr, logger_kwargs):
+def write_log(seed, lr, logger_kwargs):
     """Log as Spinning Up's algorithms do, with a configuration of its own."""
     from purerl.runs.record.logger import EpochLogger
 
@@ -36,7 +36,7 @@ def logged(seed, lr, logger_kwargs):
     return lr
 
 
-def counted(path, seed):
+def count_calls(path, seed):
     """Leave a line behind; wait until somebody says go on."""
     with open(path, "a") as file:
         file.write(f"{seed}\n")

@@ -3,7 +3,7 @@
 import pytest
 
 from purerl.errors import ConfigError
-from purerl.runs.settings import names
+from purerl.runs.settings import aliases
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from purerl.runs.settings import names
     ],
 )
 def test_a_setting_is_found_under_its_names(algo, key, place):
-    assert names.resolve_name(algo, key)[:2] == place
+    assert aliases.resolve_name(algo, key)[:2] == place
 
 
 @pytest.mark.parametrize(
@@ -53,28 +53,28 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
 )
 def test_other_words_are_refused_with_the_nearest(algo, key, message):
     with pytest.raises(ConfigError) as error:
-        names.resolve_name(algo, key)
+        aliases.resolve_name(algo, key)
     assert message in str(error.value)
 
 
 def test_no_hint_leads_to_a_word_that_the_algorithm_does_not_know():
     with pytest.raises(ConfigError, match=r"^ppo has no setting 'algo'\.$"):
-        names.resolve_name("ppo", "algo")
+        aliases.resolve_name("ppo", "algo")
 
 
 def test_a_configuration_is_made_of_settings_under_any_names():
     given = {"env_name": "CartPole-v1", "hid": 64, "l": 2, "ac_kwargs:activation": "torch.nn.ReLU"}
-    made = names.build_configuration(
+    made = aliases.build_configuration(
         "ppo", given | {"epochs": 3, "steps_per_epoch": 500, "seed": 7}
     )
     assert made["spec"] == {"hidden": (64, 64), "activation": "relu"}
     assert made["schedule"] == {"steps_per_epoch": 500, "steps": 1500}
     assert (made["env"], made["seed"], made["algo"]) == ("CartPole-v1", 7, "ppo")
-    assert names.build_configuration("ppo", {"epochs": 2})["schedule"] == {"steps": 8000}
-    assert names.build_configuration("ppo", {"hid": 32})["spec"] == {"hidden": (32,)}
-    assert names.build_configuration("sac", {"l": 3})["spec"] == {"hidden": (256, 256, 256)}
+    assert aliases.build_configuration("ppo", {"epochs": 2})["schedule"] == {"steps": 8000}
+    assert aliases.build_configuration("ppo", {"hid": 32})["spec"] == {"hidden": (32,)}
+    assert aliases.build_configuration("sac", {"l": 3})["spec"] == {"hidden": (256, 256, 256)}
     base = {"env": "A-v0", "spec": {"gamma": 0.9, "lam": 0.5}}
-    made = names.build_configuration("ppo", {"gamma": 0.8}, base)
+    made = aliases.build_configuration("ppo", {"gamma": 0.8}, base)
     assert made["spec"] == {"gamma": 0.8, "lam": 0.5}
     assert base["spec"]["gamma"] == 0.9
 
@@ -90,13 +90,13 @@ def test_a_configuration_is_made_of_settings_under_any_names():
 )
 def test_settings_that_contradict_each_other_are_refused_all_at_once(given, messages):
     with pytest.raises(ConfigError) as error:
-        names.build_configuration("ppo", given)
+        aliases.build_configuration("ppo", given)
     assert all(message in str(error.value) for message in messages)
 
 
 def test_a_part_that_is_no_object_is_refused():
     with pytest.raises(ConfigError, match=r"spec must be an object, got \[1\]"):
-        names.build_configuration("ppo", {}, {"spec": [1]})
+        aliases.build_configuration("ppo", {}, {"spec": [1]})
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_a_part_that_is_no_object_is_refused():
     ],
 )
 def test_activations_of_others_are_known_by_their_names(word, name):
-    assert names.normalise_activation(word) == name
+    assert aliases.normalise_activation(word) == name
 
 
 def test_functions_stand_for_the_activation_of_their_name():
     from flax import linen as nn
 
-    assert names.normalise_activation(nn.tanh) == "tanh"
-    assert names.normalise_activation(3) == 3
+    assert aliases.normalise_activation(nn.tanh) == "tanh"
+    assert aliases.normalise_activation(3) == 3
