@@ -9,7 +9,7 @@ import pytest
 
 from purerl.errors import ConfigError
 from purerl.runs.record import status
-from purerl.runs.training import reporting, sinks, train
+from purerl.runs.training import sinks, train
 from purerl.runs.training.progress_bar import Screen
 from tests.runs.script import tiny
 
