@@ -57,7 +57,7 @@ MUTANTS = [
     Mutant(STORAGE, "explain_errors(name or path)", "explain_errors(path)", T_STORAGE),
     Mutant(MANIFESTS, "kept = {*there[-keep:], ", "kept = {*there[:keep], ", T_CHECKPOINT),
     Mutant(MANIFESTS, "*_mark_best_of(run, whole)}", "*(best(run) or ())[:1]}", T_CHECKPOINT),
-    Mutant(MANIFESTS, "        (score, -step)\n", "        (score, step)\n", T_REWIND),
+    Mutant(MANIFESTS, "[(x, -n) for", "[(x, n) for", T_REWIND),
     Mutant(MANIFESTS, "    if kept - whole.keys():\n        return\n", "    kept &= whole.keys()\n", T_REWIND),
     Mutant(MANIFESTS, "    if kept - whole.keys():\n", "    if len(whole) < len(there):\n", T_REWIND),
     Mutant(MANIFESTS, "        _mark_best_of(run, _read_all(run, there[: -len(later)]))\n", "        pass\n", T_REWIND),

@@ -4,7 +4,6 @@ A reader allocates nothing that the file does not hold. The first member of the 
 names and types of the arrays, so that names may contain any character.
 """
 
-import io
 import json
 import math
 import os
@@ -38,13 +37,6 @@ def write_arrays(arrays: dict[str, np.ndarray], stream: Any) -> None:
                 header = np.lib.format.header_data_from_array_1_0(x)
                 np.lib.format.write_array_header_1_0(member, header)
                 member.write(x.reshape(-1).view(np.uint8).data)
-
-
-def pack_named_arrays(arrays: dict[str, np.ndarray]) -> bytes:
-    """Return arrays as the bytes of an `.npz` for people: `numpy.load(path)[name]`."""
-    stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **arrays)
-    return stream.getvalue()
 
 
 def read_arrays(path: Path, file: files.File) -> dict[str, np.ndarray]:

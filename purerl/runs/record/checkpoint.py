@@ -9,7 +9,7 @@ Segments of the replay memory are written once and shared by checkpoints, so tha
 writes only the new rows. Segments that no checkpoint needs are deleted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ def save(
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
     frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
-    made = folders.temporary_folder(run, carry.steps)
+    made = folders.checkpoint_folder(run, carry.steps, ".tmp-")
     try:
         run_on_root(lambda: _prepare_folders(run, made))
         parts = run_on_all(lambda: _write_rank(run, made, carry, frozen, segments))
@@ -216,7 +216,7 @@ def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Frozen, Segments]:
-    """Read and verify the arrays of one rank, with its replay memory."""
+    """Read and verify the arrays of one rank, with its replay memory, which must have no gap."""
     ranks = len(content["facts"])
     if rank >= ranks:
         raise NoCheckpoint(f"{run} was saved by {ranks} ranks, this is rank {rank}.")
@@ -225,14 +225,19 @@ def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Froz
     learner = parts["learner"] or _read_parts(path.with_name("rank0.npz"), content)["learner"]
     frozen = Frozen(learner, parts["host"], content["facts"][rank], None)
     segments = tuple(Segment(*s) for s in content["segments"][rank])
-    blocks = list(_read_segments(run, segments))
-    if not blocks:
+    if not segments:
         return frozen, ()
+    blocks, last = [], segments[0].first
+    for name, first, stop, size, digest in segments:
+        path = safe_files.get_subfolder(run, "replay") / name
+        blocks.append(read_arrays(path, files.File(size, digest)))
+        if first != last or any(len(x) != stop - first for x in blocks[-1].values()):
+            raise Damaged(f"{path} does not hold the rows {first} .. {stop}.")
+        last = stop
     rows = blocks[0]
     if len(blocks) > 1:
         rows = {name: np.concatenate([block[name] for block in blocks]) for name in rows}
-    first, stop = segments[0].first, content["rows"][rank]
-    return frozen._replace(rows=rows, first=first, stop=stop), segments
+    return frozen._replace(rows=rows, first=segments[0].first, stop=content["rows"][rank]), segments
 
 
 def _read_parts(path: Path, content: Manifest) -> dict[str, dict[str, np.ndarray]]:
@@ -244,15 +249,3 @@ def _read_parts(path: Path, content: Manifest) -> dict[str, dict[str, np.ndarray
             raise Damaged(f"{path} holds {key!r}, which purerl does not write.")
         parts[kind][name] = x
     return parts
-
-
-def _read_segments(run: Path, segments: Segments) -> Iterator[dict[str, np.ndarray]]:
-    """Read segments, which must follow each other."""
-    last = segments[0].first if segments else 0
-    for name, first, stop, size, digest in segments:
-        path = safe_files.get_subfolder(run, "replay") / name
-        block = read_arrays(path, files.File(size, digest))
-        if first != last or any(len(x) != stop - first for x in block.values()):
-            raise Damaged(f"{path} does not hold the rows {first} .. {stop}.")
-        last = stop
-        yield block

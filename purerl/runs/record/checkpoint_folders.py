@@ -43,14 +43,9 @@ def list_steps(run: Path) -> list[int]:
     return sorted(int(name) for name in names if re.fullmatch(r"\d{12}", name))
 
 
-def checkpoint_folder(run: Path, step: int) -> Path:
-    """Return the folder of the checkpoint of a step."""
-    return run / "checkpoints" / f"{step:012d}"
-
-
-def temporary_folder(run: Path, step: int) -> Path:
-    """Return the folder of a checkpoint that is being made or deleted; nothing loads it."""
-    return run / "checkpoints" / f".tmp-{step:012d}"
+def checkpoint_folder(run: Path, step: int, prefix: str = "") -> Path:
+    """Return the folder of a checkpoint; `.tmp-` begins the name of one being made or deleted."""
+    return run / "checkpoints" / f"{prefix}{step:012d}"
 
 
 def read_best(run: Path) -> tuple[int, float] | None:
@@ -67,10 +62,9 @@ def resolve_step(run: Path, wanted: str | int) -> int | None:
     if wanted == "last":
         return None
     if wanted == "best":
-        marked = read_best(run)
-        if marked is None:
-            raise NoCheckpoint(f"{run} has no best checkpoint yet; take the last.")
-        return marked[0]
+        if marked := read_best(run):
+            return marked[0]
+        raise NoCheckpoint(f"{run} has no best checkpoint yet; take the last.")
     try:
         checks.integer("checkpoint", wanted, 0)
     except ValueError:
@@ -163,11 +157,7 @@ def _mark_best_of(run: Path, whole: dict[int, Manifest]) -> tuple[int, ...]:
     """
     notes = {step: manifest["notes"] for step, manifest in whole.items()}
     scores = {step: one.get("score") for step, one in notes.items() if one.get("step") == step}
-    ranked = [
-        (score, -step)
-        for step, score in scores.items()
-        if isinstance(score, float) and math.isfinite(score)
-    ]
+    ranked = [(x, -n) for n, x in scores.items() if isinstance(x, float) and math.isfinite(x)]
     mark = run / "checkpoints" / "best.json"
     if not ranked:
         storage.remove(mark)
@@ -180,7 +170,7 @@ def _mark_best_of(run: Path, whole: dict[int, Manifest]) -> tuple[int, ...]:
 
 def _delete(run: Path, step: int) -> None:
     """Delete a checkpoint; a kill on the way leaves none, rather than a damaged one."""
-    path, unnamed = checkpoint_folder(run, step), temporary_folder(run, step)
+    path, unnamed = checkpoint_folder(run, step), checkpoint_folder(run, step, ".tmp-")
     storage.remove(unnamed)
     with safe_files.explain_errors(path):
         path.rename(unnamed)

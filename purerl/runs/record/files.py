@@ -41,10 +41,7 @@ def replace_file(path: Path, content: Content) -> File:
 
 
 def write_file(path: Path, content: Content, name: Path | None = None) -> File:
-    """Write a file and force it to the disk; a crash may leave a part of it.
-
-    Errors name the file `name`, or its path.
-    """
+    """Force a file to the disk, or a part of it in a crash; errors name its path, or `name`."""
     try:
         with explain_errors(name or path):
             path.unlink(missing_ok=True)  # a link left there would be followed to another file
@@ -60,8 +57,8 @@ def write_file(path: Path, content: Content, name: Path | None = None) -> File:
         raise
 
 
-class _Hashed:
-    """Stream into a file that hashes on the way."""
+class _Hashed(io.RawIOBase):
+    """Stream into a file that hashes on the way; the file is flushed once, at its end."""
 
     def __init__(self, file: Any) -> None:
         self.file, self.sha256 = file, hashlib.sha256()
@@ -69,9 +66,6 @@ class _Hashed:
     def write(self, content: Any) -> int:
         self.sha256.update(content)
         return self.file.write(content)
-
-    def flush(self) -> None:
-        """Do nothing: the file is flushed once, at its end."""
 
 
 def rename_into_place(made: Path, path: Path) -> None:
@@ -202,10 +196,6 @@ def to_json(value: Any) -> Any:
 
     Named tuples become objects, other tuples and arrays lists, NaN and infinities None. Functions
     and classes become their names, everything else its text.
-
-    Example:
-        >>> to_json({"lr": float("nan"), "hidden": (64, 64), "act": math.tanh})
-        {'lr': None, 'hidden': [64, 64], 'act': 'tanh'}
     """
     if hasattr(value, "tolist"):  # arrays and scalars of NumPy and JAX
         value = value.tolist()

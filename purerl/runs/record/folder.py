@@ -1,5 +1,6 @@
 """The folder of a run: made once and never overwritten, as data folder / name / name_s<seed>."""
 
+import contextlib
 import itertools
 import os
 import time
@@ -29,15 +30,11 @@ def create_folder(
     paths = _list_candidates(content, data_dir, datestamp)
     for path in paths:
         files.make_folder(path.parent)
-        try:
+        with safe_files.explain_errors(path), contextlib.suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            _check_earlier_run(path, say)
-            continue
-        except OSError as error:
-            raise safe_files.explain_os_error(error, path) from error
-        files.write_json(path / "config.json", content)
-        return path
+            files.write_json(path / "config.json", content)
+            return path
+        _check_earlier_run(path, say)
     raise StorageError(f"{path.parent} holds 9,999 runs of this name and seed.")
 
 

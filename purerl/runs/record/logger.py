@@ -24,7 +24,6 @@ from jax.tree_util import keystr
 
 from purerl import errors, mpi
 from purerl.runs.record import files, safe_files
-from purerl.runs.record.arrays import pack_named_arrays
 from purerl.runs.record.files import append_text, undo_on_error
 
 
@@ -123,10 +122,7 @@ class EpochLogger:
     def dump_tabular(self) -> dict[str, Any]:
         """Print the row, append it to the files and begin the next one; return it."""
         row, self.row = self.row, {}
-        if not mpi.is_root():
-            return row
-        if not self.quiet:
-            self.log(_format_box(row))
+        self.log(_format_box(row))
         columns = list(dict.fromkeys([*self.columns, *row]))
         if self.folder is not None:
             self._append(self.folder, row, columns)
@@ -142,8 +138,7 @@ class EpochLogger:
                 append_text(table, line)
                 return
             # With a new key the header grows, and earlier rows get empty cells.
-            text = table.read_text(errors="replace") if table.exists() else ""
-            rows = text.splitlines()[1:]
+            rows = table.read_text(errors="replace").splitlines()[1:] if table.exists() else []
             rows = [old + "\t" * (len(columns) - 1 - old.count("\t")) for old in rows]
             files.replace_file(table, "\n".join(["\t".join(columns), *rows, line]).encode())
 
@@ -161,7 +156,7 @@ class EpochLogger:
         pairs = jax.tree_util.tree_leaves_with_path(state)
         arrays = {keystr(path): _convert_leaf(keystr(path), leaf) for path, leaf in pairs}
         path = self.folder / f"state{'' if itr is None else itr}.npz"
-        files.replace_file(path, pack_named_arrays(arrays))
+        files.replace_file(path, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
         return path
 
 
@@ -169,11 +164,10 @@ def _format_box(row: dict[str, Any]) -> str:
     """Return a row as Spinning Up prints it: a box of two columns."""
     width = max([15, *map(len, row)])
     edge = "-" * (width + 22)
-    lines = [edge]
-    for key, value in row.items():
-        cell = f"{value:8.3g}" if isinstance(value, int | float) else _format_cell(value)
-        lines.append(f"| {key:>{width}} | {cell:>15} |")
-    return "\n".join([*lines, edge])
+    cells = {
+        k: f"{x:8.3g}" if isinstance(x, int | float) else _format_cell(x) for k, x in row.items()
+    }
+    return "\n".join([edge, *(f"| {k:>{width}} | {x:>15} |" for k, x in cells.items()), edge])
 
 
 def _format_cell(value: Any) -> str:

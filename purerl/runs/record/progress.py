@@ -92,13 +92,27 @@ class Logs:
         self.waiting: list[tuple[Record, dict[str, Any]]] = []  # for space on the disk
 
     def add(self, record: Record, total: int) -> tuple[dict[str, Any], list[str]]:
-        """Add the record of an epoch, which `write` writes; return its row and screen lines."""
+        """Add the record of an epoch, which `write` writes; return its row and screen lines.
+
+        A line stands below a header if its cells are new.
+        """
         now = time.monotonic()
         row = make_row(record, now - self.began)
         self.waiting.append((record, row))
-        lines = self._format_lines(record, total, now)
+        rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
+        left = (total - record["steps"]) / max(rate, 1e-9)
         self.last = (now, record["steps"])
-        return row, lines
+        cells = {"step": f"{record['steps']:,}", "return": f"{_mean(record['ep_returns']):.1f}"}
+        if "test_returns" in record:
+            cells["test"] = f"{_mean(record['test_returns']):.1f}"
+        cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
+        metrics = {name: record[name] for name in SHOWN if name in record}
+        cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
+        cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}
+        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (cells, cells.values())]
+        is_new = tuple(cells) != self.shown or self.lines == HEADER_EVERY
+        self.shown, self.lines = tuple(cells), 1 if is_new else self.lines + 1
+        return row, lines if is_new else lines[1:]
 
     def write(self) -> None:
         """Write the epochs that wait, each completely or not at all."""
@@ -119,22 +133,6 @@ class Logs:
             self.objects += 1
             self.episodes += len(ended)
             del self.waiting[0]
-
-    def _format_lines(self, record: Record, total: int, now: float) -> list[str]:
-        """Return the line of an epoch, below a header if its cells are new."""
-        rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
-        left = (total - record["steps"]) / max(rate, 1e-9)
-        cells = {"step": f"{record['steps']:,}", "return": f"{_mean(record['ep_returns']):.1f}"}
-        if "test_returns" in record:
-            cells["test"] = f"{_mean(record['test_returns']):.1f}"
-        cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
-        metrics = {name: record[name] for name in SHOWN if name in record}
-        cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
-        cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}
-        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (cells, cells.values())]
-        is_new = tuple(cells) != self.shown or self.lines == HEADER_EVERY
-        self.shown, self.lines = tuple(cells), 1 if is_new else self.lines + 1
-        return lines if is_new else lines[1:]
 
     def notes(self) -> dict[str, Any]:
         """Return the state of the logs, which a checkpoint contains."""

@@ -88,16 +88,11 @@ def lock_folder(run: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explain_errors(path: Path) -> Iterator[None]:
-    """Explain errors of the system in a block that writes a file."""
+    """Explain errors of the system in a block that writes a file: its path, and a way out."""
     try:
         yield
     except StorageError:
         raise
     except OSError as error:
-        raise explain_os_error(error, path) from error
-
-
-def explain_os_error(error: OSError, path: Path) -> StorageError:
-    """Return an error of the system with the path and a way out."""
-    why = _WAYS_OUT.get(error.errno or 0) or error.strerror or str(error)
-    return StorageError(error.errno, f"{path} could not be written: {why}.")
+        why = _WAYS_OUT.get(error.errno or 0) or error.strerror or str(error)
+        raise StorageError(error.errno, f"{path} could not be written: {why}.") from error

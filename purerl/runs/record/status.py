@@ -103,13 +103,10 @@ def hash_status(content: dict[str, Any]) -> str:
 
 def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
     """Return the command line to type for a run; `ranks` are by default those of its status."""
-    try:
-        env = str(read_json(run / "config.json").get("env", ""))
-    except (ConfigError, Damaged):
-        env = ""
     words = ["purerl", verb, str(run), *more]
-    if ":" in env and verb != "plot":
-        words += ["--env", env]
+    with contextlib.suppress(ConfigError, Damaged):
+        env = str(read_json(run / "config.json").get("env", ""))
+        words += ["--env", env] if ":" in env and verb != "plot" else []
     ranks = ranks or read_status(run).get("ranks", 1)
     if ranks != 1 and verb == "resume":
         words += ["--num-cpu", str(ranks)]
@@ -119,10 +116,9 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
 def list_runs(data_dir: Path) -> Iterator[RunStatus]:
     """Find the runs below a folder, with the status of each."""
     for path in sorted(data_dir.rglob("config.json")):
-        try:
+        # A `config.json` of another program is no run.
+        with contextlib.suppress(Damaged, KeyError, TypeError, ValueError, OverflowError):
             yield _read_run(path.parent)
-        except (ConfigError, Damaged, KeyError, TypeError, ValueError, OverflowError):
-            continue  # a config.json of another program
 
 
 def _read_run(run: Path) -> RunStatus:
@@ -149,16 +145,11 @@ def is_running(run: Path) -> bool:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Read the `config.json` of a run; refuse another folder, with runs that may be meant."""
-    if not (folder / "config.json").is_file():
-        raise ConfigError(explain_no_run(folder))
-    try:
-        return read_json(folder / "config.json")
-    except Damaged as error:
-        raise ConfigError(f"{folder} is no run: {error}") from error
-
-
-def explain_no_run(folder: Path) -> str:
-    """Return why a path is not a run, and which runs may have been meant."""
+    if (folder / "config.json").is_file():
+        try:
+            return read_json(folder / "config.json")
+        except Damaged as error:
+            raise ConfigError(f"{folder} is no run: {error}") from error
     hint = ""
     if below := [str(one.path) for one in list_runs(folder)]:
         hint = f" Runs in it: {', '.join(below[:5])}."
@@ -168,4 +159,4 @@ def explain_no_run(folder: Path) -> str:
             runs = [one.path for one in list_runs(data_dir)]
             meant = [str(run) for run in runs if folder.name in (run.name, run.parent.name)]
             hint = f" Did you mean {' or '.join(meant[:5])}?" if meant else ""
-    return f"{folder} is no run: it has no config.json.{hint}"
+    raise ConfigError(f"{folder} is no run: it has no config.json.{hint}")

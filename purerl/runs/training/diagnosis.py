@@ -8,6 +8,7 @@ update with a number that is not finite are saved.
 
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,6 @@ from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, OffPolicyCarry
 from purerl.mpi.collective import to_host
 from purerl.runs.record import checkpoint, checkpoint_folders, files
-from purerl.runs.record.arrays import pack_named_arrays
 from purerl.runs.settings import environments
 from purerl.runs.training import train
 from purerl.runs.training.saving import describe_run
@@ -113,8 +113,9 @@ def _find_bad_update(run: Path, carry: Carry, message: str) -> Finding | None:
         bad += _list_non_finite({"gradient": grads})
         path = run / "doctor" / f"update-{number}.npz"
         files.make_folder(path.parent)
-        arrays = _flatten({"params": learner.params, "batch": batch, "step": learner.step})
-        files.replace_file(path, pack_named_arrays(arrays))
+        tree = {"params": learner.params, "batch": batch, "step": learner.step}
+        arrays: dict[str, Any] = _flatten(tree)
+        files.replace_file(path, partial(np.savez, allow_pickle=False, **arrays))
         params = _flatten({"": learner.params})
         sizes = {name: float(np.abs(x).max()) for name, x in params.items() if x.size}
         largest = max(sizes.items(), key=lambda item: item[1])

@@ -128,8 +128,9 @@ def test_a_file_that_does_not_fit_is_refused_by_the_kernel_and_explained(tmp_pat
     assert ".tmp" not in said
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
-    error = safe_files.explain_os_error(OSError(errno.ENOSPC, "x"), tmp_path)
-    assert "the disk is full; make room, or write elsewhere" in str(error)
+    full = pytest.raises(StorageError, match="the disk is full; make room, or write elsewhere")
+    with full, safe_files.explain_errors(tmp_path):
+        raise OSError(errno.ENOSPC, "x")
 
 
 def test_an_error_of_storage_has_no_number_and_no_name_that_is_not_the_users(tmp_path):

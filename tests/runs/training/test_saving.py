@@ -34,7 +34,8 @@ def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeyp
         if carry.steps < 200:
             return real(run, carry, *rest)
         failed.append(carry.steps)
-        raise safe_files.explain_os_error(OSError(28, "No space left on device"), run / "x.npz")
+        with safe_files.explain_errors(run / "x.npz"):
+            raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "save", save)
     config = tiny(save_freq=100)
