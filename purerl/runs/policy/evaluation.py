@@ -1,5 +1,6 @@
 """Episodes of a policy: their statistics, and names for the files about them."""
 
+import contextlib
 import itertools
 import math
 import statistics
@@ -51,11 +52,7 @@ def reserve_path(folder: Path, stem: str, suffix: str) -> Path:
     """Create an empty file with the first free name of `stem-1.json`, `stem-2.json`, ..."""
     for number in itertools.count(1):
         path = folder / f"{stem}-{number}{suffix}"
-        try:
+        with safe_files.explain_errors(path), contextlib.suppress(FileExistsError):
             path.touch(exist_ok=False)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise safe_files.explain_os_error(error, path) from error
-        break
+            break
     return path
