@@ -12,7 +12,6 @@ from purerl.cli.options import Parser
 from purerl.runs import interrupts
 from purerl.runs.console import print_warning
 from purerl.runs.record import status
-from purerl.runs.settings import environments
 
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
 
@@ -67,6 +66,8 @@ def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | N
     """
     if env is None:
         return None
+    from purerl.runs.settings import environments  # start-up time
+
     if run is not None:
         import gymnasium  # start-up time
 
