@@ -21,7 +21,7 @@ MAIN = "purerl/cli/main.py"
 VECTOR = "purerl/loops/vector.py"
 STOPPING = "purerl/runs/interrupts.py"
 T_STOPPING = "tests/runs/test_interrupts.py"
-T_REPORT = "tests/runs/training/test_reporting.py"
+T_REPORT = "tests/runs/training/test_reporting.py tests/runs/training/test_sinks.py"
 T_DOCTOR = "tests/runs/training/test_diagnosis.py"
 T_LIST = "tests/cli/commands/test_list.py"
 T_SHOW = "tests/cli/commands/test_show.py"
@@ -40,12 +40,12 @@ MUTANTS = [
     Mutant(SCREEN, "if not self.live or now - self._drawn < PAUSE:", "if not self.live or now - self._drawn > PAUSE:", T_BAR),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_BAR),
     Mutant(SCREEN, "self._replace_bar(write_lines, line)", 'self._replace_bar(write_text, line + "\\n")', T_BAR),
-    Mutant(REPORT, "purge = step + 1 if step else None", "purge = 0", T_REPORT),
-    Mutant(REPORT, 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', T_REPORT),
-    Mutant(REPORT, "importlib.util.find_spec(package) is None", "False", T_REPORT),
+    Mutant("purerl/runs/training/sinks.py", "purge = step + 1 if step else None", "purge = 0", "tests/runs/training/test_sinks.py"),
+    Mutant("purerl/runs/training/sinks.py", 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', "tests/runs/training/test_sinks.py"),
+    Mutant("purerl/runs/training/sinks.py", "importlib.util.find_spec(package) is None", "False", "tests/runs/training/test_sinks.py"),
     Mutant(REPORT, "if carry.updates and not self.is_compiled:", "if False:", T_REPORT),
-    Mutant(REPORT, "        self._for_each_sink(lambda sink: sink.close())\n", "", T_REPORT),
-    Mutant(REPORT, "if one is not sink]", "if True]", T_REPORT),
+    Mutant(REPORT, "        self._for_each_sink(lambda sink: sink.close())\n", "", "tests/runs/training/test_sinks.py"),
+    Mutant(REPORT, "if one is not sink]", "if True]", "tests/runs/training/test_sinks.py"),
     Mutant(STOPPING, "        timer.start()\n", "        pass\n", T_STOPPING),
     Mutant(STOPPING, "        if _raised:  # something", "        if False:  # something", T_STOPPING),
     Mutant(STOPPING, "        if _raised:\n            _raised.clear()\n            raise", "        if False:\n            raise", T_STOPPING),

@@ -1,19 +1,17 @@
 """The report of a run on rank 0: log files, the screen, sinks, and the lines at its end."""
 
 import contextlib
-import hashlib
-import importlib.util
 import math
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 
 from purerl import errors, mpi
-from purerl.errors import ConfigError, EpisodesCut
+from purerl.errors import EpisodesCut
 from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import format_in_a_line
 from purerl.runs.record import checkpoint_folders, folder, progress
@@ -22,67 +20,9 @@ from purerl.runs.record.status import format_command
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Config
 from purerl.runs.training.progress_bar import Screen
+from purerl.runs.training.sinks import Sink, TensorBoard, WandB
 
-PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # option -> package
 _COMPILED = "/jax/core/compile/backend_compile_duration"
-
-
-class Sink(Protocol):
-    """Receiver of the rows of a run; give yours to `train(config, sinks=(mine,))`."""
-
-    def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Receive the finite numbers of a row of `progress.txt`; called on rank 0 at its step."""
-
-    def close(self) -> None:
-        """Write the rest."""
-
-
-def check_packages(config: Config) -> None:
-    """Refuse options whose package is missing, before anything is done."""
-    for option, package in PACKAGES.items():
-        if getattr(config.options, option) and importlib.util.find_spec(package) is None:
-            install = f"Type: pip install 'purerl[{option}]'"
-            raise ConfigError(f"{option} needs {package}, which is not installed. {install}")
-
-
-class TensorBoard:
-    """Event files for TensorBoard, of a run that begins or continues at a step."""
-
-    def __init__(self, path: Path, step: int) -> None:
-        from tensorboardX import SummaryWriter  # an optional package
-
-        purge = step + 1 if step else None  # rows that a cut run wrote after its checkpoint
-        self.writer = SummaryWriter(str(path), purge_step=purge)
-
-    def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Write a row."""
-        for name, value in row.items():
-            self.writer.add_scalar(name, value, step)
-        self.writer.flush()
-
-    def close(self) -> None:
-        """Write the rest."""
-        self.writer.close()
-
-
-class WandB:
-    """A run of Weights & Biases, which a resumed run continues."""
-
-    def __init__(self, project: str, run: Path, content: dict[str, Any]) -> None:
-        import wandb  # an optional package
-
-        mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]
-        names = {"project": project, "name": run.name, "id": f"{run.name}-{mark}", "dir": str(run)}
-        self.run = wandb.init(**names, config=content, resume="allow")
-        self.run.define_metric("*", step_metric="TotalEnvInteracts")
-
-    def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Send a row."""
-        self.run.log({**row, "TotalEnvInteracts": step})
-
-    def close(self) -> None:
-        """Send the rest."""
-        self.run.finish()
 
 
 class Session(NamedTuple):

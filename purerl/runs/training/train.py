@@ -24,8 +24,9 @@ from purerl.runs.settings import environments
 from purerl.runs.settings.config import Config
 from purerl.runs.training import reporting
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.reporting import Report, Session, Sink, check_packages
+from purerl.runs.training.reporting import Report, Session
 from purerl.runs.training.saving import Saver, describe_run
+from purerl.runs.training.sinks import Sink, check_packages
 
 EnvFn = Callable[[], Any]
 Tell = Callable[[str], None]  # receives a line

@@ -16,7 +16,7 @@ from purerl.runs.sweeps import grid as grids
 from purerl.runs.sweeps import jobs, results
 from tests.mpi.launch import ROOT, clean
 from tests.runs.sweeps import thunks
-from tests.runs.sweeps.test_grid import made
+from tests.runs.sweeps.test_grid import make_grid
 
 
 def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
@@ -41,7 +41,7 @@ def test_what_comes_from_a_run_cannot_steer_the_terminal(tmp_path):
 def test_a_folder_that_cannot_be_made_fails_its_run_alone(tmp_path):
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "bench_kingood").write_text("in the way")
-    sweep = made([("kind", ["good", "word"])]).run(thunks.fate, data_dir=str(tmp_path))
+    sweep = make_grid([("kind", ["good", "word"])]).run(thunks.fate, data_dir=str(tmp_path))
     assert [(row.status, row.exit) for row in sweep.rows] == [("failed", 5), ("done", 0)]
 
 
@@ -53,7 +53,7 @@ def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     kinds = ["raise", "nan", "kill", "hang", "good", "word"]
     plan = jobs.Plan(data_dir=str(tmp_path), jobs=2, timeout=10.0)
     run = functools.partial(grids.run_variants, plan=plan, values={})
-    named = made([("kind", kinds)]).name_runs()
+    named = make_grid([("kind", kinds)]).name_runs()
     named += [("bench_bad", 0, {"kind": "good", "scael": 2})]
     sweep = run(named, "bench", thunks.fate)
     assert sweep.code == 1
@@ -96,7 +96,7 @@ def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
 
 def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
     path = tmp_path / "lines"
-    grid = made([("path", str(path)), ("seed", [0, 1, 2])])
+    grid = make_grid([("path", str(path)), ("seed", [0, 1, 2])])
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path), "2"], env=clean(), cwd=ROOT
     )
@@ -129,7 +129,7 @@ import sys
 from purerl.runs.sweeps.grid import ExperimentGrid
 from purerl.runs.sweeps.results import format_results
 from tests.runs.sweeps import thunks
-from tests.runs.sweeps.test_grid import made
+from tests.runs.sweeps.test_grid import make_grid
 if __name__ == "__main__":
     grid = ExperimentGrid("bench")
     grid.add("path", sys.argv[1] + "/lines")

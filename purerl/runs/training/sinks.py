@@ -1,0 +1,74 @@
+"""Receivers of a run's rows besides its folder: TensorBoard, Weights & Biases, custom ones.
+
+A sink has `write(step, row)`, called once per epoch on rank 0 with the finite columns of
+`progress.txt`, and `close()`. Pass a custom one as `train(config, sinks=(mine,))`.
+"""
+
+import hashlib
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from purerl.errors import ConfigError
+from purerl.runs.settings.config import Config
+
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # option -> package
+
+
+class Sink(Protocol):
+    """Receiver of the rows of a run; give yours to `train(config, sinks=(mine,))`."""
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        """Receive the finite numbers of a row of `progress.txt`; called on rank 0 at its step."""
+
+    def close(self) -> None:
+        """Write the rest."""
+
+
+def check_packages(config: Config) -> None:
+    """Refuse options whose package is missing, before anything is done."""
+    for option, package in PACKAGES.items():
+        if getattr(config.options, option) and importlib.util.find_spec(package) is None:
+            install = f"Type: pip install 'purerl[{option}]'"
+            raise ConfigError(f"{option} needs {package}, which is not installed. {install}")
+
+
+class TensorBoard:
+    """Event files for TensorBoard, of a run that begins or continues at a step."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        from tensorboardX import SummaryWriter  # an optional package
+
+        purge = step + 1 if step else None  # rows that a cut run wrote after its checkpoint
+        self.writer = SummaryWriter(str(path), purge_step=purge)
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        """Write a row."""
+        for name, value in row.items():
+            self.writer.add_scalar(name, value, step)
+        self.writer.flush()
+
+    def close(self) -> None:
+        """Write the rest."""
+        self.writer.close()
+
+
+class WandB:
+    """A run of Weights & Biases, which a resumed run continues."""
+
+    def __init__(self, project: str, run: Path, content: dict[str, Any]) -> None:
+        import wandb  # an optional package
+
+        mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]
+        names = {"project": project, "name": run.name, "id": f"{run.name}-{mark}", "dir": str(run)}
+        self.run = wandb.init(**names, config=content, resume="allow")
+        self.run.define_metric("*", step_metric="TotalEnvInteracts")
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        """Send a row."""
+        self.run.log({**row, "TotalEnvInteracts": step})
+
+    def close(self) -> None:
+        """Send the rest."""
+        self.run.finish()
