@@ -4,6 +4,8 @@ import dataclasses
 import functools
 from typing import Any
 
+PARTS = ("spec", "schedule", "options")  # of a configuration, each a dataclass with settings
+
 
 def setting(
     default: Any, help: str, *, flag: str = "", group: str = "Algorithm", rare: bool = False

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from purerl.errors import ConfigError
+
 if TYPE_CHECKING:
     from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg  # noqa: F401
 
@@ -78,7 +80,7 @@ def check(name: str) -> None:
     if name not in NAMES:
         near = difflib.get_close_matches(name.lower(), NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
+        raise ConfigError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
 
 
 def load(name: str) -> ModuleType:

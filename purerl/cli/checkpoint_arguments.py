@@ -32,25 +32,22 @@ def make_parser(name: str, description: str, example: str, several: bool = False
 def add_episode_flags(made: argparse.ArgumentParser, default: int, *more: str) -> None:
     """Add the flags for episodes: number, seed, exploration, and length with `more` names."""
     # fmt: off
-    made.add_argument("--episodes", "-n", type=int, default=default, metavar="N",
-                      help=f"number of episodes (default: {default})")
-    made.add_argument("--seed", type=int, default=10_000, metavar="S",
-                      help="seed of the episodes (default: 10000)")
-    made.add_argument("--max-ep-len", "--max_ep_len", *more, dest="max_ep_len", type=int,
-                      metavar="STEPS", help="cut episodes at this length "
-                      "(default: as in training; 0: the environment's limit)")
-    acting = made.add_mutually_exclusive_group()
-    acting.add_argument("--deterministic", "-d", action="store_true", default=True,
-                        help="the default")
-    acting.add_argument("--stochastic", dest="deterministic", action="store_false",
-                        help="act as in training")
+    add = made.add_argument
+    add("--episodes", "-n", type=int, default=default, metavar="N",
+        help=f"number of episodes (default: {default})")
+    add("--seed", type=int, default=10_000, metavar="S",
+        help="seed of the episodes (default: 10000)")
+    add("--max-ep-len", "--max_ep_len", *more, dest="max_ep_len", type=int, metavar="STEPS",
+        help="cut episodes at this length (default: as in training; 0: the environment's limit)")
     # fmt: on
+    add = made.add_mutually_exclusive_group().add_argument
+    add("--deterministic", "-d", action="store_true", default=True, help="the default")
+    add("--stochastic", dest="deterministic", action="store_false", help="act as in training")
 
 
 def choose_episodes(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `Run.evaluate` that were typed."""
-    names = ("episodes", "seed", "deterministic", "max_ep_len")
-    return {name: getattr(args, name) for name in names}
+    return {k: vars(args)[k] for k in ("episodes", "seed", "deterministic", "max_ep_len")}
 
 
 def parse_checkpoint(word: str) -> str | int:
@@ -63,11 +60,9 @@ def parse_checkpoint(word: str) -> str | int:
 
 
 def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | None:
-    """Return the function that makes a typed environment; its module may be in this folder.
+    """Return the function that makes a typed environment, whose module may be in this folder.
 
-    Args:
-        env: Gymnasium id or module:Id; None if nothing was typed.
-        run: Run that continues in the environment, which must be its own unless that has no id.
+    A `run` continues in its own environment only, unless that has no id.
     """
     if env is None:
         return None

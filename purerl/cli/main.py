@@ -52,11 +52,12 @@ def run_and_report(
 ) -> int:
     """Run a command; print its errors in one line and return the exit code.
 
-    `argv` is None for the words of this process, which then does nothing else. `prog` is the name
-    of the program in messages.
+    If `argv` is None it takes the words of this process, which then does nothing else.
     """
     words = sys.argv[1:] if argv is None else argv
-    _open_missing()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the process was started without it, as by `>&-`
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     try:
         with interrupts.catch_interrupts(argv is None):
             code = command(words)
@@ -90,13 +91,6 @@ def _report_error(error: BaseException, prog: str) -> int:
     if isinstance(error, KeyboardInterrupt | errors.OutputClosed) or mpi.is_root():
         console.print_warning("\n  ".join([text, *getattr(error, "__notes__", ())]))
     return code
-
-
-def _open_missing() -> None:
-    """Discard the output of a process that was started without one, as by `>&-`."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
 def _run_command(words: list[str]) -> int:

@@ -40,7 +40,7 @@ MUTANTS = [
     Mutant(RUN, "delimiter=delimiter), strict=True)", "delimiter=delimiter), strict=False)", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
     Mutant("purerl/runs/record/checkpoint_folders.py", "            return marked[0]\n", "            return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
     Mutant(RUN, "    for why in found.skipped:\n", "    for why in ():\n", f"{T_USE}::test_a_damaged_checkpoint_is_passed_over_and_it_is_said"),
-    Mutant(RUN, "        found[parts[name]][name] = value\n", '        found["spec"][name] = value\n', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
+    Mutant(RUN, "for k, v in settings.items() if parts[k] == part}", 'for k, v in settings.items() if part == "spec"}', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
     Mutant(EVALUATE, "stdtrit(number - 1, 0.975)", "stdtrit(number, 0.975)", T_EVALUATE),
     Mutant(EVALUATE, "statistics.stdev(returns)", "statistics.pstdev(returns)", T_EVALUATE),
     Mutant(RUN, "            max_ep_len = self.config.schedule.max_ep_len\n", "            pass\n", f"{T_USE}::test_limits_of_episodes_are_those_of_training_unless_said_otherwise"),

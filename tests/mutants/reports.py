@@ -81,7 +81,7 @@ MUTANTS = [
     Mutant(PLACES, 'if ranks != 1 and verb == "resume":', "if ranks != 1:", T_STATUS),
     Mutant(PLACES, "return shlex.join(words)", 'return " ".join(words)', T_STATUS),
     Mutant(MAIN, "        if world.is_rank():\n            raise", "        if False:\n            raise", T_REPORT),
-    Mutant(MAIN, "    _open_missing()\n", "", T_REPORT),
+    Mutant(MAIN, "        if getattr(sys, name) is None:", "        if False:", T_REPORT),
     Mutant(MAIN, '        if code == errors.DONE:\n            console.write_text(sys.stdout, "")', "        if False:\n            pass", T_REPORT),
     Mutant(MACHINE, '"-C", str(folder), ', "", T_MACHINE),
     Mutant(MACHINE, "if done.returncode == 0 else", "if done.returncode else", T_MACHINE),

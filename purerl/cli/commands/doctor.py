@@ -8,7 +8,6 @@ import importlib.util
 import os
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from purerl.cli import checkpoint_arguments
 from purerl.cli.options import Parser
@@ -16,9 +15,6 @@ from purerl.errors import NO_CHECKPOINT, NOT_FINITE, Damaged, NoCheckpoint, Stor
 from purerl.runs.console import align_columns, print_lines
 from purerl.runs.record import checkpoint_folders, machine, status
 from purerl.runs.settings import environments
-
-if TYPE_CHECKING:
-    from purerl.runs.training.diagnosis import Finding
 
 EXTRAS = {  # extra -> a module that it installs
     "mpi": "mpi4py",
@@ -29,7 +25,6 @@ EXTRAS = {  # extra -> a module that it installs
     "tensorboard": "tensorboardX",
     "wandb": "wandb",
 }
-SHOWN = 8  # names of values that are not finite
 
 
 def main(words: list[str]) -> int:
@@ -131,21 +126,6 @@ def _diagnose(args: argparse.Namespace) -> int:
         finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=print_lines)
     except StorageError as error:
         raise NoCheckpoint(str(error)) from error
-    none = ["it does not diverge again: versions or threads may not be those of the run"]
-    print_lines("\n".join(describe_finding(finding) if finding else none))
+    none = "it does not diverge again: versions or threads may not be those of the run"
+    print_lines(finding.describe() if finding else none)
     return NOT_FINITE if finding else 0
-
-
-def describe_finding(finding: "Finding") -> list[str]:
-    """Return a finding as lines."""
-    if not finding.update:
-        return [f"the environment gave it: {finding.message}"]
-    rest = len(finding.bad) - SHOWN
-    return [
-        f"update {finding.update:,}, environment step {finding.step:,}, is the first",
-        *(f"  not finite: {name}" for name in finding.bad[:SHOWN]),
-        *([f"  and {rest} more"] if rest > 0 else []),
-        *([f"  first NaN: {finding.line}"] if finding.line else []),
-        f"  largest parameter before: {finding.largest[0]}, {finding.largest[1]:.3g}",
-        f"batch and parameters before the update: {finding.saved}",
-    ]

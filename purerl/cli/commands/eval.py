@@ -10,6 +10,7 @@ from typing import Any
 from purerl import errors
 from purerl.cli import checkpoint_arguments as arguments
 from purerl.runs.console import print_lines, print_warning, write_text
+from purerl.runs.policy.evaluation import reserve_path
 from purerl.runs.record import files
 
 
@@ -29,10 +30,8 @@ def main(words: list[str]) -> int:
         try:
             found = _evaluate(args, folder)
             lines += json.dumps(found, allow_nan=False) + "\n"
-            from purerl.runs.policy import evaluation  # start-up time
-
             files.make_folder(folder / "eval")
-            path = evaluation.reserve_path(folder / "eval", f"{found['step']:012d}", ".json")
+            path = reserve_path(folder / "eval", f"{found['step']:012d}", ".json")
             files.replace_file(path, (json.dumps(found, indent=1) + "\n").encode())
         except errors.OutputClosed:
             raise

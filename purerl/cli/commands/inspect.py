@@ -32,10 +32,7 @@ def main(words: list[str]) -> int:
 
 
 def _describe_run(run: Path) -> int:
-    """Print settings, `spec.gamma = 0.99`, status, and the newest checkpoint that is whole.
-
-    Print which newer checkpoints are damaged and return 6 for any.
-    """
+    """Print settings, status and the newest whole checkpoint; return 6 if a newer is damaged."""
     for key, value in status.read_config(run).items():
         parts = {f".{k}": v for k, v in value.items()} if isinstance(value, dict) else {"": value}
         for part, entry in parts.items():

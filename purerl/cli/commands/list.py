@@ -51,9 +51,8 @@ def _list_runs(data_dir: Path, algo: str | None) -> str:
     rows = [("run", "algo", "env", "seed", "status", "step", "of", "return")]
     for one in (one for one in every if algo in (None, one.algo)):
         score = "-" if one.score is None else f"{one.score:.1f}"
-        name, seed = str(one.path.relative_to(data_dir)), str(one.seed)
-        row = (name, one.algo, one.env, seed, one.status, f"{one.step:,}", f"{one.steps:,}")
-        rows.append((*row, score))
+        row = (str(one.path.relative_to(data_dir)), one.algo, one.env, str(one.seed))
+        rows.append((*row, one.status, f"{one.step:,}", f"{one.steps:,}", score))
     if len(rows) == 1 and algo is not None:
         algos.check(algo)
     none = f"no runs{f' of {algo}' if algo else ''} in {data_dir}"

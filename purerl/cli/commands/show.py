@@ -22,14 +22,11 @@ def main(words: list[str]) -> int:
     algos.check(args.algo)
     path = Path(algos.__file__).with_name(f"{args.algo}.py")
     source = path.read_text(encoding="utf-8")
-    print_lines(source.rstrip() if args.source else _describe(args.algo, path, source))
-    return 0
-
-
-def _describe(name: str, path: Path, source: str) -> str:
-    """Return an algorithm's docstring, file:line of its functions, and its settings."""
+    if args.source:
+        print_lines(source.rstrip())
+        return 0
     with interrupts.allow_immediate_exit():
-        algo = algos.load(name)  # imports JAX
+        algo = algos.load(args.algo)  # imports JAX
     where = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     text = [str(algo.__doc__).strip(), "", "Functions"]
     for node in ast.parse(source).body:
@@ -45,4 +42,5 @@ def _describe(name: str, path: Path, source: str) -> str:
                 default = field.default if settings is cls else getattr(settings, field.name)
                 comment = field.metadata.get("help", "")
                 text.append(f"  {field.name:<20} {default!r:<16} {comment}".rstrip())
-    return "\n".join([*text, "", f"purerl train {name} --help   lists them as options."])
+    print_lines("\n".join([*text, "", f"purerl train {args.algo} --help   lists them as options."]))
+    return 0

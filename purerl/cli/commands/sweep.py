@@ -1,7 +1,4 @@
-"""`purerl sweep`: every combination of values, each run in a process of its own.
-
-Importing this imports no JAX; reading the settings of an algorithm does.
-"""
+"""`purerl sweep`: every combination of values, each run in a process of its own."""
 
 import argparse
 import shlex
@@ -15,6 +12,7 @@ from purerl.errors import ConfigError
 from purerl.runs.console import print_lines, write_text
 from purerl.runs.record.files import to_json
 from purerl.runs.settings import aliases
+from purerl.runs.settings import config as configs
 from purerl.runs.sweeps import tasks
 from purerl.runs.sweeps.grid import ExperimentGrid, run_variants
 from purerl.runs.sweeps.jobs import Plan
@@ -61,18 +59,14 @@ def main(words: list[str]) -> int:
 
 def make_grid(algo: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
     """Make a grid from settings; print which values are dropped as equal."""
-    from purerl.runs.settings import config as configs  # which imports JAX
-
     _, (name,) = axes.pop("name", (None, [base.get("name")]))
-    envs = [
-        axis for key, (_, axis) in axes.items() if aliases.resolve_name(algo, key).name == "env"
-    ]
-    ids = envs[0] if envs else [*filter(None, [base.get("env")])]
+    given = {aliases.resolve_name(algo, key).name: axis for key, (_, axis) in axes.items()}
+    ids = given.get("env") or [*filter(None, [base.get("env")])]
     if not ids:
         raise ConfigError("--env is needed, as --env CartPole-v1.")
     grid = ExperimentGrid(name or (configs.choose_name(algo, ids[0]) if len(ids) == 1 else algo))
-    for key, (shorthand, given) in axes.items():
-        different, dropped = aliases.drop_duplicates(key, given)
+    for key, (shorthand, axis) in axes.items():
+        different, dropped = aliases.drop_duplicates(key, axis)
         if dropped:
             print_lines(dropped)
         grid.add(key, different, shorthand, in_name=shorthand is not None)
@@ -83,8 +77,7 @@ def run_grid(algo: str, axes: Axes, args: argparse.Namespace, base: Mapping[str,
     """Show a grid, run it unless this is a dry run, and show what became of each run."""
     seeds = args.seed or [base.get("seed", 0)]
     grid = make_grid(algo, axes | {"seed": (None, seeds)}, base)
-    stamp = bool(args.datestamp)
-    plan = Plan(args.num_cpu or 1, args.data_dir, stamp, args.jobs, args.timeout)
+    plan = Plan(args.num_cpu or 1, args.data_dir, bool(args.datestamp), args.jobs, args.timeout)
     named = grid.name_runs()
     refused: dict[str, str] = {}
     for name, seed, settings in named:

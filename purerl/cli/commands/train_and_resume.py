@@ -12,15 +12,14 @@ from typing import Any
 
 import purerl
 from purerl import algos, errors, mpi
-from purerl.cli import checkpoint_arguments, options, values
+from purerl.cli import checkpoint_arguments as arguments
+from purerl.cli import options, values
 from purerl.cli.options import Parser
-from purerl.errors import ConfigError, StorageError
 from purerl.mpi.host import run_on_root
 from purerl.runs.console import print_lines, print_warning
 from purerl.runs.record import folder, status
 from purerl.runs.settings import aliases
 from purerl.runs.settings import config as configs
-from purerl.runs.settings.config import Config
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
 
@@ -48,13 +47,13 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     settings, base = read_settings(name, args)
     content = aliases.build_configuration(name, settings, base)
     if not content.get("env"):
-        raise ConfigError("--env is needed, as --env CartPole-v1.")
-    env_fn = checkpoint_arguments.parse_env(vars(args).get("env"))
+        raise errors.ConfigError("--env is needed, as --env CartPole-v1.")
+    env_fn = arguments.parse_env(vars(args).get("env"))
     seeds, dropped = aliases.drop_duplicates("seed", args.seed or [content.get("seed", 0)])
     made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
     made[0].schedule.resolve(args.num_cpu or 1)
     if args.dry_run and mpi.num_procs() > 1:
-        raise ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
+        raise errors.ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
     if not args.dry_run:
         mpi.fork(args.num_cpu)
     if dropped and mpi.is_root():
@@ -66,11 +65,6 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
     contents = [configs.to_json(config) for config in made]
     run_on_root(lambda: folder.check_earlier_runs(contents, **where), shared=False)
-    return _train_seeds(made, env_fn, where)
-
-
-def _train_seeds(made: Sequence[Config], env_fn: Any, where: dict[str, Any]) -> int:
-    """Train runs until one does not finish, and name the seeds that were not begun."""
     for number, config in enumerate(made, 1):
         rest = " ".join(str(one.seed) for one in made[number:])
         note = f"not begun: seed {rest}. Type the same line with --seed {rest}"
@@ -90,10 +84,8 @@ def _train_seeds(made: Sequence[Config], env_fn: Any, where: dict[str, Any]) -> 
 def resume(words: list[str]) -> int:
     """Continue a run."""
     mpi.init()
-    what = "Continue a run. --checkpoint best, or a step, deletes the later checkpoints."
-    parser = checkpoint_arguments.make_parser(
-        "resume", what, f"{checkpoint_arguments.RUN} --steps 4e5"
-    )
+    text = "Continue a run. --checkpoint best, or a step, deletes the later checkpoints."
+    parser = arguments.make_parser("resume", text, f"{arguments.RUN} --steps 4e5")
     text = "new total (default: as it was started)"
     parser.add_argument("--steps", type=values.parse_integer, metavar="N", help=text)
     text = "MPI ranks, as many as it was started with (default: 1)"
@@ -101,7 +93,7 @@ def resume(words: list[str]) -> int:
     args = parser.parse_args(words)
     schedule = status.read_config(args.run).get("schedule")
     devices = schedule.get("devices", 1) if isinstance(schedule, dict) else 1
-    env_fn = checkpoint_arguments.parse_env(args.env, args.run)
+    env_fn = arguments.parse_env(args.env, args.run)
     mpi.fork(args.num_cpu)
     purerl.setup(devices=devices)
     return runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint).code
@@ -111,7 +103,7 @@ def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], 
     """Return the settings that were typed or preset, and the configuration below them."""
     base = status.read_json(args.config) if args.config else {}
     if base.get("algo", algo) != algo:
-        raise ConfigError(f"{args.config} is for {base['algo']!r}, not {algo!r}.")
+        raise errors.ConfigError(f"{args.config} is for {base['algo']!r}, not {algo!r}.")
     fields = aliases.list_settings(algo).keys() - {*aliases.COMMAND}
     typed = {key: value for key, value in vars(args).items() if key in fields}
     items = options.split_pairs("--set", args.set, several=False)
@@ -131,7 +123,7 @@ def find_mistakes(algo: str, args: argparse.Namespace) -> list[str]:
         content = aliases.build_configuration(algo, *read_settings(algo, args))
         spaces = configs.make_placeholder_spaces(algo)
         configs.from_json({"env": "any"} | content, spaces=spaces)
-    except (ConfigError, StorageError) as error:
+    except (errors.ConfigError, errors.StorageError) as error:
         return str(error).split("\n")
     return []
 

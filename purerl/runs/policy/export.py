@@ -103,9 +103,8 @@ def _export_stablehlo(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     try:
         content = bytes(exported.serialize())
     except ImportError as error:
-        raise ConfigError(
-            "format stablehlo needs flatbuffers: pip install 'purerl[export]'"
-        ) from error
+        text = "format stablehlo needs flatbuffers: pip install 'purerl[export]'"
+        raise ConfigError(text) from error
     (action,) = exported.out_avals
     return {"policy.stablehlo": content}, {
         "platforms": list(exported.platforms),

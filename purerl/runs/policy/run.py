@@ -227,19 +227,14 @@ def train(
 
 def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return settings by the part of the configuration that they belong to."""
-    try:
-        sources = configs.get_sources(algo).items()
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    parts = {x.name: part for part, cls in sources for x in dataclasses.fields(cls)}
+    sources = configs.get_sources(algo)
+    parts = {x.name: part for part, cls in sources.items() for x in dataclasses.fields(cls)}
     del parts["env"]
-    found: dict[str, dict[str, Any]] = {part: {} for part, _ in sources}
-    for name, value in settings.items():
+    for name in settings:
         if name not in parts:
             hint = aliases.suggest(name, parts) or f" Known are {', '.join(parts)}."
             raise ConfigError(f"{algo} has no setting {name!r}.{hint}")
-        found[parts[name]][name] = value
-    return found
+    return {part: {k: v for k, v in settings.items() if parts[k] == part} for part in sources}
 
 
 def _read_columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:

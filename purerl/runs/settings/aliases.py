@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from purerl import algos
 from purerl.errors import ConfigError
+from purerl.fields import PARTS
 from purerl.runs.record.files import to_json
-from purerl.runs.settings.config import PARTS, get_sources
 
 SYNONYMS = {  # of Spinning Up, and of others
     "env_name": "env",
@@ -56,8 +56,10 @@ class Setting(NamedTuple):
 
 def list_settings(algo: str) -> dict[str, Setting]:
     """Return the settings of an algorithm by the names of their fields."""
+    from purerl.runs.settings import config  # NumPy and Gymnasium: here for start-up time
+
     found = {name: Setting("run", name, hint) for name, hint in RUN.items()}
-    for part, source in get_sources(algo).items():
+    for part, source in config.get_sources(algo).items():
         hints = typing.get_type_hints(source)
         for field in dataclasses.fields(source):
             if field.name not in ("env", "actor", "critic"):

@@ -11,12 +11,11 @@ from typing import Any
 
 from purerl import algos, checks
 from purerl.errors import ConfigError
-from purerl.fields import setting
+from purerl.fields import PARTS, setting
 from purerl.runs.record import files
 from purerl.runs.settings import environments
 from purerl.spaces import Box, Discrete, EnvSpec
 
-PARTS = ("spec", "schedule", "options")
 KEYS = ("algo", "env", "seed", "name", *PARTS)
 MAX_OBS = 2**28  # numbers in an observation that a file may claim
 

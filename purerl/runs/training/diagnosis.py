@@ -27,6 +27,8 @@ from purerl.runs.settings import environments
 from purerl.runs.training import train
 from purerl.runs.training.saving import describe_run
 
+SHOWN = 8  # names of values that are not finite
+
 
 class Finding(NamedTuple):
     """The first thing that went wrong."""
@@ -38,6 +40,19 @@ class Finding(NamedTuple):
     largest: tuple[str, float] = ("", 0.0)  # parameter before with the largest absolute value
     line: str = ""  # source line of the first NaN, or nothing
     saved: Path | None = None  # file with the batch and the parameters before it
+
+    def describe(self) -> str:
+        """Return it in lines, with the first names of what is not finite."""
+        if not self.update:
+            return f"the environment gave it: {self.message}"
+        lines = [f"update {self.update:,}, environment step {self.step:,}, is the first"]
+        lines += [f"  not finite: {name}" for name in self.bad[:SHOWN]]
+        if len(self.bad) > SHOWN:
+            lines.append(f"  and {len(self.bad) - SHOWN} more")
+        if self.line:
+            lines.append(f"  first NaN: {self.line}")
+        lines.append(f"  largest parameter before: {self.largest[0]}, {self.largest[1]:.3g}")
+        return "\n".join([*lines, f"batch and parameters before the update: {self.saved}"])
 
 
 def diagnose(

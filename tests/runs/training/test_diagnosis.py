@@ -10,7 +10,6 @@ import pytest
 
 from purerl import rng
 from purerl.buffers import replay as memory
-from purerl.cli.commands import doctor
 from purerl.errors import Diverged, EnvFault, NonFiniteError
 from purerl.runs.record import checkpoint_folders, status
 from purerl.runs.settings import config
@@ -115,7 +114,7 @@ def test_on_policy_the_line_of_the_first_nan_is_named(tmp_path):
     finding = diagnosis.diagnose(run, env_fn)
     assert (finding.update, finding.step) == (2, 200)
     assert "purerl/" in finding.line
-    lines = doctor.describe_finding(finding)
+    lines = finding.describe().split("\n")
     assert lines[0] == "update 2, environment step 200, is the first"
     assert len(lines) <= 13
 
@@ -127,7 +126,7 @@ def test_a_number_from_the_environment_is_not_laid_on_an_update(tmp_path):
     finding = diagnosis.diagnose(run, env_fn)
     assert finding.update == 0
     assert "rew of environment 0 is not finite at environment step 150" in finding.message
-    assert doctor.describe_finding(finding) == [f"the environment gave it: {finding.message}"]
+    assert finding.describe() == f"the environment gave it: {finding.message}"
 
 
 def test_other_errors_do_not_send_to_the_doctor(tmp_path):
