@@ -122,12 +122,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def split_flags(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Split words into flags, each with the words behind it; `--x=1` is `--x 1`.
-
-    Example:
-        >>> split_flags(["--lr", "-1e-1", "--hid=64", "--dt"])
-        [('--lr', ['-1e-1']), ('--hid', ['64']), ('--dt', [])]
-    """
+    """Split words into flags, each with the words behind it; `--x=1` is `--x 1`."""
     found: list[tuple[str, list[str]]] = []
     for word in words:
         if word.startswith("--") or re.match("-(?!inf$|nan$)[A-Za-z]", word):
@@ -239,10 +234,5 @@ def read_axes(
 
 
 def split_values(text: str) -> list[str]:
-    """Split at the commas that are not within brackets.
-
-    Example:
-        >>> split_values("[64,64],[32],16")
-        ['[64,64]', '[32]', '16']
-    """
+    """Split at the commas that are not within brackets: `[64,64],[32]` has two values."""
     return [part.strip() for part in re.split(r",(?![^\[(]*[\])])", text)]

@@ -24,11 +24,7 @@ def clean_text(text: str, limit: int = 80) -> str:
 def make_labels(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[str]:
     """Return clean texts, all different, cut after `most` characters.
 
-    If one is longer than `wanted`, dots replace the parts that all of them share.
-
-    Example:
-        >>> make_labels(["bench_ant_gamma0.9_s0", "bench_ant_gamma0.99_s0"], 20)
-        ['…_gamma0.9_…', '…_gamma0.99_…']
+    If one is longer than `wanted`, dots replace the parts that all share: `…_gamma0.9_…`.
     """
     shown = [clean_text(text, 10_000) for text in texts]
     if len(set(shown)) > 1 and max(map(len, shown)) > wanted:
