@@ -61,17 +61,16 @@ class Torn:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.file, name)
 
-    def write(self, content: Any) -> None:
+    def write(self, content: Any) -> int:
         self.pieces += 1
         if self.pieces > 2:
-            self.file.write(content)
-            return
+            return self.file.write(content)
         self.before()
         half = len(content) // 2
-        self.file.write(content[:half])
+        written = self.file.write(content[:half])
         self.file.flush()
         self.before()
-        self.file.write(content[half:])
+        return written + self.file.write(content[half:])
 
 
 def kill_before(call: int, below: str) -> list[int]:
