@@ -46,12 +46,23 @@ def _free_programs():
         jax.clear_caches()
 
 
+# Files with few but slow tests begin, so that no worker waits for another one at the end.
+SLOW = ("test_readme.py", "test_ranks.py", "test_examples.py", "test_programs.py", "test_sweep.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Run slow files first."""
+    items.sort(key=lambda item: item.path.name not in SLOW)
+
+
 def pytest_xdist_make_scheduler(config, log):
     """Give each file to one worker, and each algorithm of the contract and of the probes.
 
     Their tests share compiled programs and fixtures of the module.
     """
     from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):

@@ -95,16 +95,12 @@ def test_the_commands_about_runs_work_one_after_the_other(tmp_path):
 SCRIPTS = [c for c in COMMANDS if c.startswith("python") and "-m purerl" not in c]
 
 
-QUICK = {"python examples/logger_outside_rl.py"}  # `make run` runs run_sac.py
-RANKS = [c for c in SCRIPTS if "--devices" in c]  # tests/mpi runs an example with --num-cpu
+QUICK = {"python examples/logger_outside_rl.py"}  # `make run` runs run_sac.py, tests/mpi on ranks
 
 
 @pytest.mark.parametrize(
     "command",
-    [
-        pytest.param(c, marks=[] if c in QUICK or c in RANKS else pytest.mark.complete)
-        for c in SCRIPTS
-    ],
+    [pytest.param(c, marks=[] if c in QUICK else pytest.mark.complete) for c in SCRIPTS],
 )
 def test_commands_run(command):
     words = shlex.split(command)[1:]

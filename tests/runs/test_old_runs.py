@@ -63,7 +63,9 @@ def resume_as_users_do(run):
     return done.code
 
 
-@pytest.mark.parametrize("resume", [resume_here, resume_as_users_do])
+@pytest.mark.parametrize(
+    "resume", [pytest.param(resume_here, marks=pytest.mark.complete), resume_as_users_do]
+)
 def test_an_old_run_that_is_resumed_ends_as_it_ended_then(old, tmp_path, resume):
     run = tmp_path / old.name
     shutil.copytree(old, run)
