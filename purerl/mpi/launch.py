@@ -194,6 +194,7 @@ def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> lis
         running = process.poll() is None
         if running:
             signals.kill_if_overdue()
+        gone: set[int] = set()  # ranks that ended before this look: which was first is unknown
         for path in folder.glob("pid-*") if hasattr(os, "pidfd_open") else ():
             rank, text = int(path.name.removeprefix("pid-")), path.read_text()
             if rank not in seen and text:
@@ -201,9 +202,9 @@ def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> lis
                 try:
                     watched[os.pidfd_open(int(text))] = rank
                 except ProcessLookupError:
-                    ended.append({rank})
+                    gone.add(rank)
         ready = select.select(list(watched), [], [], 0.05 if running else 0.0)[0]
-        ended.append({watched.pop(descriptor) for descriptor in ready})
+        ended.append(gone | {watched.pop(descriptor) for descriptor in ready})
         for descriptor in ready:
             os.close(descriptor)
     for descriptor in watched:
