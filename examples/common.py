@@ -1,4 +1,4 @@
-"""What the `run_*.py` scripts share: flags from dataclasses, the loop, one line per epoch."""
+"""Flags from dataclasses, the loop and one line per epoch, shared by the `run_*.py` scripts."""
 
 import os
 import statistics

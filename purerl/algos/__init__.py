@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from purerl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg  # noqa: F401
+    from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
 
 
 class Algorithm(NamedTuple):

@@ -10,7 +10,7 @@ from tests.mpi.launch import ROOT
 
 @pytest.fixture
 def start_nothing(monkeypatch):
-    """What would be started: configurations by name and seed; nothing is."""
+    """Record the configurations of runs, by name and seed, instead of starting them."""
     found = {}
 
     def train(words, prog):

@@ -1,4 +1,4 @@
-"""What a sweep starts: algorithms by `purerl train` and `resume`, and functions of the user."""
+"""Tasks of a sweep: algorithms by `purerl train` and `resume`, and functions of the user."""
 
 import functools
 import glob

@@ -51,7 +51,7 @@ def by_name(sweep):
 
 def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     kinds = ["raise", "nan", "kill", "hang", "good", "word"]
-    plan = jobs.Plan(data_dir=str(tmp_path), jobs=2, timeout=10.0)
+    plan = jobs.Plan(data_dir=str(tmp_path), jobs=2, timeout=20.0)
     run = functools.partial(grids.run_variants, plan=plan, values={})
     named = make_grid([("kind", kinds)]).name_runs()
     named += [("bench_bad", 0, {"kind": "good", "scael": 2})]
@@ -67,7 +67,7 @@ def test_six_fates_stop_nobody_else_and_only_the_rest_is_done_again(tmp_path):
     assert "ArithmeticError: boom" in found["raise"].reason
     assert "gave nan" in found["nan"].reason
     assert found["kill"].reason == "ended by SIGKILL"
-    assert found["hang"].reason == "took longer than 10 s"
+    assert found["hang"].reason == "took longer than 20 s"
     assert "unexpected keyword argument 'scael'" in found["bench_bad"].reason
     assert "good with seed 0" in Path(found["good"].log).read_text()
     assert "Traceback" in Path(found["raise"].log).read_text()
@@ -141,11 +141,11 @@ if __name__ == "__main__":
 
 
 def wait(happens):
-    for _ in range(1_200):
+    for _ in range(12_000):
         if happens():
             return
         time.sleep(0.05)
-    raise AssertionError("it did not happen within a minute")
+    raise AssertionError("it did not happen within ten minutes")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -155,7 +155,7 @@ def test_asked_to_stop_a_grid_stops_its_runs_and_says_what_is_missing(tmp_path, 
     process = subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
     wait(lambda: (tmp_path / "lines").exists())
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 75, err
     results = [line.split()[2] for line in out.splitlines() if line.startswith("bench  ")]
     assert results == ["stopped", "waiting", "waiting"]

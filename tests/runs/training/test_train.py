@@ -161,7 +161,7 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         time.sleep(0.05)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == errors.STOPPED, err
     assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
     assert checkpoint_folders.list_steps(the_run(tmp_path))
