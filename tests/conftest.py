@@ -67,10 +67,11 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file, _, rest = nodeid.partition("::")
-            if file.endswith(("test_contract.py", "test_probes.py")):
+            group = "tests/contract" if file.startswith("tests/contract/") else file
+            if group == "tests/contract" or file.endswith("test_probes.py"):
                 case = rest.partition("[")[2].partition("]")[0]
-                return f"{file} {case.partition('-')[0]}"
-            return file
+                return f"{group} {case.partition('-')[0]}"
+            return group
 
     return ByFile(config, log)
 

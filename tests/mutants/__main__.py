@@ -60,7 +60,7 @@ def survives(mutant: Mutant) -> str:
             "not slow and not reliability",
             *tests,
         ]
-        if "/algos/" in mutant.file and "test_contract" in mutant.tests:
+        if "/algos/" in mutant.file and "tests/contract" in mutant.tests:
             words += ["-k", Path(mutant.file).stem]
         env = dict(os.environ) | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         env["PURERL_TEST_CACHE"] = str(ROOT / ".pytest_cache" / "mutants")

@@ -23,9 +23,9 @@ T_REINFORCE = "tests/algos/test_reinforce.py"
 T_VPG = "tests/algos/test_vpg.py"
 T_TRPO = "tests/algos/test_trpo.py"
 T_PPO = "tests/algos/test_ppo.py"
-T_CONTRACT = "tests/test_contract.py"
-T_MEMORY = f"{T_CONTRACT}::test_optimisers_remember_every_step"
-T_WEIGHT = f"{T_CONTRACT}::test_rows_of_weight_zero_count_for_nothing"
+T_CONTRACT = "tests/contract"
+T_MEMORY = f"{T_CONTRACT}/test_update.py::test_optimisers_remember_every_step"
+T_WEIGHT = f"{T_CONTRACT}/test_prepare.py::test_rows_of_weight_zero_count_for_nothing"
 T_ON = "tests/loops/test_onpolicy.py"
 T_ROLLOUT = "tests/buffers/test_rollout.py"
 
@@ -268,12 +268,12 @@ MUTANTS = [
     # What an audit planted and the tests did not notice.
     Mutant(PPO, "-lr * now.rate * s", "-lr * s", T_PPO),
     Mutant(PPO, "moments.merge(params.ret_stats, sums)", "moments.merge(moments.init_moments(()), sums)", T_PPO),
-    Mutant(PPO, "nets.policy_network(spec, spec.head_scale)", "nets.policy_network(spec)", f"{T_CONTRACT}::test_settings_of_the_default_networks_reach_each_of_them"),
+    Mutant(PPO, "nets.policy_network(spec, spec.head_scale)", "nets.policy_network(spec)", f"{T_CONTRACT}/test_networks.py::test_settings_of_the_default_networks_reach_each_of_them"),
     Mutant(PPO, "jnp.where(now.going, info[\"clip_frac\"], now.clip_frac)", "now.clip_frac", T_PPO),
     Mutant(PPO, '"clip_frac": now.clip_frac, ', "", T_PPO),
     Mutant(PPO, 'info = before | changes | {"kl"', 'info = before | changes | {"entropy": 0.0 * now.kl, "kl"', T_PPO),
-    Mutant(POLICIES, "*style, spec.log_std_init)", "*style)", f"{T_CONTRACT}::test_settings_of_the_default_networks_reach_each_of_them"),
-    Mutant(TRPO, "nets.ValueFunction(spec.hidden, spec.activation, spec.initializer)", "nets.ValueFunction(spec.hidden)", f"{T_CONTRACT}::test_settings_of_the_default_networks_reach_each_of_them"),
+    Mutant(POLICIES, "*style, spec.log_std_init)", "*style)", f"{T_CONTRACT}/test_networks.py::test_settings_of_the_default_networks_reach_each_of_them"),
+    Mutant(TRPO, "nets.ValueFunction(spec.hidden, spec.activation, spec.initializer)", "nets.ValueFunction(spec.hidden)", f"{T_CONTRACT}/test_networks.py::test_settings_of_the_default_networks_reach_each_of_them"),
     Mutant(TRPO, "(x @ product(x) + 1e-8)", "(x @ product(x))", T_TRPO),
     Mutant(TRPO, "old_loss = mpi.pmean(actor_loss(params, batch)[0])", "old_loss = actor_loss(params, batch)[0]", T_CONTRACT),
     Mutant("purerl/moments.py", "jnp.sqrt(var + 1e-8)", "jnp.sqrt(var)", T_MOMENTS),

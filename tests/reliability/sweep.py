@@ -19,7 +19,8 @@ from purerl import errors
 from purerl.cli.commands import inspect
 from purerl.cli.commands import list as listing
 from purerl.errors import ConfigError, SnapshotMismatch
-from purerl.runs.record import checkpoint, checkpoint_folders, files, status
+from purerl.runs.record import checkpoint, checkpoint_folders, files, machine, status
+from purerl.runs.record import folder as record_folder
 from purerl.runs.settings import config
 from purerl.runs.settings.config import Options
 from purerl.runs.training import train
@@ -126,6 +127,9 @@ def main(folder: Path, number: int) -> None:
     run.parent.mkdir()
     shutil.copytree(good, run)
     read(run)  # imports and compiles what reading takes
+    # A run without a readable status file describes the machine again, for which it calls git.
+    facts = machine.describe_machine()
+    record_folder.describe_machine = lambda: facts
     shutil.rmtree(run)
     guard = Guard(run)
     chosen = [*hostile.cases(folder, outside, mark)]

@@ -160,7 +160,7 @@ def interrupted(data, lines, seconds, times):
         time.sleep(pause)
         process.send_signal(signal.SIGINT)
     try:
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=300)
     except subprocess.TimeoutExpired:
         process.kill()
         out, _ = process.communicate()

@@ -84,7 +84,7 @@ def statuses(out):
 
 def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
     process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,2,0.8")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 1, err
     assert statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
     assert "Do what is missing: python -m purerl sweep ppo" in out
@@ -97,7 +97,7 @@ def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
     files.remove(other / "checkpoints")
     status.write_status(other, {"status": "running"})
     process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,0.8")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert out.count("was done before") == 2
     runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
@@ -114,7 +114,7 @@ def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_
     os.kill(int(lock.split()[1]), signal.SIGKILL)
     wait(lambda: any(one["status"] == "failed" for one in kept(tmp_path)))
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 75, err + out
     assert "Traceback" not in err
     states = statuses(out)
@@ -123,7 +123,7 @@ def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_
     process = sweeping(tmp_path, *long)
     wait(lambda: all("goes on at" in log.read_text() for log in logs))
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 75, err + out
     assert statuses(out) == dict.fromkeys(states, "stopped")
     assert out.count("goes on") >= 2

@@ -19,7 +19,7 @@ def fate(kind, seed, scale=1.0):
     if kind == "exit":
         sys.exit(0)
     if kind == "hang":
-        time.sleep(60)
+        time.sleep(600)
     return {"nan": float("nan"), "word": None}.get(kind, scale * (seed + 1))
 
 

@@ -90,7 +90,7 @@ def test_asked_to_stop_it_saves_says_how_to_go_on_and_ends_the_same(
             if line.split()[:1] == ["1,000"]:
                 break
         process.send_signal(number)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=600)
         if process.returncode:  # else it was done before the signal came
             break
     assert process.returncode == errors.STOPPED, out

@@ -1,0 +1,1 @@
+"""What docs/design.md promises of every algorithm, tested on each of them."""

@@ -1,0 +1,83 @@
+"""Networks: the default ones, custom ones, and those that `init` refuses."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from purerl.spaces import Box
+from tests.contract.shared import custom_networks, learner, once_per_algorithm
+
+
+@once_per_algorithm
+def test_custom_networks_see_images_and_learn(case):
+    env = dataclasses.replace(case.env, obs_shape=(4, 4, 2), obs_dtype="uint8")
+    image = case._replace(env=env)
+    state = learner(image, **custom_networks(image))
+    batch = image.batch()
+    images = {name: np.uint8(x) for name, x in batch._asdict().items() if "obs" in name}
+    batch = batch._replace(**images)
+    new, info = case.algo.update(state, batch)
+    assert np.isfinite(list(info.values())).all()
+    assert case.algo.act(new.params, batch.obs, jax.random.key(0)).shape == batch.act.shape
+    assert image.spec(**custom_networks(image)) == image.spec(**custom_networks(image))
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("batch statistics", "must use the collection 'params' only.*batch_stats"),
+        ("dropout", "must draw no random numbers, but .*dropout.* make it deterministic"),
+        ("integer parameter", "must have float parameters only, got int32"),
+    ],
+)
+def test_custom_networks_must_be_pure_and_float(case, broken, message):
+    for name, module in custom_networks(case, broken).items():
+        with pytest.raises(ValueError, match=f"^{name} {message}"):
+            learner(case, **{name: module})
+
+
+def test_custom_networks_must_have_the_documented_output(case):
+    for name, module in custom_networks(case, "width").items():
+        with pytest.raises(
+            ValueError, match=rf"^{name} must return \[B.*\], got .*\(3, \d\).* for B = 3"
+        ):
+            learner(case, **{name: module})
+
+
+def test_custom_networks_must_be_hashable_modules(case):
+    for name in case.networks:
+        with pytest.raises(ValueError, match=f"^{name} must be hashable.*use tuples"):
+            case.spec(**{name: nn.Sequential([nn.Dense(2), nn.tanh])})
+        with pytest.raises(ValueError, match=f"^{name} must be an instance of a flax.linen module"):
+            case.spec(**{name: lambda obs: obs})
+
+
+@once_per_algorithm
+def test_settings_of_the_default_networks_reach_each_of_them(case, key):
+    def networks(**settings):
+        params = learner(case, **settings).params
+        return {name: jax.tree.leaves(getattr(params, name)) for name in case.networks}
+
+    plain, batch = learner(case), case.batch()
+    for name, leaves in networks(hidden=(5,)).items():
+        assert {x.shape[1] for x in leaves if x.ndim == 2} >= {5}, name
+    orthogonal = networks(initializer="orthogonal")
+    for name, leaves in networks().items():
+        for old, new in zip(leaves, orthogonal[name], strict=True):
+            assert old.ndim < 2 or bool((old != new).any()), name
+    style = "tanh" if plain.params.spec.activation == "relu" else "relu"
+    other = learner(case, activation=style).params
+    for part in case.parts:
+        loss = getattr(case.algo, part)
+        if part != "alpha_loss":  # it is 0 for a temperature that is fixed, or 1
+            assert loss(plain.params, batch)[0] != loss(other, batch)[0], part
+    fields = {field.name for field in dataclasses.fields(case.algo.Spec)}
+    if "log_std_init" in fields and isinstance(case.env.action, Box):
+        assert any((x == -1.25).all() for x in networks(log_std_init=-1.25)["actor"])
+    if "head_scale" in fields:
+        quiet = networks(head_scale=1e-6)["actor"]
+        assert any(x.ndim == 2 and jnp.abs(x).max() < 1e-5 for x in quiet)

@@ -1,0 +1,64 @@
+"""Settings: what `Spec` accepts and refuses."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.contract.shared import learner
+
+
+def test_spec_is_frozen_hashable_and_equal_by_value(case):
+    assert case.spec() == case.spec()
+    assert hash(case.spec()) == hash(case.spec())
+    assert case.spec() != case.spec(gamma=0.5)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        case.spec().gamma = 0.5
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), -1, "1", None, True, np.float32(0.5)]
+)
+def test_spec_refuses_bad_numbers_by_name(case, value):
+    numbers = [f.name for f in dataclasses.fields(case.algo.Spec) if f.type in (int, float)]
+    assert "gamma" in numbers
+    for name in numbers:
+        if name == "log_std_init" and value == -1:
+            continue  # the one setting that may be negative
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            case.spec(**{name: value})
+
+
+def test_spec_refuses_other_bad_fields_by_name(case):
+    for name, value in {"hidden": [8, 8], "activation": "rleu", "initializer": "zeros"}.items():
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            case.spec(**{name: value})
+    with pytest.raises(ValueError, match=r"^hidden\[1\] must be an integer of at least 1, got 0"):
+        case.spec(hidden=(8, 0))
+    with pytest.raises(ValueError, match="^env must be an EnvSpec"):
+        case.algo.Spec(env="Pendulum-v1")
+
+
+def test_spec_refuses_the_wrong_action_space(case):
+    if case.wrong_env is None:
+        pytest.skip("takes both kinds of action space")
+    name = case.algo.__name__.rpartition(".")[2]
+    with pytest.raises(ValueError, match=rf"^{name} needs a \w+ action space"):
+        case.algo.Spec(case.wrong_env)
+
+
+def test_spec_asks_for_flat_observations_and_names_the_wrapper(case):
+    images = dataclasses.replace(case.env, obs_shape=(8, 8, 3), obs_dtype="uint8")
+    with pytest.raises(ValueError, match=r"flat observations.*FlattenObservation"):
+        case.algo.Spec(images)
+
+
+def test_equal_specs_share_one_trace_of_update(case):
+    case.algo.update(learner(case), case.batch())
+    before = case.algo.update._cache_size()
+    for seed in range(3):
+        state = learner(case, seed)
+        state = state.replace(params=dataclasses.replace(state.params, spec=case.spec()))
+        for step in range(3):
+            state, _ = case.algo.update(state, case.batch(seed=step))
+    assert case.algo.update._cache_size() == before

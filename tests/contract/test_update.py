@@ -1,0 +1,134 @@
+"""`update`: pure, traced once, and equal under every transformation of JAX."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from purerl import mpi
+from purerl.buffers import replay
+from purerl.types import Batch
+from tests.contract.shared import close, equal, host, learner, once_per_algorithm
+
+
+@once_per_algorithm
+def test_update_changes_neither_its_inputs_nor_its_answer(case):
+    state, batch = learner(case), case.batch()
+    before = host((state, batch._replace(key=None)))
+    first = case.algo.update(state, batch)
+    second = case.algo.update(state, batch)
+    equal(first, second)
+    equal(before, host((state, batch._replace(key=None))))
+    with jax.disable_jit():
+        close(first[0], case.algo.update(state, batch)[0], rtol=1e-3, atol=1e-5)
+
+
+def test_update_keeps_structure_and_dtypes_and_counts(case):
+    state = learner(case)
+    new, info = case.algo.update(state, case.batch())
+    assert jax.tree.structure(new) == jax.tree.structure(state)
+    for a, b in zip(jax.tree.leaves(new), jax.tree.leaves(state), strict=True):
+        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
+    assert int(new.step) == int(state.step) + 1
+    for name, metric in info.items():
+        assert jnp.shape(metric) == (), name
+        if name.endswith("_count"):
+            assert float(metric) in (0.0, 1.0)
+            assert name.removesuffix("_count") in info
+
+
+def test_optimisers_remember_every_step(case):
+    """An Adam that starts anew at each update takes steps of full size for ever."""
+    free = {"target_kl": None} if hasattr(case.spec(), "target_kl") else {}
+    state = start = learner(case, **free)
+    for seed in range(3):
+        state, _ = case.algo.update(state, case.batch(seed=seed))
+    spec, owned = state.params.spec, [name for names in case.owns.values() for name in names]
+    passes = {"actor": "train_pi_iters", "critic": "train_v_iters"}
+    for name, opt in state.opt_state.items():
+        steps = 3 * getattr(spec, passes.get(name, ""), 1)
+        if name == "actor":
+            steps = math.ceil(steps / getattr(spec, "policy_delay", 1))
+        before, after = jax.tree.leaves(start.opt_state[name]), jax.tree.leaves(opt)
+        assert [int(x) for x in after if jnp.issubdtype(x.dtype, jnp.integer)] == [steps], name
+        if name in owned:
+            assert all(bool((x != y).any()) for x, y in zip(before, after, strict=True)), name
+
+
+def test_metrics_not_computed_are_zero_and_not_counted(case):
+    state, seen = learner(case), set()
+    for seed in range(4):
+        state, info = case.algo.update(state, case.batch(seed=seed))
+        for name in [n.removesuffix("_count") for n in info if n.endswith("_count")]:
+            seen.add((name, float(info[f"{name}_count"])))
+            if info[f"{name}_count"] == 0:
+                assert info[name] == 0
+    assert all((name, 1.0) in seen for name, _ in seen)
+
+
+@once_per_algorithm
+def test_update_works_under_scan_as_in_a_loop(case):
+    batches = [case.batch(seed=s, key=None)._replace(key=jax.random.key(s)) for s in range(4)]
+    state = scanned = learner(case)
+    for batch in batches:
+        state, _ = case.algo.update(state, batch)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *batches)
+    scanned, _ = jax.lax.scan(case.algo.update, scanned, stacked)
+    close(state, scanned, rtol=1e-4)
+
+
+@once_per_algorithm
+def test_update_works_under_vmap_over_seeds(case):
+    batches = [case.batch(seed=s) for s in range(3)]
+    keys = jax.random.split(jax.random.key(7), 3)
+    states = jax.vmap(lambda k: case.algo.init(k, case.spec()))(keys)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *batches)
+    many = states
+    for _ in range(3):
+        many, _ = jax.vmap(case.algo.update)(many, stacked)
+    for i, batch in enumerate(batches):
+        one = jax.tree.map(lambda x, i=i: x[i], states)
+        for _ in range(3):
+            one, _ = case.algo.update(one, batch)
+        close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-3, atol=1e-4)
+
+
+@once_per_algorithm
+def test_a_caller_may_donate_the_state(case):
+    state, batch = learner(case), case.batch()
+    expected, _ = case.algo.update(state, batch)
+    donating = jax.jit(lambda s, b: case.algo.update(s, b), donate_argnums=0)
+    new, _ = donating(state, batch)
+    close(new, expected)
+    # Whatever `update` reads; what it only writes, such as epsilon, has nothing to give away.
+    read = ([getattr(state.params, name) for name in case.networks], state.opt_state, state.step)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(read))
+
+
+@once_per_algorithm
+def test_devices_with_parts_of_a_batch_agree_on_the_whole_update(case):
+    state, batch = learner(case), case.noisy()
+    parts = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), batch)
+    split = jax.vmap(case.algo.update, in_axes=(None, 0), axis_name=mpi.AXIS)
+    many, _ = split(state, parts)
+    one, _ = case.algo.update(state, batch)
+    for i in range(2):
+        close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-4, atol=3e-5)
+
+
+def test_update_on_one_process_holds_no_collective_and_no_callback(case):
+    text = str(jax.make_jaxpr(case.algo.update)(learner(case), case.batch()))
+    assert "callback" not in text
+    assert "psum" not in text
+
+
+def test_update_takes_what_replay_samples(case, key):
+    if case.on_policy:
+        pytest.skip("takes what prepare makes")
+    buffer = replay.init(case.env.example(), 16)
+    rows = case.batch(size=8)
+    buffer = replay.add(buffer, type(case.env.example())(*rows[:6]))
+    batch = replay.sample(buffer, key, 6)
+    assert isinstance(batch, Batch)
+    case.algo.update(learner(case), batch)
