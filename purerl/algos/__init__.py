@@ -1,16 +1,20 @@
 """Algorithms: one flat module each, and the table of what is true of each; free of JAX.
 
 To add an algorithm: its file, its entry in `ALGORITHMS`, its test file, its entry in
-`tests/cases.py`, its page.
+`tests/cases.py`, its page. A custom algorithm needs none of that: pass its module where the name of
+an algorithm is expected, as in `purerl.train(my_algorithm, "Pendulum-v1")`.
 """
 
 import difflib
 import importlib
+import importlib.util
+import sys
 from collections.abc import Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from purerl.errors import ConfigError
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 
 if TYPE_CHECKING:
     from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
@@ -66,6 +70,7 @@ ALGORITHMS = {
     ),
 }
 NAMES = tuple(ALGORITHMS)
+CONTRACT = ("Spec", "SCHEDULE", "init", "act", "policy", "loss", "update")  # of every algorithm
 
 
 def __getattr__(name: str) -> Any:
@@ -83,12 +88,76 @@ def check(name: str) -> None:
         raise ConfigError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
 
 
-def load(name: str) -> ModuleType:
-    """Import an algorithm by name.
+def load(algo: str | Any) -> Any:
+    """Return the module of an algorithm: import it by name, or check the custom one given.
+
+    Args:
+        algo: A name of `NAMES`; or a module, class or `SimpleNamespace` with the names of the
+            contract, which docs/design.md explains.
 
     Example:
         >>> load("td3").__name__
         'purerl.algos.td3'
     """
-    check(name)
-    return importlib.import_module(f"purerl.algos.{name}")
+    if not isinstance(algo, str):
+        return _check_contract(algo)
+    check(algo)
+    return importlib.import_module(f"purerl.algos.{algo}")
+
+
+def find(name: str) -> Any:
+    """Return the name of one of purerl's algorithms, or import `my_package.my_algorithm`.
+
+    This runs the code of the module, so `name` must come from the user and never from a file.
+    """
+    if name in NAMES:
+        return name
+    try:
+        found = name.replace(".", "").isidentifier() and importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError):  # a package above it is missing, or is no package
+        found = None
+    if not found:
+        check(name)  # which names the nearest
+    return _check_contract(importlib.import_module(name))
+
+
+def _check_contract(algo: Any) -> Any:
+    """Return a custom algorithm that can be a key, or name everything it lacks."""
+    lacks = [name for name in CONTRACT if not hasattr(algo, name)]
+    schedule = getattr(algo, "SCHEDULE", None)
+    if isinstance(schedule, OnPolicySchedule):
+        lacks += ["prepare"] if not hasattr(algo, "prepare") else []
+    elif isinstance(schedule, OffPolicySchedule):
+        lacks += ["NOISE_DRAWS"] if not hasattr(algo, "NOISE_DRAWS") else []
+    elif schedule is not None:
+        raise ConfigError(
+            f"SCHEDULE of {get_name(algo)} must be an OffPolicySchedule or an OnPolicySchedule of "
+            f"purerl.schedules, got {schedule!r}."
+        )
+    if lacks:
+        raise ConfigError(
+            f"{algo!r} is not an algorithm: it lacks {', '.join(lacks)}. Give a name ("
+            f"{', '.join(NAMES)}), or a module with everything that docs/design.md lists."
+        )
+    if isinstance(algo, SimpleNamespace):  # which has no hash, and compiled programs need one
+        module = ModuleType(get_name(algo))
+        vars(module).update(vars(algo))
+        return module
+    return algo
+
+
+def get_name(algo: str | Any) -> str:
+    """Return the name of an algorithm in configurations, never that of another one."""
+    if isinstance(algo, str):
+        return algo
+    name = str(getattr(algo, "__name__", "custom"))
+    if sys.modules.get(name) is algo and name.removeprefix("purerl.algos.") in NAMES:
+        return name.removeprefix("purerl.algos.")
+    return f"custom.{name}" if name in NAMES else name
+
+
+def get_facts(algo: str | Any) -> Algorithm:
+    """Return the facts about an algorithm; a custom module may have its own in `ALGORITHM`."""
+    known = ALGORITHMS.get(get_name(algo))
+    title = str(getattr(algo, "__doc__", "")).partition("\n")[0]
+    return known or getattr(algo, "ALGORITHM", Algorithm(title, _BOTH, {}, ()))

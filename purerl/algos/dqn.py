@@ -46,10 +46,12 @@ class Spec:
 
     `critic` is a custom Flax module, or None for an MLP:
     `critic(obs [B, *obs_shape]) -> [B, n]`, the values of all actions.
+    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
     env: EnvSpec
     critic: Any = None
+    optimizer: Any = None
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
@@ -72,6 +74,7 @@ class Spec:
         """Check every field."""
         require_discrete("dqn", self.env)
         nets.check_networks(self)
+        nets.check_optimizer(self.optimizer, ("critic",))
         checks.each(self, ("gamma", "eps_start", "eps_end"), checks.real, 0.0, 1.0)
         checks.positive("lr", self.lr)
         checks.each(self, ("target_every", "eps_decay"), checks.integer, 1)
@@ -116,8 +119,9 @@ def networks(spec: Spec) -> nets.Networks:
     return nets.Networks(None, critic)
 
 
-def _optimizer(spec: Spec) -> optax.GradientTransformation:
-    return optax.adam(spec.lr)
+def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    """Return the optimizer of each group of parameters."""
+    return {"critic": nets.make_optimizer(spec, "critic", spec.lr)}
 
 
 def init(key: jax.Array, spec: Spec) -> State:
@@ -132,7 +136,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     obs = spec.env.example().obs
     q = nets.init_params("critic", networks(spec).critic, key, (obs,), (spec.env.act_dim,))
     params = Params(q, jax.tree.map(jnp.copy, q), jnp.float32(spec.eps_start), spec)
-    return State(params, {"critic": _optimizer(spec).init(q)}, jnp.zeros((), jnp.int32))
+    return State(params, {"critic": optimizers(spec)["critic"].init(q)}, jnp.zeros((), jnp.int32))
 
 
 @jax.jit
@@ -231,7 +235,8 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     # Step the network towards the target.
     grads, info = jax.grad(critic_loss, has_aux=True)(params, batch)
     grad = mpi.pmean(grads.critic)
-    step, opt_critic = _optimizer(spec).update(grad, state.opt_state["critic"], params.critic)
+    tx = optimizers(spec)["critic"]
+    step, opt_critic = tx.update(grad, state.opt_state["critic"], params.critic)
     critic = optax.apply_updates(params.critic, step)
 
     # Copy the network to the target if it is due.

@@ -45,11 +45,13 @@ class Spec:
     `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
     in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
+    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
     env: EnvSpec
     actor: Any = None
     critic: Any = None
+    optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
     activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
@@ -78,6 +80,7 @@ class Spec:
         """Check every field."""
         require_flat("ppo", self.env)
         nets.check_networks(self)
+        nets.check_optimizer(self.optimizer, ("actor", "critic"))
         checks.each(self, ("gamma", "lam"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "vf_lr", "clip_ratio", "adam_eps"), checks.positive)
         checks.each(self, ("target_kl", "vf_clip", "max_grad_norm"), checks.positive, optional=True)
@@ -120,10 +123,12 @@ def networks(spec: Spec) -> nets.Networks:
     return nets.Networks(nets.policy_network(spec, spec.head_scale), critic)
 
 
-def _optimizer(spec: Spec) -> optax.GradientTransformation:
-    """Return the optimiser of each network without its learning rate, which `update` decays."""
+def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    """Return the optimizer of each group of parameters; Adam lacks its rate, which may decay."""
     clip = optax.clip_by_global_norm(spec.max_grad_norm) if spec.max_grad_norm else optax.identity()
-    return optax.chain(clip, optax.scale_by_adam(eps=spec.adam_eps))
+    adam = optax.scale_by_adam(eps=spec.adam_eps)
+    rates = {"actor": spec.pi_lr, "critic": spec.vf_lr}
+    return {k: optax.chain(clip, nets.find_custom(spec, k, lr) or adam) for k, lr in rates.items()}
 
 
 def init(key: jax.Array, spec: Spec) -> State:
@@ -140,7 +145,8 @@ def init(key: jax.Array, spec: Spec) -> State:
     obs = (jnp.zeros(spec.env.obs_shape),) if spec.normalise_obs else (spec.env.example().obs,)
     pi = nets.init_params("actor", actor, key_actor, obs, nets.policy_shape(spec.env))
     v = nets.init_params("critic", critic, key_critic, obs, ())
-    opt_state = {"actor": _optimizer(spec).init(pi), "critic": _optimizer(spec).init(v)}
+    tx = optimizers(spec)
+    opt_state = {"actor": tx["actor"].init(pi), "critic": tx["critic"].init(v)}
     stats = moments.init_moments(spec.env.obs_shape), moments.init_moments(())
     return State(Params(pi, v, *stats, spec), opt_state, jnp.zeros((), jnp.int32))
 
@@ -364,10 +370,11 @@ def _step_critic(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
 
 
 def _apply_gradient(now: _Progress, name: str, grad: Any, lr: float) -> _Progress:
-    """Move the network in field `name` of `Params` by one optimiser step."""
-    step, opt = _optimizer(now.params.spec).update(grad, now.opt_state[name])
-    step = jax.tree.map(lambda s: -lr * now.rate * s, step)
-    moved: Any = {name: optax.apply_updates(getattr(now.params, name), step)}
+    """Move the network in field `name` of `Params` by one optimizer step."""
+    spec, old = now.params.spec, getattr(now.params, name)
+    step, opt = optimizers(spec)[name].update(grad, now.opt_state[name], old)
+    factor = -lr * now.rate if nets.find_custom(spec, name, lr) is None else now.rate
+    moved: Any = {name: optax.apply_updates(old, jax.tree.map(lambda s: factor * s, step))}
     params = dataclasses.replace(now.params, **moved)
     return dataclasses.replace(now, params=params, opt_state=now.opt_state | {name: opt})
 

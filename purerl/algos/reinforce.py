@@ -40,10 +40,12 @@ class Spec:
 
     `actor` is a custom Flax module, or None for an MLP: `actor(obs [B, *obs_shape])` ->
     logits `[B, n]`, or mean and log standard deviation `[B, A]` in units of [-1, 1].
+    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
     env: EnvSpec
     actor: Any = None
+    optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
     activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
@@ -57,6 +59,7 @@ class Spec:
         """Check every field."""
         require_flat("reinforce", self.env)
         nets.check_networks(self)
+        nets.check_optimizer(self.optimizer, ("actor",))
         checks.real("gamma", self.gamma, 0.0, 1.0)
         checks.boolean("reward_to_go", self.reward_to_go)
         checks.boolean("standardise", self.standardise)
@@ -90,6 +93,11 @@ def networks(spec: Spec) -> nets.Networks:
     return nets.Networks(nets.policy_network(spec), None)
 
 
+def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    """Return the optimizer of each group of parameters."""
+    return {"actor": nets.make_optimizer(spec, "actor", spec.pi_lr)}
+
+
 def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner.
 
@@ -102,7 +110,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     obs = (spec.env.example().obs,)
     actor = networks(spec).actor
     pi = nets.init_params("actor", actor, key, obs, nets.policy_shape(spec.env))
-    opt_state = {"actor": optax.adam(spec.pi_lr).init(pi)}
+    opt_state = {"actor": optimizers(spec)["actor"].init(pi)}
     return State(Params(pi, spec), opt_state, jnp.zeros((), jnp.int32))
 
 
@@ -200,8 +208,8 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
     # Step the policy along the gradient, averaged over ranks.
     grads, info = jax.grad(actor_loss, has_aux=True)(old, batch)
-    tx = optax.adam(spec.pi_lr)
-    step, opt_actor = tx.update(mpi.pmean(grads.actor), state.opt_state["actor"])
+    tx = optimizers(spec)["actor"]
+    step, opt_actor = tx.update(mpi.pmean(grads.actor), state.opt_state["actor"], old.actor)
     moved = (optax.apply_updates(old.actor, step), opt_actor)
 
     # Keep the old policy if no row of any rank has a weight.

@@ -45,11 +45,13 @@ class Spec:
     `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]` of the Gaussian before squashing,
     and `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
+    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
     env: EnvSpec
     actor: Any = None
     critic: Any = None
+    optimizer: Any = None
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
@@ -68,6 +70,7 @@ class Spec:
         """Check every field."""
         require_box("sac", self.env)
         nets.check_networks(self)
+        nets.check_optimizer(self.optimizer, ("actor", "critic", "log_alpha"))
         checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
         checks.each(self, ("lr", "alpha_init"), checks.positive)
         if self.target_entropy is not None:
@@ -118,8 +121,11 @@ def networks(spec: Spec) -> nets.Networks:
     return nets.Networks(actor, critic)
 
 
-def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
-    return {name: optax.adam(spec.lr) for name in ("actor", "critic", "log_alpha")}
+def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    """Return the optimizer of each group of parameters."""
+    return {
+        name: nets.make_optimizer(spec, name, spec.lr) for name in ("actor", "critic", "log_alpha")
+    }
 
 
 def init(key: jax.Array, spec: Spec) -> State:
@@ -138,7 +144,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     q = nets.init_ensemble("critic", critic, key_critic, (row.obs, row.act), (), 2)
     first = spec.alpha_init if spec.alpha == "auto" else 1.0
     params = Params(pi, q, jax.tree.map(jnp.copy, q), jnp.log(jnp.float32(first)), spec)
-    opt_state = {name: tx.init(getattr(params, name)) for name, tx in _optimizers(spec).items()}
+    opt_state = {name: tx.init(getattr(params, name)) for name, tx in optimizers(spec).items()}
     return State(params, opt_state, jnp.zeros((), jnp.int32))
 
 
@@ -190,7 +196,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
     return jnp.stack([nets.apply_rows(critic, tree, *row) for tree in params.critic])
 
 
-def _sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array, jax.Array]:
+def sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array, jax.Array]:
     """Return actions `[B, A]` in (-1, 1) from one noise draw, and their log-densities."""
     dist = distribution(params, obs)
     noise = rng.noise(batch, NOISE_DRAWS, params.spec.env.act_dim)[:, draw]  # [B, A]
@@ -224,7 +230,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     _, critic = networks(spec)
-    next_act, next_logp = _sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
+    next_act, next_logp = sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
     next_q = nets.q_values(critic, params.target_critic, batch.next_obs, next_act)  # [2, B]
     soft = next_q.min(axis=0) - temperature(params) * next_logp  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * soft  # [B]
@@ -248,7 +254,7 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     checks.spec_of(params).env.check_batch(batch)
     _, critic = networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic)
-    pi, logp = _sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
+    pi, logp = sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
     q = nets.q_values(critic, frozen, batch.obs, pi).min(axis=0)  # [B]
     loss_pi = (temperature(params) * logp - q).mean()
     return loss_pi, {"loss_pi": loss_pi, "logp": logp.mean()}
@@ -271,7 +277,7 @@ def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     if spec.alpha != "auto":
         return jnp.zeros(()), {"loss_alpha": jnp.zeros(()), "alpha": temperature(params)}
     wanted = -float(spec.env.act_dim) if spec.target_entropy is None else spec.target_entropy
-    _, logp = _sample(params, batch, batch.obs, draw=1)  # [B]
+    _, logp = sample(params, batch, batch.obs, draw=1)  # [B]
     loss_alpha = -params.log_alpha * (jax.lax.stop_gradient(logp) + wanted).mean()
     return loss_alpha, {"loss_alpha": loss_alpha, "alpha": temperature(params)}
 
@@ -300,7 +306,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     """
     checks.state(state)
     params, spec, opt_state = state.params, state.params.spec, state.opt_state
-    tx = _optimizers(spec)
+    tx = optimizers(spec)
 
     # Step both critics towards the target.
     grads, info_q = jax.grad(critic_loss, has_aux=True)(params, batch)

@@ -40,11 +40,13 @@ class Spec:
     `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape]) -> [B, A]` in [-1, 1] and
     `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
+    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
     env: EnvSpec
     actor: Any = None
     critic: Any = None
+    optimizer: Any = None
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
@@ -67,6 +69,7 @@ class Spec:
         """Check every field."""
         require_box("td3", self.env)
         nets.check_networks(self)
+        nets.check_optimizer(self.optimizer, ("actor", "critic"))
         checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "q_lr"), checks.positive)
         checks.each(self, ("act_noise", "target_noise", "noise_clip"), checks.real, 0.0)
@@ -106,8 +109,12 @@ def networks(spec: Spec) -> nets.Networks:
     return nets.Networks(actor, critic)
 
 
-def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
-    return {"actor": optax.adam(spec.pi_lr), "critic": optax.adam(spec.q_lr)}
+def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    """Return the optimizer of each group of parameters."""
+    return {
+        "actor": nets.make_optimizer(spec, "actor", spec.pi_lr),
+        "critic": nets.make_optimizer(spec, "critic", spec.q_lr),
+    }
 
 
 def init(key: jax.Array, spec: Spec) -> State:
@@ -124,7 +131,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     row = spec.env.example()
     pi = nets.init_params("actor", actor, key_actor, (row.obs,), row.act.shape)
     q = nets.init_ensemble("critic", critic, key_critic, (row.obs, row.act), (), 2)
-    tx = _optimizers(spec)
+    tx = optimizers(spec)
     opt_state = {"actor": tx["actor"].init(pi), "critic": tx["critic"].init(q)}
     params = Params(pi, q, jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q), spec)
     return State(params, opt_state, jnp.zeros((), jnp.int32))
@@ -257,7 +264,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     """
     checks.state(state)
     params, spec = state.params, state.params.spec
-    tx = _optimizers(spec)
+    tx = optimizers(spec)
 
     # Step both critics towards the target.
     grads, info = jax.grad(critic_loss, has_aux=True)(params, batch)

@@ -42,11 +42,13 @@ class Spec:
     `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
     in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
+    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
     env: EnvSpec
     actor: Any = None
     critic: Any = None
+    optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
     activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
@@ -67,6 +69,7 @@ class Spec:
         """Check every field."""
         require_flat("trpo", self.env)
         nets.check_networks(self)
+        nets.check_optimizer(self.optimizer, ("critic",))
         checks.each(self, ("gamma", "lam"), checks.real, 0.0, 1.0)
         checks.each(self, ("delta", "vf_lr"), checks.positive)
         checks.member("method", self.method, ("trpo", "npg"))
@@ -106,6 +109,11 @@ def networks(spec: Spec) -> nets.Networks:
     return nets.Networks(nets.policy_network(spec), critic)
 
 
+def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    """Return the optimizer of each group of parameters; the policy has none."""
+    return {"critic": nets.make_optimizer(spec, "critic", spec.vf_lr)}
+
+
 def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner.
 
@@ -120,8 +128,8 @@ def init(key: jax.Array, spec: Spec) -> State:
     obs = (spec.env.example().obs,)
     pi = nets.init_params("actor", actor, key_actor, obs, nets.policy_shape(spec.env))
     v = nets.init_params("critic", critic, key_critic, obs, ())
-    opt = optax.adam(spec.vf_lr).init(v)
-    return State(Params(pi, v, spec), {"critic": opt}, jnp.zeros((), jnp.int32))
+    opt_state = {"critic": optimizers(spec)["critic"].init(v)}
+    return State(Params(pi, v, spec), opt_state, jnp.zeros((), jnp.int32))
 
 
 @jax.jit
@@ -331,12 +339,12 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
         params, searched = dataclasses.replace(old, actor=optax.apply_updates(old.actor, move)), {}
 
     # Fit the value function to the returns.
-    tx = optax.adam(spec.vf_lr)
+    tx = optimizers(spec)["critic"]
 
     def fit(_: Any, carry: tuple[Params, Any]) -> tuple[Params, Any]:
         params, opt_critic = carry
         grad = jax.grad(critic_loss, has_aux=True)(params, batch)[0].critic
-        step, opt_critic = tx.update(mpi.pmean(grad), opt_critic)
+        step, opt_critic = tx.update(mpi.pmean(grad), opt_critic, params.critic)
         critic = optax.apply_updates(params.critic, step)
         return dataclasses.replace(params, critic=critic), opt_critic
 

@@ -39,11 +39,13 @@ class Spec:
     `actor` and `critic` are custom Flax modules, or None for an MLP:
     `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
     in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
+    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
     env: EnvSpec
     actor: Any = None
     critic: Any = None
+    optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
     activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
@@ -59,6 +61,7 @@ class Spec:
         """Check every field."""
         require_flat("vpg", self.env)
         nets.check_networks(self)
+        nets.check_optimizer(self.optimizer, ("actor", "critic"))
         checks.each(self, ("gamma", "lam"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "vf_lr"), checks.positive)
         checks.member("value_target", self.value_target, ("mc", "lambda"))
@@ -94,8 +97,12 @@ def networks(spec: Spec) -> nets.Networks:
     return nets.Networks(nets.policy_network(spec), critic)
 
 
-def _optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
-    return {"actor": optax.adam(spec.pi_lr), "critic": optax.adam(spec.vf_lr)}
+def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
+    """Return the optimizer of each group of parameters."""
+    return {
+        "actor": nets.make_optimizer(spec, "actor", spec.pi_lr),
+        "critic": nets.make_optimizer(spec, "critic", spec.vf_lr),
+    }
 
 
 def init(key: jax.Array, spec: Spec) -> State:
@@ -112,7 +119,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     obs = (spec.env.example().obs,)
     pi = nets.init_params("actor", actor, key_actor, obs, nets.policy_shape(spec.env))
     v = nets.init_params("critic", critic, key_critic, obs, ())
-    tx = _optimizers(spec)
+    tx = optimizers(spec)
     opt_state = {"actor": tx["actor"].init(pi), "critic": tx["critic"].init(v)}
     return State(Params(pi, v, spec), opt_state, jnp.zeros((), jnp.int32))
 
@@ -233,18 +240,19 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     """
     checks.state(state)
     old, spec = state.params, state.params.spec
-    tx = _optimizers(spec)
+    tx = optimizers(spec)
 
     # Step the policy along the gradient, averaged over ranks.
     grads, _ = jax.grad(actor_loss, has_aux=True)(old, batch)
-    step, opt_actor = tx["actor"].update(mpi.pmean(grads.actor), state.opt_state["actor"])
+    grad = mpi.pmean(grads.actor)
+    step, opt_actor = tx["actor"].update(grad, state.opt_state["actor"], old.actor)
     params = dataclasses.replace(old, actor=optax.apply_updates(old.actor, step))
 
     # Fit the value function to the returns.
     def fit(_: Any, carry: tuple[Params, Any]) -> tuple[Params, Any]:
         params, opt_critic = carry
         grad = jax.grad(critic_loss, has_aux=True)(params, batch)[0].critic
-        step, opt_critic = tx["critic"].update(mpi.pmean(grad), opt_critic)
+        step, opt_critic = tx["critic"].update(mpi.pmean(grad), opt_critic, params.critic)
         critic = optax.apply_updates(params.critic, step)
         return dataclasses.replace(params, critic=critic), opt_critic
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from purerl import errors
+from purerl import algos, errors
 from purerl.cli.options import Parser
 from purerl.runs import interrupts
 from purerl.runs.console import print_warning
@@ -25,8 +25,15 @@ def make_parser(name: str, description: str, example: str, several: bool = False
     made.add_argument("--checkpoint", "--itr", "-i", type=parse_checkpoint, default="last",
                       metavar="WHICH", help="last, best or a step (default: last)")
     # fmt: on
-    made.add_argument("--env", metavar="ID", help="module:Id of the run's environment, to allow it")
+    add_import_flags(made)
     return made
+
+
+def add_import_flags(made: argparse.ArgumentParser) -> None:
+    """Add the flags that allow what no file may import."""
+    made.add_argument("--env", metavar="ID", help="module:Id of the run's environment, to allow it")
+    text = "module of the run's custom algorithm, to allow it"
+    made.add_argument("--algo", metavar="MODULE", help=text)
 
 
 def add_episode_flags(made: argparse.ArgumentParser, default: int, *more: str) -> None:
@@ -78,9 +85,22 @@ def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | N
             raise errors.ConfigError(
                 f"{run} is a run in {own}, and cannot go on in {env}. Type the same line {how}."
             )
-    if ":" in env and not {"", here := str(Path.cwd())} & {*sys.path}:
-        sys.path.insert(0, here)  # as `python -m` does
+    if ":" in env:
+        _import_from_here()
     return environments.make_env_fn(env)
+
+
+def parse_algo(name: str | None) -> Any:
+    """Return the name of one of purerl's algorithms, or the custom module that was typed."""
+    if name is not None and name not in algos.NAMES:
+        _import_from_here()
+    return None if name is None else algos.find(name)
+
+
+def _import_from_here() -> None:
+    """Allow imports from the current folder, as `python -m` does."""
+    if not {"", here := str(Path.cwd())} & {*sys.path}:
+        sys.path.insert(0, here)
 
 
 def load_run(args: argparse.Namespace, run: Path) -> Any:
@@ -92,4 +112,5 @@ def load_run(args: argparse.Namespace, run: Path) -> Any:
     if mpi.num_procs() > 1:
         raise errors.ConfigError("one process does it alone: start it without mpiexec.")
     setup()
-    return runs.load(run, args.checkpoint, env_fn=parse_env(args.env), say=print_warning)
+    env_fn, algo = parse_env(args.env), parse_algo(args.algo)
+    return runs.load(run, args.checkpoint, env_fn, say=print_warning, algo=algo)

@@ -202,7 +202,7 @@ def split_pairs(flag: str, given: Sequence[Sequence[str]] | None, several: bool)
 
 
 def read_axes(
-    algo: str, items: Iterable[Item], refused: Collection[str] = (), taken: Iterable[str] = ()
+    algo: Any, items: Iterable[Item], refused: Collection[str] = (), taken: Iterable[str] = ()
 ) -> Axes:
     """Read the values of settings under any of their names; report all mistakes.
 

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import checks, mpi, rng
+from purerl import algos, checks, mpi, rng
 from purerl.errors import EpisodesCut, NonFiniteError
 from purerl.loops import devices, offpolicy, onpolicy, records, vector
 from purerl.loops.acting import make_test_policy
@@ -49,7 +49,7 @@ def start(
     """Build the learner, the replay buffer and the environments, and reset the environments.
 
     Args:
-        algo: A module of `purerl.algos`.
+        algo: A module of `purerl.algos`, its name, or a custom algorithm.
         spec: Settings of the algorithm, its `Spec`.
         env_fn: Function that returns a Gymnasium environment, called `schedule.num_envs` times, or
             one vector environment of that many.
@@ -57,6 +57,7 @@ def start(
         seed: Integer in 0 .. 2**32 - 1. With the other arguments it determines the run.
     """
     checks.seed(seed)
+    algo = algos.load(algo)
     _check_algo(algo, spec, schedule)
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     resolved = schedule.resolve(ranks)
@@ -239,14 +240,12 @@ def _check_env(spec: Any, envs: vector.Envs) -> None:
 
 
 def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
-    """Refuse an algorithm without the contract, and a spec or schedule of another one."""
-    if not hasattr(algo, "Spec"):
-        raise ValueError(f"algo must be a module such as purerl.algos.sac, got {algo!r}.")
+    """Refuse a spec or schedule of another algorithm."""
     checks.spec(spec, algo.Spec)
     kind = type(algo.SCHEDULE)
     if not isinstance(schedule, kind):
         raise ValueError(
-            f"schedule of {algo.__name__} must be an {kind.__name__}, got {schedule!r}."
+            f"schedule of {algos.get_name(algo)} must be an {kind.__name__}, got {schedule!r}."
         )
 
 
@@ -265,7 +264,7 @@ def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: 
         )
     if mpi.num_procs() > 1:
         about = {
-            "algorithm": algo.__name__,
+            "algorithm": algos.get_name(algo),
             "spec": re.sub(r" at 0x[0-9a-f]+", "", repr(spec)),
             "schedule": repr(schedule),
             "seed": str(seed),

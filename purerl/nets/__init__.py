@@ -33,6 +33,7 @@ from purerl.nets.modules import (
     init_params,
     q_values,
 )
+from purerl.nets.optimizers import check_optimizer, find_custom, make_optimizer
 from purerl.nets.policies import policy_network, policy_shape
 
 __all__ = [
@@ -51,9 +52,12 @@ __all__ = [
     "apply_rows",
     "categorical",
     "check_networks",
+    "check_optimizer",
+    "find_custom",
     "gaussian",
     "init_ensemble",
     "init_params",
+    "make_optimizer",
     "policies",
     "policy_network",
     "policy_shape",

@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("run", nargs="?", type=Path, help="folder of a run")
     parser.add_argument("--replay", action="store_true", help="replay it even if it did not fail")
     parser.add_argument("--checkpoint", type=int, help="replay from this step (default: newest)")
-    parser.add_argument("--env", help="module:Id of the run's environment, to allow it")
+    checkpoint_arguments.add_import_flags(parser)
     args = parser.parse_args(words)
     if args.run:
         return _check_run(args)
@@ -122,8 +122,9 @@ def _diagnose(args: argparse.Namespace) -> int:
 
     setup()
     env_fn = checkpoint_arguments.parse_env(args.env, args.run)
+    algo = checkpoint_arguments.parse_algo(args.algo)
     try:
-        finding = diagnosis.diagnose(args.run, env_fn, at=args.checkpoint, say=print_lines)
+        finding = diagnosis.diagnose(args.run, env_fn, args.checkpoint, print_lines, algo)
     except StorageError as error:
         raise NoCheckpoint(str(error)) from error
     none = "it does not diverge again: versions or threads may not be those of the run"

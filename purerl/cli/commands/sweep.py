@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from purerl import algos, errors
+from purerl.cli.checkpoint_arguments import parse_algo
 from purerl.cli.options import Axes, read_axes, split_pairs
 from purerl.errors import ConfigError
 from purerl.runs.console import print_lines, write_text
@@ -42,11 +43,11 @@ ONCE = (*aliases.COMMAND, "name")  # settings that no grid varies
 
 def main(words: list[str]) -> int:
     """Run a sweep; return 0 if all runs are done, 1 if not, 75 if it was asked to stop."""
-    algo = words[0] if words else "--grid"
-    if algo.startswith("-") or algo == "help":
+    name = words[0] if words else "--grid"
+    if name.startswith("-") or name == "help":
         write_text(sys.stdout, HELP)
-        return errors.USAGE if algo.startswith("--grid") else errors.DONE
-    algos.check(algo)
+        return errors.USAGE if name.startswith("--grid") else errors.DONE
+    algo = parse_algo(name)
     from purerl.cli.commands.train_and_resume import make_parser, read_settings  # imports JAX
 
     args = make_parser(algo, words, "purerl sweep").parse_args(words[1:])
@@ -57,14 +58,15 @@ def main(words: list[str]) -> int:
     return run_grid(algo, axes, args, base)
 
 
-def make_grid(algo: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
+def make_grid(algo: Any, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
     """Make a grid from settings; print which values are dropped as equal."""
     _, (name,) = axes.pop("name", (None, [base.get("name")]))
     given = {aliases.resolve_name(algo, key).name: axis for key, (_, axis) in axes.items()}
     ids = given.get("env") or [*filter(None, [base.get("env")])]
     if not ids:
         raise ConfigError("--env is needed, as --env CartPole-v1.")
-    grid = ExperimentGrid(name or (configs.choose_name(algo, ids[0]) if len(ids) == 1 else algo))
+    word = algos.get_name(algo)
+    grid = ExperimentGrid(name or (configs.choose_name(word, ids[0]) if len(ids) == 1 else word))
     for key, (shorthand, axis) in axes.items():
         different, dropped = aliases.drop_duplicates(key, axis)
         if dropped:
@@ -73,7 +75,7 @@ def make_grid(algo: str, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
     return grid
 
 
-def run_grid(algo: str, axes: Axes, args: argparse.Namespace, base: Mapping[str, Any]) -> int:
+def run_grid(algo: Any, axes: Axes, args: argparse.Namespace, base: Mapping[str, Any]) -> int:
     """Show a grid, run it unless this is a dry run, and show what became of each run."""
     seeds = args.seed or [base.get("seed", 0)]
     grid = make_grid(algo, axes | {"seed": (None, seeds)}, base)
@@ -83,7 +85,7 @@ def run_grid(algo: str, axes: Axes, args: argparse.Namespace, base: Mapping[str,
     for name, seed, settings in named:
         try:
             content = aliases.build_configuration(algo, settings, base)
-            tasks.complete_config(content | {"seed": seed, "name": name})
+            tasks.complete_config(content | {"seed": seed, "name": name}, algo)
         except ConfigError as error:
             refused[name] = str(error)
     if len(refused) == len({name for name, *_ in named}):
@@ -97,7 +99,7 @@ def run_grid(algo: str, axes: Axes, args: argparse.Namespace, base: Mapping[str,
     words = sys.orig_argv[1:]
     again = shlex.join(["python", *words] if words[:1] == ["-m"] else sys.argv)
     try:
-        sweep = run_variants(named, grid.name, algo, plan, grid.values, base)
+        sweep = run_variants(named, grid.name, algos.get_name(algo), plan, grid.values, base)
     except KeyboardInterrupt as error:
         error.add_note(f"left at once. Continue: {again}")
         raise

@@ -42,15 +42,15 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     if not name or name.startswith("-"):
         print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {', '.join(algos.NAMES)}")
         return errors.DONE if name in ("-h", "--help") else errors.USAGE
-    algos.check(name)
-    args = make_parser(name, words[1:], prog=prog).parse_args(words[1:])
-    settings, base = read_settings(name, args)
-    content = aliases.build_configuration(name, settings, base)
+    algo = arguments.parse_algo(name)
+    args = make_parser(algo, words[1:], prog=prog).parse_args(words[1:])
+    settings, base = read_settings(algo, args)
+    content = aliases.build_configuration(algo, settings, base)
     if not content.get("env"):
         raise errors.ConfigError("--env is needed, as --env CartPole-v1.")
     env_fn = arguments.parse_env(vars(args).get("env"))
     seeds, dropped = aliases.drop_duplicates("seed", args.seed or [content.get("seed", 0)])
-    made = [configs.from_json(content | {"seed": seed}, env_fn) for seed in seeds]
+    made = [configs.from_json(content | {"seed": seed}, env_fn, custom=algo) for seed in seeds]
     made[0].schedule.resolve(args.num_cpu or 1)
     if args.dry_run and mpi.num_procs() > 1:
         raise errors.ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
@@ -93,17 +93,17 @@ def resume(words: list[str]) -> int:
     args = parser.parse_args(words)
     schedule = status.read_config(args.run).get("schedule")
     devices = schedule.get("devices", 1) if isinstance(schedule, dict) else 1
-    env_fn = arguments.parse_env(args.env, args.run)
+    env_fn, algo = arguments.parse_env(args.env, args.run), arguments.parse_algo(args.algo)
     mpi.fork(args.num_cpu)
     purerl.setup(devices=devices)
-    return runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint).code
+    return runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint, algo=algo).code
 
 
-def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_settings(algo: Any, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings that were typed or preset, and the configuration below them."""
     base = status.read_json(args.config) if args.config else {}
-    if base.get("algo", algo) != algo:
-        raise errors.ConfigError(f"{args.config} is for {base['algo']!r}, not {algo!r}.")
+    if base.get("algo", name := algos.get_name(algo)) != name:
+        raise errors.ConfigError(f"{args.config} is for {base['algo']!r}, not {name!r}.")
     fields = aliases.list_settings(algo).keys() - {*aliases.COMMAND}
     typed = {key: value for key, value in vars(args).items() if key in fields}
     items = options.split_pairs("--set", args.set, several=False)
@@ -117,33 +117,33 @@ def read_settings(algo: str, args: argparse.Namespace) -> tuple[dict[str, Any], 
     return preset | typed, below
 
 
-def find_mistakes(algo: str, args: argparse.Namespace) -> list[str]:
+def find_mistakes(algo: Any, args: argparse.Namespace) -> list[str]:
     """Return what is wrong with the values that were typed, without making an environment."""
     try:
         content = aliases.build_configuration(algo, *read_settings(algo, args))
         spaces = configs.make_placeholder_spaces(algo)
-        configs.from_json({"env": "any"} | content, spaces=spaces)
+        configs.from_json({"env": "any"} | content, spaces=spaces, custom=algo)
     except (errors.ConfigError, errors.StorageError) as error:
         return str(error).split("\n")
     return []
 
 
 def make_parser(
-    algo: str, words: Sequence[str], command: str = "purerl train", prog: str = ""
+    algo: Any, words: Sequence[str], command: str = "purerl train", prog: str = ""
 ) -> Parser:
     """Return the parser of `purerl train ALGO`, or of sweep, with the help that `words` ask for."""
     full = bool({"--help-all", "--help_all"} & {*words})
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
     form = argparse.RawDescriptionHelpFormatter if full else _ShortHelp
-    module = algos.load(algo)
-    env = "CartPole-v1" if "discrete" in algos.ALGORITHMS[algo].actions else "Pendulum-v1"
-    examples = EXAMPLES.format(command=command, algo=algo, env=env)
+    module, name = algos.load(algo), algos.get_name(algo)
+    env = "CartPole-v1" if "discrete" in algos.get_facts(algo).actions else "Pendulum-v1"
+    examples = EXAMPLES.format(command=command, algo=name, env=env)
     grid = "--grid KEY=VALUE,VALUE " if command == "purerl sweep" else ""
     parser = Parser(
-        algo,
+        name,
         textwrap.fill(str(module.__doc__).partition("\n")[0], width),
         f"{examples}\n{textwrap.fill(NOTES, width, break_on_hyphens=False)}",
-        prog=f"{prog or command} {algo}",
+        prog=f"{prog or command} {name}",
         usage=f"%(prog)s --env ID {grid}[settings]; --help lists them",
         formatter_class=lambda prog: form(prog, 2, 30 if full else 26, width),
     )

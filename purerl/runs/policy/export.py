@@ -73,7 +73,12 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
 
 def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     """Return the files of a policy for NumPy, and entries of its `policy.json`."""
-    spec, params, algorithm = run.params.spec, run.params, algos.ALGORITHMS[run.config.algo]
+    spec, params, algorithm = run.params.spec, run.params, algos.ALGORITHMS.get(run.config.algo)
+    if algorithm is None:
+        raise ConfigError(
+            f"format numpy needs an algorithm of purerl, but {run.config.algo} is custom. Format "
+            f"stablehlo takes any: run.export('stablehlo'), or --format stablehlo."
+        )
     name = algorithm.acting
     if getattr(spec, name) is not None:
         raise ConfigError(

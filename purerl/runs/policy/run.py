@@ -52,7 +52,7 @@ class Run:
     @property
     def algo(self) -> ModuleType:
         """The module of the algorithm."""
-        return algos.load(self.config.algo)
+        return self.config.module
 
     @property
     def status(self) -> str:
@@ -151,6 +151,7 @@ def load(
     env_fn: Callable[[], Any] | None = None,
     spec: Any = None,
     say: Callable[[str], None] = warnings.warn,
+    algo: Any = None,
 ) -> Run:
     """Load a run with the policy of one of its checkpoints.
 
@@ -160,6 +161,7 @@ def load(
         env_fn: Function that makes the environment, if its id cannot.
         spec: The run's Spec if it has custom networks, which no file can restore.
         say: Function that is called with the reason for each checkpoint that is passed over.
+        algo: Module of the run's algorithm if it is a custom one, which no file may import.
 
     Raises:
         ConfigError: if the folder is not a run, or its configuration cannot be used.
@@ -168,10 +170,9 @@ def load(
     folder = Path(path)
     content = status.read_config(folder)
     spaces = configs.parse_spaces(content["spaces"]) if "spaces" in content else None
-    config = configs.from_json(content, env_fn, spec, spaces)
+    config = configs.from_json(content, env_fn, spec, spaces, algo)
     about = {k: v for k, v in describe_run(config).items() if k not in NOT_ABOUT_POLICIES}
-    algo = algos.load(config.algo)
-    shapes = jax.eval_shape(lambda: algo.init(jax.random.key(0), config.spec))
+    shapes = jax.eval_shape(lambda: config.module.init(jax.random.key(0), config.spec))
     pairs, tree = jax.tree_util.tree_flatten_with_path(shapes)
     wanted = {jax.tree_util.keystr(leaf): x for leaf, x in pairs}
     step = checkpoint_folders.resolve_step(folder, checkpoint)
@@ -183,7 +184,7 @@ def load(
 
 
 def train(
-    algo: str,
+    algo: str | Any,
     env: str | Callable[[], Any],
     *,
     seed: int = 0,
@@ -197,7 +198,7 @@ def train(
     """Train in a new folder and return the run, as `purerl train` does.
 
     Args:
-        algo: Name of the algorithm.
+        algo: Name of an algorithm, or the module of a custom one.
         env: Gymnasium id, or a function that makes the environment.
         seed: Integer in 0 .. 2**32 - 1.
         name: Name of the run; None for environment and algorithm.
@@ -217,15 +218,17 @@ def train(
             f"env must be an id of Gymnasium, or a function that makes the environment, as "
             f"lambda: gymnasium.make('CartPole-v1'), got {env!r}."
         )
-    given = {"algo": algo, "env": word, "seed": seed} | ({"name": name} if name else {})
-    config = configs.from_json(_sort_settings(algo, settings) | given, env_fn)
+    algo = algos.load(algo)
+    given = {"algo": algos.get_name(algo), "env": word, "seed": seed}
+    given |= {"name": name} if name else {}
+    config = configs.from_json(_sort_settings(algo, settings) | given, env_fn, custom=algo)
     screen = Screen(quiet=quiet)
     outcome = training.train(config, env_fn, screen, data_dir=data_dir, datestamp=datestamp)
     params = devices.unreplicate(outcome.carry.learner.params)
     return Run(outcome.run, config, outcome.step, params, env_fn if callable(env) else None)
 
 
-def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _sort_settings(algo: Any, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return settings by the part of the configuration that they belong to."""
     sources = configs.get_sources(algo)
     parts = {x.name: part for part, cls in sources.items() for x in dataclasses.fields(cls)}
@@ -233,7 +236,7 @@ def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, A
     for name in settings:
         if name not in parts:
             hint = aliases.suggest(name, parts) or f" Known are {', '.join(parts)}."
-            raise ConfigError(f"{algo} has no setting {name!r}.{hint}")
+            raise ConfigError(f"{algos.get_name(algo)} has no setting {name!r}.{hint}")
     return {part: {k: v for k, v in settings.items() if parts[k] == part} for part in sources}
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from purerl.algos import NAMES
 from purerl.errors import ConfigError, Damaged
 from purerl.runs.record import files, safe_files
 
@@ -105,8 +106,10 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
     """Return the command line to type for a run; `ranks` are by default those of its status."""
     words = ["purerl", verb, str(run), *more]
     with contextlib.suppress(ConfigError, Damaged):
-        env = str(read_json(run / "config.json").get("env", ""))
+        config = read_json(run / "config.json")
+        env, algo = (str(config.get(name, "")) for name in ("env", "algo"))
         words += ["--env", env] if ":" in env and verb != "plot" else []
+        words += ["--algo", algo] if algo not in NAMES and verb != "plot" else []
     ranks = ranks or read_status(run).get("ranks", 1)
     if ranks != 1 and verb == "resume":
         words += ["--num-cpu", str(ranks)]

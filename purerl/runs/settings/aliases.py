@@ -35,6 +35,7 @@ REFUSED = {
     "actor_critic": "custom networks are given in Python, as Spec(actor=..., critic=...)",
     "actor": "a custom network is given in Python, as Spec(actor=...)",
     "critic": "a custom network is given in Python, as Spec(critic=...)",
+    "optimizer": "an optimizer is given in Python, as Spec(optimizer=...)",
     "ac_kwargs": "give its entries: ac_kwargs:hidden_sizes and ac_kwargs:activation",
     "logger_kwargs": "give exp_name and data_dir",
     "env_fn": "give env, an id of Gymnasium or module:Id",
@@ -54,7 +55,7 @@ class Setting(NamedTuple):
     hint: Any  # annotated type
 
 
-def list_settings(algo: str) -> dict[str, Setting]:
+def list_settings(algo: Any) -> dict[str, Setting]:
     """Return the settings of an algorithm by the names of their fields."""
     from purerl.runs.settings import config  # NumPy and Gymnasium: here for start-up time
 
@@ -62,12 +63,12 @@ def list_settings(algo: str) -> dict[str, Setting]:
     for part, source in config.get_sources(algo).items():
         hints = typing.get_type_hints(source)
         for field in dataclasses.fields(source):
-            if field.name not in ("env", "actor", "critic"):
+            if field.name not in ("env", "actor", "critic", "optimizer"):
                 found[field.name] = Setting(part, field.name, hints[field.name])
     return found
 
 
-def resolve_name(algo: str, key: str) -> Setting:
+def resolve_name(algo: Any, key: str) -> Setting:
     """Find the setting that a key names; refuse other keys with the nearest names."""
     known = list_settings(algo)
     word = key.replace("-", "_")
@@ -80,7 +81,7 @@ def resolve_name(algo: str, key: str) -> Setting:
             raise ConfigError(f"{key}: {REFUSED[refused]}.")
     if part not in PARTS or name not in known:
         near = [*known, *(other for other, name in SYNONYMS.items() if name in known)]
-        raise ConfigError(f"{algo} has no setting {key!r}.{suggest(name, near)}")
+        raise ConfigError(f"{algos.get_name(algo)} has no setting {key!r}.{suggest(name, near)}")
     setting = known[name]
     if setting.part != part:
         raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
@@ -122,10 +123,11 @@ def normalise_activation(value: Any) -> Any:
 
 
 def build_configuration(
-    algo: str, settings: Mapping[str, Any], base: Mapping[str, Any] | None = None
+    algo: Any, settings: Mapping[str, Any], base: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the configuration `base` with settings under any names, or all mistakes in keys."""
-    made: dict[str, Any] = {part: {} for part in PARTS} | dict(base or {}) | {"algo": algo}
+    name = algos.get_name(algo)
+    made: dict[str, Any] = {part: {} for part in PARTS} | dict(base or {}) | {"algo": name}
     wrong = [f"{p} must be an object, got {made[p]!r}." for p in PARTS if type(made[p]) is not dict]
     if wrong:
         raise ConfigError("\n".join(wrong))

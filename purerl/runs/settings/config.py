@@ -56,11 +56,17 @@ class Config:
     spec: Any
     schedule: Any
     options: Options = Options()
+    custom: Any = None  # module of an algorithm that is not purerl's
 
     def __post_init__(self) -> None:
         """Check what the parts do not check themselves."""
-        algos.load(self.algo)
+        algos.load(self.custom or self.algo)
         _check_run(self.seed, self.name)
+
+    @property
+    def module(self) -> Any:
+        """The module of the algorithm."""
+        return self.custom or algos.load(self.algo)
 
 
 def _check_run(seed: Any = 0, name: Any = "run") -> None:
@@ -85,7 +91,9 @@ def _list_fields(part: Any) -> dict[str, Any]:
 
 def _to_plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_to_plain(x) for x in value]
+        parts = [_to_plain(x) for x in value]
+        if not any(isinstance(part, dict) for part in parts):
+            return parts
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return {"repr": re.sub(r" at 0x[0-9a-f]+", "", repr(value))}
@@ -116,18 +124,21 @@ def from_json(
     env_fn: Callable[[], Any] | None = None,
     spec: Any = None,
     spaces: EnvSpec | None = None,
+    custom: Any = None,
 ) -> Config:
     """Make a configuration from plain data, in which all but `algo` and `env` may be missing.
 
     `spec` replaces the settings of the data, for custom networks. With `spaces` no environment is
-    made, else that of `env_fn` or of the id in the data. All mistakes are reported at once.
+    made, else that of `env_fn` or of the id in the data. `custom` is the module of an algorithm
+    that is not purerl's. All mistakes are reported at once.
     """
     content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
     _check_keys("the configuration", content, KEYS)
     for key in ("algo", "env"):
         if not isinstance(content.get(key), str):
             raise ConfigError(f"{key} must be a word, got {content.get(key)!r}.")
-    algo, env = content["algo"], content["env"]
+    name, env = content["algo"], content["env"]
+    algo = _choose_algorithm(name, custom)
     try:
         module = algos.load(algo)
         makers: dict[str, Callable[..., Any]] = {
@@ -141,7 +152,7 @@ def from_json(
             for part, source in get_sources(algo).items()
             if part != "spec" or spec is None
         }
-        run = {"seed": content.get("seed", 0), "name": content.get("name", choose_name(algo, env))}
+        run = {"seed": content.get("seed", 0), "name": content.get("name", choose_name(name, env))}
         fields["run"] = run
         mistakes = [text for part in fields for text in find_mistakes(makers[part], fields[part])]
         if mistakes:  # all that can be found before an environment is made
@@ -151,22 +162,39 @@ def from_json(
             found = spaces or environments.read_env_spec(env, env_fn or make_env_fn(env))
             spec = module.Spec(found, **fields["spec"])
         schedule, options = (makers[part](**fields[part]) for part in ("schedule", "options"))
-        return Config(algo, env, **run, spec=spec, schedule=schedule, options=options)
+        parts = {"spec": spec, "schedule": schedule, "options": options}
+        return Config(name, env, **run, **parts, custom=None if algo == name else algo)
     except ConfigError:
         raise
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
 
 
-def get_sources(algo: str) -> dict[str, type]:
+def _choose_algorithm(name: str, custom: Any) -> Any:
+    """Return the custom algorithm, if its name is that of the configuration; else the name."""
+    if custom is None and name not in algos.NAMES:
+        try:
+            algos.check(name)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error} No file may import a custom algorithm: give its module, with --algo "
+                f"MODULE on the command line or algo=module in Python."
+            ) from None
+    given = name if custom is None else algos.get_name(custom)
+    if given != name:
+        raise ConfigError(f"algo is {name!r} in the configuration, got the module of {given!r}.")
+    return name if name in algos.NAMES else custom
+
+
+def get_sources(algo: str | Any) -> dict[str, type]:
     """Return the dataclass of each part of an algorithm's configuration."""
     module = algos.load(algo)
     return {"spec": module.Spec, "schedule": type(module.SCHEDULE), "options": Options}
 
 
-def make_placeholder_spaces(algo: str) -> EnvSpec:
+def make_placeholder_spaces(algo: str | Any) -> EnvSpec:
     """Return spaces that an algorithm accepts, to check its settings without an environment."""
-    box = "box" in algos.ALGORITHMS[algo].actions
+    box = "box" in algos.get_facts(algo).actions
     return EnvSpec((1,), Box((-1.0,), (1.0,)) if box else Discrete(2))
 
 
@@ -203,7 +231,7 @@ def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
     for name, value in given.items():
         if isinstance(value, dict):
             raise ConfigError(
-                f"{what}.{name} is a custom network, {value.get('repr')!r}, which no file "
+                f"{what}.{name} is a custom object, {value.get('repr')!r}, which no file "
                 f"can bring back. Give it in Python: purerl.runs.training.train.resume(Path(run), "
                 f"spec=Spec(...)) continues a run, purerl.load(run, spec=Spec(...)) uses its "
                 f"policy, purerl.train(..., {name}=...) begins one."

@@ -141,8 +141,7 @@ def run_variants(
             what = rest.pop(what)
         if not isinstance(what, str):
             return tasks.make_function_task(what, (word, seed, nest(rest)), folder, plan)
-        algos.check(what)
-        return tasks.make_algorithm_task(what, (word, seed, rest), folder, plan, base)
+        return tasks.make_algorithm_task(algos.find(what), (word, seed, rest), folder, plan, base)
 
     about = {"name": name, "what": thunk, "grid": values, "num_cpu": plan.num_cpu}
     made = [make_task(variant) for variant in variants]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from purerl import errors
+from purerl import algos, errors
 from purerl.errors import ConfigError, TaskRefused
 from purerl.mpi.launch import die_with_parent
 from purerl.runs.record import files, folder, safe_files, status
@@ -27,7 +27,7 @@ Thunk = Callable[..., Any]
 
 
 def make_algorithm_task(
-    algo: str, variant: Variant, sweep: Path, plan: Plan, base: Mapping[str, Any] | None = None
+    algo: Any, variant: Variant, sweep: Path, plan: Plan, base: Mapping[str, Any] | None = None
 ) -> Task:
     """Return the task of one run of an algorithm.
 
@@ -40,7 +40,7 @@ def make_algorithm_task(
     refused = ""
     try:
         content = aliases.build_configuration(algo, settings, base) | {"seed": seed, "name": name}
-        complete = complete_config(content)
+        complete = complete_config(content, algo)
     except ConfigError as error:
         refused = str(error)
 
@@ -51,12 +51,19 @@ def make_algorithm_task(
         ranks = [] if plan.num_cpu == 1 else [f"--num-cpu={plan.num_cpu}"]
         if unfinished is not None:
             typed = [f"--env={env}"] if ":" in env else []
+            typed += [] if isinstance(algo, str) else [f"--algo={algos.get_name(algo)}"]
             words = ["resume", *typed, *ranks, "--", str(unfinished.path)]
         else:
             path = sweep / "configs" / f"{name}_s{seed}.json"
             files.make_folder(path.parent)
             files.write_json(path, content)
-            words = ["train", algo, f"--config={path}", f"--env={env}", f"--seed={seed}"]
+            words = [
+                "train",
+                algos.get_name(algo),
+                f"--config={path}",
+                f"--env={env}",
+                f"--seed={seed}",
+            ]
             words += [f"--data-dir={data_dir}", *ranks]
             words += ["--datestamp" if plan.datestamp else "--no-datestamp"]
         with log.open("ab") as output:
@@ -74,9 +81,10 @@ def make_algorithm_task(
     return Task(TaskResult(name, seed, settings=settings), look, start)
 
 
-def complete_config(content: dict[str, Any]) -> dict[str, Any]:
+def complete_config(content: dict[str, Any], algo: Any) -> dict[str, Any]:
     """Return the `config.json` of a run with placeholder spaces, or raise `ConfigError`."""
-    found = config.from_json(content, spaces=config.make_placeholder_spaces(content["algo"]))
+    spaces = config.make_placeholder_spaces(algo)
+    found = config.from_json(content, spaces=spaces, custom=algo)
     environments.check_available(found.env)
     return config.to_json(found)
 

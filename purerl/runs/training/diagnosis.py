@@ -60,12 +60,14 @@ def diagnose(
     env_fn: train.EnvFn | None = None,
     at: int | None = None,
     say: Callable[[str], None] = lambda line: None,
+    algo: Any = None,
 ) -> Finding | None:
     """Continue from a checkpoint until the run diverges, and examine the update that did it.
 
-    Without `at`, the checkpoint is the newest. `say` gets a line about the progress.
+    Without `at`, the checkpoint is the newest. `say` gets a line about the progress. `algo` is the
+    module of the run's algorithm if it is a custom one.
     """
-    config = train.read_config(run, env_fn, None, None)
+    config = train.read_config(run, env_fn, None, None, algo)
     env_fn = env_fn or environments.make_env_fn(config.env)
 
     def restore() -> Carry:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from purerl import algos, errors, mpi
+from purerl import errors, mpi
 from purerl.errors import ConfigError, EnvFault
 from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
@@ -79,6 +79,7 @@ def resume(
     at: int | str = "last",
     screen: Screen | None = None,
     sinks: Sequence[Sink] = (),
+    algo: Any = None,
 ) -> Outcome:
     """Continue a run from its newest good checkpoint, or from the one of a step.
 
@@ -91,9 +92,10 @@ def resume(
         spec: the run's `Spec` if it has custom networks, which no file contains.
         steps: new total; None for the total that the run was last given.
         at: `last` for the newest checkpoint that is complete, `best`, or a step.
+        algo: module of the run's algorithm if it is a custom one, which no file contains.
     """
     with _lock_folder(run):
-        config = read_config(run, env_fn, spec, steps)
+        config = read_config(run, env_fn, spec, steps, algo)
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
         check_packages(config)
         env_fn = env_fn or environments.make_env_fn(config.env)
@@ -153,10 +155,9 @@ def _continue(session: Session, loaded: Loaded) -> Outcome:
 
 def check_memory(config: Config, ranks: int) -> None:
     """Refuse a run that does not fit into memory, or whose counts do not divide by its ranks."""
-    algo = algos.load(config.algo)
     try:
         schedule = config.schedule.resolve(ranks)
-        learner = jax.eval_shape(lambda: algo.init(jax.random.key(0), config.spec))
+        learner = jax.eval_shape(lambda: config.module.init(jax.random.key(0), config.spec))
         devices.check_memory(config.spec.env, schedule, learner, ranks)
     except ValueError as error:
         raise ConfigError(str(error)) from error
@@ -169,9 +170,11 @@ def _flatten_config(config: Config) -> dict[str, str]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): text for path, text in pairs}
 
 
-def read_config(run: Path, env_fn: EnvFn | None, spec: Any, steps: int | None) -> Config:
+def read_config(
+    run: Path, env_fn: EnvFn | None, spec: Any, steps: int | None, algo: Any = None
+) -> Config:
     """Return the configuration of a run, with the total of steps it was last given or a new one."""
-    config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec)
+    config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec, custom=algo)
     total = status.read_status(run).get("steps", config.schedule.steps) if steps is None else steps
     try:
         schedule = dataclasses.replace(config.schedule, steps=total)
@@ -182,10 +185,9 @@ def read_config(run: Path, env_fn: EnvFn | None, spec: Any, steps: int | None) -
 
 def start_carry(config: Config, env_fn: EnvFn, tell: Tell = lambda line: None) -> Carry:
     """Return the first carry of a run; `tell` gets a line for each warning of the loop."""
-    algo = algos.load(config.algo)
     try:
         with reporting.report_warnings(tell):
-            return loop.start(algo, config.spec, env_fn, config.schedule, config.seed)
+            return loop.start(config.module, config.spec, env_fn, config.schedule, config.seed)
     except ValueError as error:  # devices, memory, an environment of other spaces
         raise ConfigError(str(error)) from error
 

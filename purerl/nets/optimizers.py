@@ -1,0 +1,71 @@
+"""Optimizers of a learner: Adam, or those in `Spec(optimizer=...)`.
+
+    Spec(env, optimizer=functools.partial(optax.adamw, weight_decay=1e-4))  # called with each rate
+    Spec(env, optimizer=optax.chain(optax.clip_by_global_norm(0.5), optax.adam(3e-4)))  # as it is
+    Spec(env, optimizer=(("critic", optax.sgd),))  # of one group; the others keep Adam
+
+A learning rate that changes is a schedule of Optax, counted in gradient steps:
+
+    def decaying(lr):
+        return optax.adam(optax.linear_schedule(lr, 0.0, transition_steps=10_000))
+
+Settings are compared by value, and a function equals only itself. So make an optimizer once and
+share it between specs: two of them are two programs.
+"""
+
+from typing import Any
+
+import optax
+
+
+def make_optimizer(spec: Any, group: str, lr: float) -> optax.GradientTransformation:
+    """Return the optimizer of a group of parameters: Adam, unless the settings have another.
+
+    Args:
+        spec: Settings with a field `optimizer`.
+        group: Field of `Params` that the optimizer updates, such as `actor` or `critic`.
+        lr: Learning rate of the group, with which a function in `optimizer` is called.
+    """
+    return find_custom(spec, group, lr) or optax.adam(lr)
+
+
+def find_custom(spec: Any, group: str, lr: float) -> optax.GradientTransformation | None:
+    """Return the optimizer that the settings have for a group; None if they have none."""
+    given = spec.optimizer
+    if _is_pairs(given):
+        given = dict(given).get(group)
+    if given is None or isinstance(given, optax.GradientTransformation):
+        return given
+    made = given(lr)
+    if not isinstance(made, optax.GradientTransformation):
+        raise ValueError(
+            f"optimizer must return an optax.GradientTransformation for the learning rate {lr}, "
+            f"got {made!r}."
+        )
+    return made
+
+
+def check_optimizer(optimizer: Any, groups: tuple[str, ...]) -> None:
+    """Refuse anything but optimizers for some of these groups."""
+    how = "an Optax transformation or a function of the learning rate, as optax.adamw"
+    if isinstance(optimizer, dict):
+        raise ValueError(
+            f"optimizer must be hashable: give pairs, (('{groups[-1]}', optax.adamw),), got "
+            f"{optimizer!r}."
+        )
+    pairs = dict(optimizer) if _is_pairs(optimizer) else {"": optimizer}
+    for group, one in pairs.items():
+        if group and group not in groups:
+            raise ValueError(
+                f"optimizer has a group {group!r}; the groups are {', '.join(groups)}."
+            )
+        if not (one is None or callable(one) or isinstance(one, optax.GradientTransformation)):
+            raise ValueError(f"optimizer must be {how}, or pairs of group and these, got {one!r}.")
+
+
+def _is_pairs(optimizer: Any) -> bool:
+    """Return whether an optimizer is a tuple of pairs; a transformation is a tuple, too."""
+    is_tuple = isinstance(optimizer, tuple) and not isinstance(
+        optimizer, optax.GradientTransformation
+    )
+    return is_tuple and all(isinstance(pair, tuple) and len(pair) == 2 for pair in optimizer)
