@@ -113,7 +113,8 @@ def find(name: str) -> Any:
     if name in NAMES:
         return name
     try:
-        found = name.replace(".", "").isidentifier() and importlib.util.find_spec(name)
+        words = name.split(".")
+        found = all(map(str.isidentifier, words)) and importlib.util.find_spec(name)
     except (ModuleNotFoundError, ValueError):  # a package above it is missing, or is no package
         found = None
     if not found:

@@ -1,0 +1,146 @@
+"""A custom algorithm, `examples/redq.py`, works wherever one of purerl's own does."""
+
+import json
+import sys
+import types
+
+import jax
+import numpy as np
+import pytest
+
+import purerl
+from purerl import algos
+from purerl.algos import ppo, sac
+from purerl.errors import ConfigError
+from purerl.loops import gym as loop
+from purerl.runs.training import train
+from purerl.runs.training.progress_bar import Screen
+from tests.mpi.launch import ROOT, python
+from tests.probes import Both
+
+SMALL = {"steps": 200, "steps_per_epoch": 100, "start_steps": 50, "update_after": 50}
+SMALL |= {"batch_size": 8, "hidden": (8,), "num_test_episodes": 1, "critics": 3, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def redq():
+    sys.path.insert(0, str(ROOT / "examples"))
+    import redq
+
+    yield redq
+    sys.path.remove(str(ROOT / "examples"))
+
+
+@pytest.fixture(scope="module")
+def run(redq, tmp_path_factory):
+    return purerl.train(redq, "Pendulum-v1", data_dir=str(tmp_path_factory.mktemp("runs")), **SMALL)
+
+
+OBS = np.array([[0.5, -0.5, 1.0]], np.float32)
+
+
+def test_it_trains_in_a_folder_and_is_loaded_with_its_module(redq, run):
+    assert json.loads((run.folder / "config.json").read_text())["algo"] == "redq"
+    again = purerl.load(run.folder, algo=redq)
+    assert again.algo is redq
+    np.testing.assert_array_equal(again.policy(OBS), run.policy(OBS))
+    assert again.evaluate(episodes=1).mean == run.evaluate(episodes=1).mean
+
+
+def test_no_file_imports_its_module(run):
+    with pytest.raises(ConfigError, match=r"got 'redq'.*--algo MODULE .* or algo=module in Python"):
+        purerl.load(run.folder)
+    with pytest.raises(ConfigError, match="algo is 'redq' in the configuration, got .* of 'sac'"):
+        purerl.load(run.folder, algo=sac)
+
+
+def test_it_resumes_bit_for_bit(redq, run, tmp_path):
+    whole = purerl.train(redq, "Pendulum-v1", data_dir=str(tmp_path), **SMALL | {"steps": 300})
+    train.resume(run.folder, steps=300, screen=Screen(quiet=True), algo=redq)
+    resumed = purerl.load(run.folder, algo=redq)
+    for a, b in zip(*(jax.tree.leaves(one.params) for one in (whole, resumed)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_its_policy_is_exported_as_stablehlo_and_not_for_numpy(run, tmp_path):
+    pytest.importorskip("flatbuffers")
+    assert (run.export("stablehlo", tmp_path / "policy") / "policy.stablehlo").exists()
+    with pytest.raises(ConfigError, match="format numpy needs an algorithm of purerl, but redq"):
+        run.export("numpy")
+
+
+def test_the_commands_take_its_import_path(run, tmp_path):
+    env = {"PYTHONPATH": f"{ROOT}:{ROOT / 'examples'}"}
+    words = ["--hidden", "8", "--steps", "120", "--start-steps", "50", "--update-after", "50"]
+    words += ["--steps-per-epoch", "120", "--num-test-episodes", "0", "--critics", "2"]
+    words += ["--batch-size", "8"]
+    words += ["--data-dir", str(tmp_path)]
+    done = python("-m", "purerl", "train", "redq", "--env", "Pendulum-v1", *words, **env)
+    assert done.code == 0, done.err
+    made = tmp_path / "pendulum-v1-redq" / "pendulum-v1-redq_s0"
+    assert f"purerl resume {made} --steps 240 --algo redq" in done.out
+    done = python("-m", "purerl", "eval", str(made), "-n", "1", "--algo", "redq", **env)
+    assert done.code == 0, done.err
+    done = python("-m", "purerl", "eval", str(made), "-n", "1", **env)
+    assert done.code == 2
+    assert "--algo MODULE" in done.err
+
+
+def test_all_that_a_module_lacks_is_named_at_once():
+    broken = types.SimpleNamespace(Spec=sac.Spec, SCHEDULE=sac.SCHEDULE, init=sac.init)
+    with pytest.raises(ConfigError, match="it lacks act, policy, loss, update, NOISE_DRAWS"):
+        purerl.train(broken, "Pendulum-v1")
+    parts = ("Spec", "SCHEDULE", "init", "act", "policy", "loss", "update")
+    broken = types.SimpleNamespace(**{name: getattr(ppo, name) for name in parts})
+    with pytest.raises(ConfigError, match="it lacks prepare"):
+        loop.start(broken, None, None, ppo.SCHEDULE, 0)
+
+
+def test_a_schedule_of_another_kind_is_refused():
+    broken = types.SimpleNamespace(SCHEDULE={"steps": 3})
+    with pytest.raises(ConfigError, match="SCHEDULE of custom must be an OffPolicySchedule or an"):
+        algos.load(broken)
+
+
+def test_namespaces_and_classes_are_algorithms():
+    parts = {name: getattr(sac, name) for name in (*algos.CONTRACT, "NOISE_DRAWS")}
+    spaces = purerl.spaces.EnvSpec.of(Both())
+    schedule = sac.OffPolicySchedule(
+        steps=20, steps_per_epoch=20, start_steps=10, update_after=10, update_every=10, batch_size=4
+    )
+    spec = sac.Spec(spaces, hidden=(4,))
+    static = {name: staticmethod(x) if callable(x) else x for name, x in parts.items()}
+    kinds = (types.SimpleNamespace(**parts), type("Mine", (), static), sac)
+    ends = []
+    for kind in kinds:
+        carry, _ = loop.advance(loop.start(kind, spec, Both, schedule, 0))
+        carry, record = loop.advance(carry)
+        ends.append((record["loss_q"], record["updates"]))
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_names_are_never_those_of_another_algorithm():
+    assert algos.get_name(sac) == "sac"
+    impostor = types.ModuleType("sac")
+    assert algos.get_name(impostor) == "custom.sac"
+    assert algos.get_name(types.SimpleNamespace()) == "custom"
+    assert algos.get_name(types.ModuleType("my.redq")) == "my.redq"
+
+
+@pytest.mark.parametrize("name", ["sax", "no_such_module", "no.such.module", "a b", "os;x", ".x"])
+def test_an_unknown_name_is_refused_with_the_names_there_are(name):
+    with pytest.raises(ConfigError, match=r"algorithm must be one of ddpg, .* got"):
+        algos.find(name)
+
+
+def test_a_module_that_is_no_algorithm_is_refused():
+    with pytest.raises(ConfigError, match="is not an algorithm: it lacks Spec, SCHEDULE, init"):
+        algos.find("json")
+
+
+def test_it_may_bring_facts_about_itself():
+    mine = types.ModuleType("mine")
+    mine.ALGORITHM = algos.Algorithm("Mine", ("discrete",), {}, ())
+    assert algos.get_facts(mine).actions == ("discrete",)
+    assert algos.get_facts(types.ModuleType("other", "Title.\n\nMore.")).title == "Title."
+    assert algos.get_facts("td3") is algos.ALGORITHMS["td3"]
