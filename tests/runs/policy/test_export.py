@@ -92,14 +92,14 @@ def test_what_does_not_act_the_same_is_removed(tmp_path, monkeypatch):
     run = make_run("sac", tmp_path)
     wrong = algos.ALGORITHMS["sac"]._replace(squashed=False)
     monkeypatch.setitem(algos.ALGORITHMS, "sac", wrong)
-    with pytest.raises(ConfigError, match="does not act as the original does"):
+    with pytest.raises(ConfigError, match="does not act like the original"):
         run.export()
     assert not list((tmp_path / "export").iterdir())
     discrete = make_run("dqn", tmp_path)
     monkeypatch.setattr(
         export.numpy_policy, "choose_action", lambda about, out: out.argmin(axis=-1) + 1
     )
-    with pytest.raises(ConfigError, match="does not act as the original does"):
+    with pytest.raises(ConfigError, match="does not act like the original"):
         discrete.export()
 
 

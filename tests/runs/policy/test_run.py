@@ -295,7 +295,7 @@ def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
     with pytest.raises(errors.Damaged, match="longer or shorter than its header"):
         _ = run.metrics
     (tmp_path / "episodes.csv").write_text('a,b\n1,"' + 140_000 * "2\n")
-    with pytest.raises(errors.Damaged, match="no table: field larger"):
+    with pytest.raises(errors.Damaged, match="not a table: field larger"):
         _ = run.episodes
     row = f"1234,{60 * 't'}\n"  # over 4 MiB in all
     (tmp_path / "episodes.csv").write_text("epoch,kind\n" + 80_000 * row)
@@ -321,7 +321,7 @@ def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_pat
     where = {"data_dir": str(tmp_path)}
     for settings, message in (
         ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps' or"),
-        ({"zzz": 5}, "ppo has no setting 'zzz'. Known are actor, critic"),
+        ({"zzz": 5}, "ppo has no setting 'zzz'. Known settings: actor, critic"),
         ({"gamma": 2.0}, "gamma must be a number in"),
         ({"steps": 5}, "steps must be a whole number of rollouts"),
         ({"name": "../x"}, "name must be of letters"),
@@ -377,7 +377,7 @@ def test_an_environment_may_be_a_function(tmp_path):
     assert (run.config.env, run.config.name) == ("short_pole", "short-pole-reinforce")
     assert run.evaluate(2).max <= 9
     again = purerl.load(run.folder)
-    with pytest.raises(EnvFault, match=r"short_pole.*If it was a function.*give env_fn again"):
+    with pytest.raises(EnvFault, match=r"short_pole.*If training used a function.*as env_fn"):
         again.evaluate(2)
     assert purerl.load(run.folder, env_fn=short_pole).evaluate(2) == run.evaluate(2)
     with pytest.raises(ConfigError, match="spec.env must be that of env_fn"):
@@ -388,7 +388,7 @@ def test_an_environment_may_be_a_function(tmp_path):
 
 def test_an_environment_that_is_made_already_is_refused(tmp_path):
     env = gymnasium.make("CartPole-v1")
-    with pytest.raises(ConfigError, match=r"an id of Gymnasium, or a function that makes the en"):
+    with pytest.raises(ConfigError, match=r"a Gymnasium id or a function that makes the environ"):
         purerl.train("ppo", env, data_dir=str(tmp_path))
     env.close()
 

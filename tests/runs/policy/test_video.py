@@ -181,8 +181,8 @@ class Undrawn(gymnasium.Wrapper):
             AttributeError("'NoneType' object has no attribute 'eglQueryString'"),
             "No off-screen OpenGL context.*apt-get install libegl1.*MUJOCO_GL=osmesa",
         ),
-        (None, "must return an array of uint8"),
-        (np.zeros((2, 2, 3)), "must return an array of uint8"),
+        (None, "must return a uint8 array"),
+        (np.zeros((2, 2, 3)), "must return a uint8 array"),
     ],
 )
 def test_what_cannot_be_drawn_says_what_to_install(tmp_path, reason, message):
