@@ -86,7 +86,7 @@ def test_values_that_are_written_the_same_give_runs_of_different_names():
         ([("a", 1), ("a:b", 2)], "'a:b' clashes with 'a'"),
         ([("a:b", 1), ("a", 2)], "'a' clashes with 'a:b'"),
         ([("a", [])], "at least one value"),
-        ([("", [1])], "key must be a word"),
+        ([("", [1])], "key must be a string that is not empty"),
     ],
 )
 def test_grids_that_make_no_sense_are_refused(parameters, message):
@@ -106,7 +106,7 @@ def test_print_shows_values_and_counts(capsys):
     make_grid([("ac_kwargs:hidden_sizes", [(32,), (64, 64)]), ("seed", [0, 10, 20])]).print()
     out = capsys.readouterr().out
     assert "ac_kwargs:hidden_sizes [ac-hid]: [32], [64, 64]" in out
-    assert "2 variants, 6 runs with their seeds" in out
+    assert "2 variants, 6 runs (one per seed)" in out
     make_grid([("gamma", [0.9])]).print()
     assert capsys.readouterr().out.endswith("  1 variant, 1 run\n")
 
@@ -121,7 +121,7 @@ def test_what_another_process_could_not_import_is_refused_at_once(tmp_path):
             grid.run(thunk, data_dir=str(tmp_path))
     with pytest.raises(ValueError, match="Did you mean sac"):
         grid.run("sca", data_dir=str(tmp_path))
-    with pytest.raises(ValueError, match="num_cpu is for algorithms"):
+    with pytest.raises(ValueError, match="num_cpu must be 1 for a function.*, got 2"):
         grid.run(thunks.fate, num_cpu=2, data_dir=str(tmp_path))
     with pytest.raises(ValueError, match="jobs must be an integer of at least 1"):
         grid.run(thunks.fate, jobs=0, data_dir=str(tmp_path))

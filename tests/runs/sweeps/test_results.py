@@ -38,5 +38,5 @@ def test_the_table_of_a_damaged_sweep_is_not_written_over(tmp_path):
     named = [("good", 0, {"kind": "good"})]
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "sweep.json").write_text('{"variants": 3}')
-    with pytest.raises(errors.StorageError, match="not what a sweep wrote"):
+    with pytest.raises(errors.StorageError, match="not a file of a sweep"):
         grids.run_variants(named, "bench", thunks.fate, Plan(data_dir=str(tmp_path)), {})

@@ -66,7 +66,7 @@ def test_a_value_that_no_process_can_be_given_fails_alone(tmp_path):
     plan = jobs.Plan(data_dir=str(tmp_path))
     first, second = grids.run_variants(named, "bench", thunks.fate, plan, {}).rows
     assert first.status == "failed"
-    assert "cannot be handed to a process" in first.reason
+    assert "cannot be sent to a process" in first.reason
     assert second.status == "done"
 
 
