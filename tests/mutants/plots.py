@@ -56,7 +56,7 @@ MUTANTS = [
     Mutant(CONSOLE, "if x not in labels", "if x", T_FIGURES),
     Mutant(CONSOLE, '"…" if part in shared else part for', "part for", T_FIGURES),
     Mutant(PLOTS, "Path(out), caption, not count)", "Path(out), caption)", T_FIGURES),
-    Mutant(GROUPS, '.replace("left out", "drawn too", 1) for note in doubles]', " for note in ()]", T_GROUPS),
+    Mutant(GROUPS, '.replace("left out", "also drawn", 1) for note in doubles]', " for note in ()]", T_GROUPS),
     Mutant(PLOTS, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_PLOTS),
     Mutant(FIGURES, '"text.parse_math": False,', '"text.parse_math": True,', T_FIGURES),
     Mutant(FIGURES, "ax.fill_between(x, curve.low, curve.high,", "ax.fill_between(x, curve.y, curve.high,", T_FIGURES),

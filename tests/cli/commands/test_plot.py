@@ -62,7 +62,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsy
         (["a", "-y", "Loss"], 2, "purerl plot: no run has a column 'Loss'"),
         (["a", "--out", "x.txt"], 2, "out must end in .png, .pdf or .svg, got 'x.txt'"),
         (["a", "--out", "a/a_CartPole-v1_s0/progress.txt/x.png"], 5, "could not be written"),
-        (["a", "-l", "A", "B"], 2, "legend must have one word per path (1)"),
+        (["a", "-l", "A", "B"], 2, "legend must have one label per path (1)"),
     ],
 )
 def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, code, message):

@@ -49,7 +49,7 @@ def test_environments_are_scaled_before_they_are_put_together(tmp_path):
     assert pair.probability == pytest.approx((5 / 9 + 4 / 9) / 2)
     assert pair.envs == ("Small", "Large")
     assert pair.verdict == "no claim: fewer than 5 seeds"
-    assert any("fewer than 5 seeds intervals are too narrow" in note for note in found.notes)
+    assert any("fewer than 5 seeds, the intervals are too" in note for note in found.notes)
     seeds(tmp_path, "t", [1, 2], "Third", algo="sac")
     assert quiet(tmp_path, group="algo").overall[0].env == "Small, Large"
     for only in ("p1", "s2"):
@@ -57,7 +57,7 @@ def test_environments_are_scaled_before_they_are_put_together(tmp_path):
     found = quiet(tmp_path / "p1", tmp_path / "s2")
     assert not found.overall
     assert not found.pairs
-    assert "p1 and s2 share no environment." in found.notes
+    assert "p1 and s2 are not compared: they share no environment." in found.notes
 
 
 def test_equal_scores_everywhere_are_in_the_middle(tmp_path):
@@ -96,12 +96,12 @@ def test_what_is_not_alike_is_said(tmp_path):
     assert any(note.startswith(f"left out: {failed} has no number") for note in apart.notes)
     joined = quiet(tmp_path, last=1, group="name")
     assert len(joined.rows[0].scores) == 5
-    assert "a in CartPole-v1 counts runs together that differ in spec.gamma." in joined.notes
-    assert "scores are not of the same column: AverageEpRet, AverageTestEpRet." in joined.notes
+    assert "a in CartPole-v1 mixes runs that differ in spec.gamma." in joined.notes
+    assert "scores come from different columns: AverageEpRet, AverageTestEpRet." in joined.notes
     assert [row.condition for row in quiet(tmp_path, last=1, group="gamma").rows] == ["0.9", "0.99"]
-    with pytest.raises(ConfigError, match="no run has a setting 'lr' to group by, only name, env"):
+    with pytest.raises(ConfigError, match="no run has a setting 'lr'. Known settings: name, env"):
         quiet(tmp_path, group="lr")
-    with pytest.raises(ConfigError, match="group must name more than env"):
+    with pytest.raises(ConfigError, match="group must name a setting besides env, got 'env'"):
         quiet(tmp_path, group="env")
 
 

@@ -34,7 +34,7 @@ def test_a_hundred_curves_are_drawn_and_as_many_named_as_there_is_room_for(tmp_p
     plot(tmp_path, out=out)
     text = drawn(out)
     assert [t for t in text if t.endswith("(1 seed)")] == [f"c{i} (1 seed)" for i in range(60)]
-    assert "the first 60 of 100 curves are named" in text
+    assert "legend: the first 60 of 100 curves" in text
 
 
 def test_the_curve_and_the_band_are_where_the_numbers_are(tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ def test_a_seed_counts_once(tmp_path):
     got, notes = labels(tmp_path / "new")
     assert got == {"a": ["a_s0-2", "a_s1"]}
     new = tmp_path / "new"
-    assert notes == [f"left out: {new}/a_s0 has the settings and seed of {new}/a_s0-2."]
+    assert notes == [f"left out: {new}/a_s0 repeats settings and seed of {new}/a_s0-2."]
     ours(tmp_path / "later" / "a_s2", [1.0], seed=2)
     assert labels(tmp_path)[0] == {"a": ["a_s0-2", "a_s1", "a_s2"]}
     ours(tmp_path / "old" / "a_s1", [3.0], seed=1)  # the same settings, perhaps other code
@@ -77,7 +77,7 @@ def test_a_curve_for_every_run_has_the_name_of_its_folder(tmp_path):
         ("b_s7", 1),
     ]
     assert notes == [
-        f"drawn too: {tmp_path}/x/a_s0 has the settings and seed of {tmp_path}/x/a_s0-2."
+        f"also drawn: {tmp_path}/x/a_s0 repeats settings and seed of {tmp_path}/x/a_s0-2."
     ]
     each = groups.gather_conditions(runs, ["A", "B"], 1, True, [])
     assert list(each) == ["A: a_s0", "A: a_s0-2", "B: b_s7"]

@@ -27,7 +27,7 @@ def test_plot_returns_a_curve_per_column_and_condition(tmp_path, capsys):
     assert curves[0].low.tolist() == [1.5, 2, 3, 3.5]
     assert curves[0].high.tolist() == [3.5, 4, 5, 5.5]
     said = capsys.readouterr().err
-    assert "Performance is not the same column everywhere: a: AverageEpRet; b: Average" in said
+    assert "Performance stands for different columns: a: AverageEpRet; b: AverageTest" in said
     ours(tmp_path / "b" / "b_s1", [5], "b", 1)
     curves = plot(tmp_path / "b")
     assert curves[0].yname == "AverageTestEpRet, AverageEpRet"
@@ -67,8 +67,8 @@ def test_a_seed_that_is_nowhere_on_the_curve_is_counted_out_and_named(tmp_path, 
     assert (curve.seeds, len(curve.ends), float(curve.x[-1])) == (2, 3, 0.9)
     assert "a (2 of 3 seeds)" in drawn(tmp_path / "x.svg")
     said = capsys.readouterr().err
-    assert "a: 1 of 3 seeds are nowhere on the curve: most of the others have no values" in said
-    assert "(Time; the first run of a process begins with compiling).\n" in said
+    assert "a: 1 of 3 seeds are not on the curve, because most of the others have no values" in said
+    assert "(Time; the first run of a process starts by compiling).\n" in said
     assert figures.draw_sparklines([curve]).splitlines()[1].split()[:4] == ["a", "2", "of", "3"]
     (curve,) = plot([tmp_path / "a" / "a_s0", tmp_path / "a" / "a_s1"], x="time")
     assert curve.seeds == 2

@@ -58,7 +58,7 @@ def test_folders_are_selected_and_excluded_by_parts_of_their_path(tmp_path):
     assert len(found(tmp_path, select=["ppo"])[0]) == 2
     assert found(tmp_path, select=["ppo", "small"])[0] == ["ppo-small_CartPole-v1_s0"]
     assert found(tmp_path, exclude=["ppo", "large"])[0] == ["sac-small_CartPole-v1_s0"]
-    with pytest.raises(ConfigError, match="select and exclude leave none"):
+    with pytest.raises(ConfigError, match="select and exclude leave no run"):
         found(tmp_path, select=["ppo"], exclude=["ppo"])
 
 
@@ -105,11 +105,11 @@ def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is no table: its header must be names of columns"),
-        (b"hello\nworld\n", "is no table: its header must be names of columns"),
-        (b"1\t2\n3\t4\n", "is no table: its header must be names of columns"),
-        (b"a\tb\n", "has no rows yet"),
-        (b"a\tb\n1\t2\n1\t2\t3\n", "is no table: row 2 has 3 entries, its header 2"),
+        (b"", "is not a table: its first line must contain column names"),
+        (b"hello\nworld\n", "is not a table: its first line must contain column names"),
+        (b"1\t2\n3\t4\n", "is not a table: its first line must contain column names"),
+        (b"a\tb\n", "has no complete row yet"),
+        (b"a\tb\n1\t2\n1\t2\t3\n", "is not a table: row 2 has 3 entries, the header 2"),
         (b"\xff\xfe\x00\n", "is no text"),
         (b"\x80\x04\x95pickle\n.", "is no text"),
     ],
@@ -146,13 +146,13 @@ def test_short_rows_below_a_long_header_do_not_fill_the_memory(tmp_path, monkeyp
     foreign(tmp_path / "bad", f"{names}\n" + "1\n" * 11)
     assert found(tmp_path) == (
         ["good_CartPole-v1_s0"],
-        [f"left out: {tmp_path / 'bad' / 'progress.txt'} has more than 1,000 cells."],
+        [f"left out: {tmp_path}/bad/progress.txt is too large: it has more than 1,000 cells."],
     )
 
 
 def test_a_monitor_that_is_no_csv_is_named(tmp_path):
     (tmp_path / "monitor.csv").write_text('#{"t_start": 0}\nr,l,t\n"' + 140_000 * "1\n")
-    with pytest.raises(ConfigError, match="is no table: field larger than field limit"):
+    with pytest.raises(ConfigError, match="is not a table: field larger than field limit"):
         tables.find_runs([str(tmp_path)])
 
 
@@ -195,7 +195,7 @@ def test_monitors_of_several_environments_are_one_run_in_the_order_of_time(tmp_p
     }
     assert tables.find_column(run, "Performance") == "EpRet"
     (folder / "0.monitor.csv").write_text("r,l,t\n1,2,3\n")
-    with pytest.raises(ConfigError, match=r"0.monitor.csv is no table: its first line must be #"):
+    with pytest.raises(ConfigError, match=r"0.monitor.csv is not a table: its first line must be"):
         tables.find_runs([str(folder)])
 
 
