@@ -14,7 +14,7 @@ def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsy
     out = tmp_path / "t.md"
     assert main(["compare", str(tmp_path), "--threshold", "12", "--out", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("and include the compiling of the first run of a process.")
+    assert lines[0].endswith("Seconds: wall clock, including compilation.")
     assert lines[1].split()[-4:] == ["steps", "to", "12", "seconds"]
     assert lines[2].split()[:4] == ["CartPole-v1", "a|b", "5", "3"]
     assert "not reached (0 of 5)" in lines[2]
