@@ -96,7 +96,7 @@ def group_by_settings(runs: Sequence[RunTable], group: str) -> Conditions:
     known = dict.fromkeys(key for run in runs for key in get_entries(run))
     if unknown := [clean_text(field) for field in wanted if field not in known]:
         shown = ", ".join(map(clean_text, known))
-        raise ConfigError(f"no run has a setting {unknown[0]!r}. Known settings: {shown}.")
+        raise ConfigError(f"no run has a setting {unknown[0]!r}. Choose from {shown}.")
     groups = _group(runs, lambda run: " ".join(get_entries(run).get(f, "none") for f in wanted))
     return dict(zip(make_labels(list(groups)), groups.values(), strict=True))
 

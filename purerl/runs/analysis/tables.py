@@ -225,8 +225,8 @@ def select_runs(runs: Sequence[RunTable], words: Sequence[str], notes: list[str]
             known = dict.fromkeys(name for run in runs for name in run.columns)
             near = difflib.get_close_matches(word, known, 1)
             hint = f"Did you mean {clean_text(near[0])!r}? " if near else ""
-            shown = ", ".join(map(clean_text, known))
-            raise ConfigError(f"no run has a column {clean_text(word)!r}. {hint}Known: {shown}.")
+            choice = f"{hint}Choose from {', '.join(map(clean_text, known))}."
+            raise ConfigError(f"no run has a column {clean_text(word)!r}. {choice}")
     usable, unusable = [], []
     for run in runs:
         names = [find_column(run, word) for word in words]

@@ -159,7 +159,7 @@ def load(
         checkpoint: `last` (the newest complete one), `best`, or the step of a checkpoint.
         env_fn: Function that makes the environment, if its id cannot.
         spec: The run's Spec if it has custom networks, which no file can restore.
-        say: Function that is called for each checkpoint that is passed over, with the reason.
+        say: Function that is called for each checkpoint that is skipped, with the reason.
 
     Raises:
         ConfigError: if the folder is not a run, or its configuration cannot be used.
@@ -177,7 +177,7 @@ def load(
     step = checkpoint_folders.resolve_step(folder, checkpoint)
     found = checkpoints.load_learner(folder, about, wanted, step)
     for why in found.skipped:
-        say(f"passed over: {why}")
+        say(f"skipped a checkpoint: {why}")
     state = jax.tree.unflatten(tree, [jnp.asarray(found.frozen.learner[name]) for name in wanted])
     return Run(folder, config, found.step, state.params, env_fn, found.skipped)
 
@@ -232,7 +232,7 @@ def _sort_settings(algo: str, settings: dict[str, Any]) -> dict[str, dict[str, A
     del parts["env"]
     for name in settings:
         if name not in parts:
-            hint = aliases.suggest(name, parts) or f" Known settings: {', '.join(parts)}."
+            hint = aliases.suggest(name, parts) or f" Choose from {', '.join(parts)}."
             raise ConfigError(f"{algo} has no setting {name!r}.{hint}")
     return {part: {k: v for k, v in settings.items() if parts[k] == part} for part in sources}
 

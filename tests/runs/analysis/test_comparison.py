@@ -99,7 +99,7 @@ def test_what_is_not_alike_is_said(tmp_path):
     assert "a in CartPole-v1 mixes runs that differ in spec.gamma." in joined.notes
     assert "scores come from different columns: AverageEpRet, AverageTestEpRet." in joined.notes
     assert [row.condition for row in quiet(tmp_path, last=1, group="gamma").rows] == ["0.9", "0.99"]
-    with pytest.raises(ConfigError, match="no run has a setting 'lr'. Known settings: name, env"):
+    with pytest.raises(ConfigError, match="no run has a setting 'lr'. Choose from name, env"):
         quiet(tmp_path, group="lr")
     with pytest.raises(ConfigError, match="group must name a setting besides env, got 'env'"):
         quiet(tmp_path, group="env")

@@ -169,7 +169,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_it_is_said(tmp_path):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    with pytest.warns(UserWarning, match=r"passed over: .*rank0\.npz was changed"):
+    with pytest.warns(UserWarning, match=r"skipped a checkpoint: .*rank0\.npz was changed"):
         run = purerl.load(folder)
     assert run.step == 60
     assert "SHA-256" in run.skipped[0]
@@ -321,7 +321,7 @@ def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_pat
     where = {"data_dir": str(tmp_path)}
     for settings, message in (
         ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps' or"),
-        ({"zzz": 5}, "ppo has no setting 'zzz'. Known settings: actor, critic"),
+        ({"zzz": 5}, "ppo has no setting 'zzz'. Choose from actor, critic"),
         ({"gamma": 2.0}, "gamma must be a number in"),
         ({"steps": 5}, "steps must be a whole number of rollouts"),
         ({"name": "../x"}, "name must be of letters"),
