@@ -1,4 +1,4 @@
-"""Errors in settings and their names, grids, the processes of a sweep, the dry run."""
+"""Mutants of settings and their names, grids, the processes of a sweep, and the dry run."""
 
 from tests.mutants import Mutant
 
@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant(KEYS, "other for other, name in SYNONYMS.items() if name in known", "other for other in SYNONYMS", T_KEYS),
     Mutant(ENVIRONMENTS, "if near and near[0] not in said:", "if False:", f"{T_OPTIONS} -k id_that_is_none"),
     Mutant(REPORT, "if issubclass(one.category, EpisodesCut):", "if True:", f"{T_REPORT} -k warns_of"),
-    Mutant(REPORT, ', action="always", category=EpisodesCut', "", "tests/runs/policy/test_run.py -k says_in_a_line"),
+    Mutant(REPORT, ', action="always", category=EpisodesCut', "", "tests/runs/policy/test_run.py -k notes_in_one_line"),
     Mutant(KEYS, "        if name in seen:\n", "        if False:\n", T_KEYS),
     Mutant(KEYS, "width * (1 if layers is None else layers)", "width", T_KEYS),
     Mutant(KEYS, '= epochs * per_epoch', '= epochs', T_KEYS),
@@ -76,7 +76,7 @@ MUTANTS = [
     Mutant(GRID, "if not all(isinstance(v, bool) for v in values):", "if not isinstance(value, bool):", T_GRID),
     Mutant(GRID, "                if taken.setdefault(name, settings) == settings:\n                    break", "                break", T_GRID),
     Mutant(GRID, 'or key.startswith(f"{old}:")', "", T_GRID),
-    Mutant(TASKS, "return sweep.parent if name == sweep.name else sweep", "return sweep", f"{T_TASKS} -k told"),
+    Mutant(TASKS, "return sweep.parent if name == sweep.name else sweep", "return sweep", f"{T_TASKS} -k receives_its_folder"),
     Mutant(TASKS, "if status.read_settings(one.path) | same == complete | same", "if True", T_TASKS),
     Mutant("purerl/runs/record/status.py", "return task if isinstance(task, dict) else", "return", T_TASKS),
     Mutant(TASKS, '"done": 3, "running": 2', '"done": 1, "running": 2', T_TASKS),

@@ -1,4 +1,4 @@
-"""Errors in finding, reading, gathering, averaging, drawing and comparing runs."""
+"""Mutants of the code that finds, reads, groups, averages, draws and compares runs."""
 
 from tests.mutants import Mutant
 
