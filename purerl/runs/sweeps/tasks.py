@@ -50,7 +50,7 @@ def make_algorithm_task(
         env = complete["env"]
         ranks = [] if plan.num_cpu == 1 else [f"--num-cpu={plan.num_cpu}"]
         if unfinished is not None:
-            module = [f"--env={env}"] if ":" in env else []  # no file may import a module
+            module = [f"--env={env}"] if ":" in env else []  # no file can name a module
             words = ["resume", *module, *ranks, "--", str(unfinished.path)]
         else:
             path = sweep / "configs" / f"{name}_s{seed}.json"
@@ -157,7 +157,7 @@ def _complete_arguments(thunk: Thunk, given: Entries, run: Path, name: str) -> E
     try:
         signature.bind(**given)
     except TypeError as error:
-        raise TaskRefused(f"{thunk.__name__}{signature}: {error}") from error
+        raise TaskRefused(f"cannot call {thunk.__name__}{signature}: {error}") from error
     return given
 
 
@@ -179,7 +179,7 @@ def _call(thunk: Thunk, given: Entries, run: Path, log: Path, about: Entries) ->
             raise
         score = {"score": float(value)} if isinstance(value, int | float) else {}
         if not all(map(math.isfinite, score.values())):
-            reason = f"{thunk.__name__} gave {value}"
+            reason = f"{thunk.__name__} gave {value}, which is not a finite number"
             status.write_status(run, state | {"status": "failed", "reason": reason})
             sys.exit(errors.NOT_FINITE)
         status.write_status(run, state | {"status": "done"} | score)
