@@ -117,8 +117,8 @@ def _draw_panel(ax: Any, curves: Sequence[Curve], styles: Styles) -> None:
 
 def find_single(y: np.ndarray) -> list[int]:
     """Return the indices of values that no line connects to a neighbour."""
-    there = np.pad(np.isfinite(y), 1)
-    return np.flatnonzero(there[1:-1] & ~there[:-2] & ~there[2:]).tolist()
+    finite = np.pad(np.isfinite(y), 1)
+    return np.flatnonzero(finite[1:-1] & ~finite[:-2] & ~finite[2:]).tolist()
 
 
 def _draw_legend(figure: Any, curves: Sequence[Curve], styles: Styles, numbers: bool) -> None:

@@ -71,12 +71,12 @@ def make_conditions(runs: Sequence[RunTable], ignore: Sequence[str] = ()) -> Con
     labels = []
     for name, settings, origin in groups:
         rivals = [dict(others) for rival, others, _ in groups if rival == name]
-        ways = [
+        differences = [
             f"{key.rpartition('.')[2]}={value}"
             for key, value in settings
             if any(rival.get(key) != value for rival in rivals)
         ][:3]
-        more = ", ".join(ways + [origin] * bool(origin))
+        more = ", ".join(differences + [origin] * bool(origin))
         labels.append(f"{name} ({more})" if more else name)
     return dict(zip(make_labels(labels), groups.values(), strict=True))
 

@@ -128,9 +128,9 @@ def read_points(run: tables.RunTable, xword: str, yword: str) -> Points:
 def smooth_rows(y: np.ndarray, width: int) -> np.ndarray:
     """Return a centred moving average over `width` rows, without the missing values."""
     width = min(width, 2 * len(y))  # such a window covers all rows from any row
-    there = np.isfinite(y)
+    finite = np.isfinite(y)
     window = slice((width - 1) // 2, (width - 1) // 2 + len(y))
-    sums, counts = (np.convolve(z, np.ones(width))[window] for z in (np.nan_to_num(y), there))
+    sums, counts = (np.convolve(z, np.ones(width))[window] for z in (np.nan_to_num(y), finite))
     return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
 
 
@@ -149,16 +149,16 @@ def estimate_band(
     rows = np.empty((len(parts), len(x)))
     for row, (own, y) in zip(rows, parts, strict=True):
         smoothed = smooth_rows(y, width)
-        there = np.isfinite(smoothed)
-        row[:] = np.interp(x, own[there], smoothed[there], left=np.nan, right=np.nan)
+        finite = np.isfinite(smoothed)
+        row[:] = np.interp(x, own[finite], smoothed[finite], left=np.nan, right=np.nan)
     counts = np.isfinite(rows).sum(axis=0)
-    some = 2 * counts >= min(len(parts), 2 * counts.max())
-    shown = slice(some.argmax(), len(some) - some[::-1].argmax())
-    rows[:, ~some] = np.nan
-    x, rows, counts = x[shown], rows[:, shown], counts[shown]
-    there = np.isfinite(rows)
-    alone = ~(there[:, :-1] & there[:, 1:]).any(axis=0)
-    gaps = np.flatnonzero(alone & there[:, :-1].any(axis=0) & there[:, 1:].any(axis=0)) + 1
+    enough = 2 * counts >= min(len(parts), 2 * counts.max())
+    span = slice(enough.argmax(), len(enough) - enough[::-1].argmax())
+    rows[:, ~enough] = np.nan
+    x, rows, counts = x[span], rows[:, span], counts[span]
+    finite = np.isfinite(rows)
+    broken = ~(finite[:, :-1] & finite[:, 1:]).any(axis=0)
+    gaps = np.flatnonzero(broken & finite[:, :-1].any(axis=0) & finite[:, 1:].any(axis=0)) + 1
     x = np.insert(x, gaps, (x[gaps - 1] + x[gaps]) / 2)
     rows, counts = np.insert(rows, gaps, np.nan, axis=1), np.insert(counts, gaps, 0)
 
@@ -166,4 +166,4 @@ def estimate_band(
         y = ESTIMATORS[estimator](rows, axis=0)
         several = np.isfinite(rows).sum(axis=0) > 1
         std = np.where(several, np.nanstd(rows, axis=0), np.nan)
-    return x, y, std, counts, int(there.any(axis=1).sum())
+    return x, y, std, counts, int(finite.any(axis=1).sum())

@@ -66,7 +66,7 @@ def probability_of_improvement(groups: Scores) -> np.ndarray:
 
 def find_first_lasting(x: np.ndarray, y: np.ndarray, threshold: float) -> float:
     """Return the first x where this y and the next reach the threshold; infinity if none does."""
-    there = np.isfinite(y)
-    x, reached = x[there], y[there] >= threshold
+    finite = np.isfinite(y)
+    x, reached = x[finite], y[finite] >= threshold
     both = np.flatnonzero(reached[:-1] & reached[1:])
     return float(x[both[0]]) if len(both) else np.inf

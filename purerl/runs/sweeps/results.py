@@ -44,19 +44,19 @@ def save_results(folder: Path, about: dict[str, Any], rows: Sequence[TaskResult]
     before: dict[tuple[str, int], dict[str, Any]] = {}
     if path.exists():
         try:
-            old = status.read_json(path)["variants"]
-            before = {(one["name"], one["seed"]): one for one in old}
+            entries = status.read_json(path)["variants"]
+            before = {(entry["name"], entry["seed"]): entry for entry in entries}
         except (errors.ConfigError, errors.Damaged, KeyError, TypeError) as error:
             text = f"{path} is not a file of a sweep: {error}. Move it away, then start again."
             raise errors.StorageError(text) from error
     new = []
     for row in rows:
-        one = files.to_json(row)
-        then = before.pop((row.name, row.seed), {})
-        same = then.get("settings") == one["settings"]
-        again = then.get("status") == "done" and then.get("run") == row.run
-        stays = row.exit is None and same and (again or row.status == "waiting")
-        new.append(then if stays else one)
+        entry = files.to_json(row)
+        old = before.pop((row.name, row.seed), {})
+        equal = old.get("settings") == entry["settings"]
+        done = old.get("status") == "done" and old.get("run") == row.run
+        keep = row.exit is None and equal and (done or row.status == "waiting")
+        new.append(old if keep else entry)
     content = files.to_json(about) | {"variants": [*before.values(), *new]}
     files.write_json(path, content, indent=2)
 

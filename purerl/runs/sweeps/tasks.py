@@ -83,13 +83,13 @@ def complete_config(content: dict[str, Any]) -> dict[str, Any]:
 
 def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> RunStatus | None:
     """Find the run of a configuration: a done one if there is one, else the most advanced one."""
-    same = {"spaces": None}  # not compared: a run has the spaces of its environment
+    ignored = {"spaces": None}  # not compared: a run has the spaces of its environment
     order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
     found = {
         (order.get(one.status, 0), one.step, one.path.stat().st_mtime_ns): one
         for parent in data_dir.glob(f"*{glob.escape(name)}")
         for one in status.list_runs(parent)
-        if status.read_settings(one.path) | same == complete | same
+        if status.read_settings(one.path) | ignored == complete | ignored
     }
     return found[max(found)] if found else None
 
