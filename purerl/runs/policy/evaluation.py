@@ -24,7 +24,7 @@ class Evaluation(NamedTuple):
     lengths: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields as JSON values; `ci95` is None if there is only one episode."""
+        """Return all fields as JSON values; `ci95` is None for a single episode."""
         return self._asdict() | {"ci95": self.ci95 if len(self.returns) > 1 else None}
 
 

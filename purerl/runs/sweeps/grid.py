@@ -73,8 +73,8 @@ class ExperimentGrid:
         """Run all variants that are not done, several at a time; `format_results` shows results.
 
         Args:
-            thunk: Name of an algorithm; or a function at the top of a module that takes a variant's
-                arguments and a seed; or a key of the grid whose values are such functions.
+            thunk: Algorithm name, function, or key of the grid whose values are functions. They
+                must be at the top of a module, and take a variant's arguments and a seed.
             **how: Fields of `Plan`: num_cpu, data_dir, datestamp, jobs, timeout.
         """
         return run_variants(self.name_runs(), self.name, thunk, Plan(**how), self.values)
@@ -128,8 +128,8 @@ def run_variants(
 ) -> Sweep:
     """Run the variants that are not done, as `ExperimentGrid.run` does.
 
-    `values` are written to `sweep.json`; with None, there is no such file, and other processes may
-    use the folder too. The settings of variants override the configuration `base`.
+    `values` are written to `sweep.json`. None writes no such file, so that other processes may use
+    the folder too. The settings of variants override the configuration `base`.
     """
     data_dir = plan.data_dir or status.read_user_defaults()["data_dir"]
     folder = Path(data_dir).expanduser() / (name or "grid")
