@@ -127,7 +127,7 @@ def test_train_knows_its_settings_and_logs_its_columns(copy, said):
     assert "AverageToyKL" in (run / "progress.txt").read_text().splitlines()[0].split("\t")
     assert re.search(r"^ *step.* toy_kl", find(said, "train toy --env"), re.MULTILINE)
     assert '"toy_rate": 0.5' in (run / "config.json").read_text()
-    assert "2 variants, 2 runs with their seeds" in find(said, "sweep toy")
+    assert "2 variants, 2 runs (one per seed)" in find(said, "sweep toy")
 
 
 def test_its_policy_is_exported(copy, said):

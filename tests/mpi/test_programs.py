@@ -76,7 +76,7 @@ def test_a_grid_is_refused_on_two_ranks(tmp_path):
     words = ["sweep", "ppo", "--env", "CartPole-v1", "--grid", "gamma=0.9,0.8"]
     done = ranks(2, "-m", "purerl", *words, "--data-dir", str(tmp_path))
     assert done.code == 2
-    assert "a grid starts its runs itself: start it without mpiexec" in done.err
+    assert "Start the grid without mpiexec" in done.err
     assert not [*tmp_path.iterdir()]
 
 

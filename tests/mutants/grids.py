@@ -1,4 +1,4 @@
-"""Errors in settings and their names, grids, the processes of a sweep, the dry run."""
+"""Mutants of settings and their names, grids, the processes of a sweep, and the dry run."""
 
 from tests.mutants import Mutant
 
@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant(KEYS, "other for other, name in SYNONYMS.items() if name in known", "other for other in SYNONYMS", T_KEYS),
     Mutant(ENVIRONMENTS, "if near and near[0] not in said:", "if False:", f"{T_OPTIONS} -k id_that_is_none"),
     Mutant(REPORT, "if issubclass(one.category, EpisodesCut):", "if True:", f"{T_REPORT} -k warns_of"),
-    Mutant(REPORT, ', action="always", category=EpisodesCut', "", "tests/runs/policy/test_run.py -k says_in_a_line"),
+    Mutant(REPORT, ', action="always", category=EpisodesCut', "", "tests/runs/policy/test_run.py -k notes_in_one_line"),
     Mutant(KEYS, "        if name in seen:\n", "        if False:\n", T_KEYS),
     Mutant(KEYS, "width * (1 if layers is None else layers)", "width", T_KEYS),
     Mutant(KEYS, '= epochs * per_epoch', '= epochs', T_KEYS),
@@ -76,14 +76,14 @@ MUTANTS = [
     Mutant(GRID, "if not all(isinstance(v, bool) for v in values):", "if not isinstance(value, bool):", T_GRID),
     Mutant(GRID, "                if taken.setdefault(name, settings) == settings:\n                    break", "                break", T_GRID),
     Mutant(GRID, 'or key.startswith(f"{old}:")', "", T_GRID),
-    Mutant(TASKS, "return sweep.parent if name == sweep.name else sweep", "return sweep", f"{T_TASKS} -k told"),
-    Mutant(TASKS, "if status.read_settings(one.path) | same == complete | same", "if True", T_TASKS),
+    Mutant(TASKS, "return sweep.parent if name == sweep.name else sweep", "return sweep", f"{T_TASKS} -k receives_its_folder"),
+    Mutant(TASKS, "if status.read_settings(one.path) | ignored == complete | ignored", "if True", T_TASKS),
     Mutant("purerl/runs/record/status.py", "return task if isinstance(task, dict) else", "return", T_TASKS),
     Mutant(TASKS, '"done": 3, "running": 2', '"done": 1, "running": 2', T_TASKS),
     Mutant(TASKS, "if not all(map(math.isfinite, score.values())):", "if False:", T_JOBS),
     Mutant(TASKS, "    with safe_files.lock_folder(run):\n        state", "    if True:\n        state", T_JOBS),
-    Mutant(TASKS, "start_new_session=True,  # Ctrl-C comes from us, once", "", T_SWEEP),
-    Mutant(TASKS, 'words = ["resume", *typed, *ranks, "--", str(unfinished.path)]', 'words = ["train", algo]', T_SWEEP),
+    Mutant(TASKS, "start_new_session=True,  # the sweep passes Ctrl-C on, once", "", T_SWEEP),
+    Mutant(TASKS, 'words = ["resume", *module, *ranks, "--", str(unfinished.path)]', 'words = ["train", algo]', T_SWEEP),
     Mutant(JOBS, 'found.status in ("done", "running")', "False", T_JOBS),
     Mutant(JOBS, "len(board.running) < at_once and not asked", "not asked", T_JOBS),
     Mutant(JOBS, "(waiting and not asked)", "waiting", T_JOBS),
@@ -91,9 +91,9 @@ MUTANTS = [
     Mutant(JOBS, "contextlib.nullcontext() if about is None else safe_files.lock_folder(folder),", "contextlib.nullcontext(),", T_JOBS),
     Mutant(JOBS, "errors.STOPPED if asked else errors.INCOMPLETE", "errors.INCOMPLETE", T_JOBS),
     Mutant(JOBS, 'if code == errors.DONE and found is not None and found.status == "done":', "if code == errors.DONE:", T_JOBS),
-    Mutant(ROWS, 'again or row.status == "waiting"', "again", T_RESULTS),
-    Mutant(ROWS, ' and then.get("run") == row.run', "", T_RESULTS),
-    Mutant(ROWS, "row.exit is None and same and", "row.exit is None and", T_RESULTS),
+    Mutant(ROWS, 'done or row.status == "waiting"', "done", T_RESULTS),
+    Mutant(ROWS, ' and old.get("run") == row.run', "", T_RESULTS),
+    Mutant(ROWS, "row.exit is None and equal and", "row.exit is None and", T_RESULTS),
     Mutant(ROWS, "[*before.values(), *new]", "new", T_JOBS),
     Mutant(RUN, "for number in layers]", "for number in layers[:1]]", T_RUN),
     Mutant(RUN, "if any(len(one) != 1 for one in widths):", "if False:", T_RUN),

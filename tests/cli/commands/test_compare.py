@@ -5,16 +5,16 @@ import json
 import pytest
 
 from purerl.cli.main import main
-from tests.runs.analysis.made_tables import ours, seeds
+from tests.runs.analysis.made_tables import write_run, write_seeds
 
 
 def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsys):
-    seeds(tmp_path, "a|b", [1, 2, 3, 4, 5])
-    seeds(tmp_path, "c\x1b[31m", [11, 12, 13, 14, 15])
+    write_seeds(tmp_path, "a|b", [1, 2, 3, 4, 5])
+    write_seeds(tmp_path, "c\x1b[31m", [11, 12, 13, 14, 15])
     out = tmp_path / "t.md"
     assert main(["compare", str(tmp_path), "--threshold", "12", "--out", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("and include the compiling of the first run of a process.")
+    assert lines[0].endswith("Seconds: wall clock, including compilation.")
     assert lines[1].split()[-4:] == ["steps", "to", "12", "seconds"]
     assert lines[2].split()[:4] == ["CartPole-v1", "a|b", "5", "3"]
     assert "not reached (0 of 5)" in lines[2]
@@ -42,7 +42,7 @@ def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsy
     ],
 )
 def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, code, message):
-    seeds(tmp_path, "a", [1, 2, 3, 4, 5])
+    write_seeds(tmp_path, "a", [1, 2, 3, 4, 5])
     monkeypatch.chdir(tmp_path)
     assert main(["compare", *words]) == code
     said = capsys.readouterr().err
@@ -65,6 +65,6 @@ def test_bad_values_are_usage_mistakes(words, message, capsys):
 
 def test_a_table_names_seeds_and_runs_where_they_differ(tmp_path, capsys):
     for number in range(5):
-        ours(tmp_path / f"{number}_s0", [number], "a", 0, clip=number)
+        write_run(tmp_path / f"{number}_s0", [number], "a", 0, clip=number)
     assert main(["compare", str(tmp_path), "--group", "algo"]) == 0
     assert "CartPole-v1  ppo        1 in 5 runs  2 " in capsys.readouterr().out

@@ -66,7 +66,7 @@ def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp
     assert code == 2
     said = capsys.readouterr()
     assert message in said.err + said.out
-    assert "with their seeds" not in said.out
+    assert "(one per seed)" not in said.out
     assert not list(tmp_path.glob("*/*/*"))
 
 
@@ -126,7 +126,7 @@ def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_
     out, err = process.communicate(timeout=600)
     assert process.returncode == 75, err + out
     assert statuses(out) == dict.fromkeys(states, "stopped")
-    assert out.count("goes on") >= 2
+    assert out.count("continues") >= 2
     assert sorted(one.path.name for one in status.list_runs(tmp_path)) == [
         "g_gam0-8_s0", "g_gam0-9_s0",
     ]  # fmt: skip

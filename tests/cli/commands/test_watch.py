@@ -35,7 +35,7 @@ def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, mo
     assert said.err.splitlines()[0] == (
         "nobody answers at the display :77: a GIF instead of a window"
     )
-    assert f"{path} ends after 4 frames, the limit of a GIF: 3 more are not in it." in said.err
+    assert f"{path} ends after 4 frames, the limit for a GIF; 3 more are missing." in said.err
     monkeypatch.delenv("DISPLAY")
     assert call("watch", tmp_path, "-l", 3) == 0
     assert not capsys.readouterr().err
