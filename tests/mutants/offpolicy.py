@@ -36,7 +36,7 @@ T_TD3, T_CONTRACT, T_REPLAY, T_LOOP, T_SPACES, T_SCHEDULES, T_RNG, T_MPI, T_NETS
     "tests/mpi/test_collective.py",
     "tests/nets/test_mlp.py",
 )
-T_MEMORY = f"{T_CONTRACT}/test_update.py::test_optimisers_remember_every_step"
+T_MEMORY = f"{T_CONTRACT}/test_update.py::test_optimizers_keep_their_state_between_updates"
 OU, T_EXAMPLES = "examples/custom_ddpg_ou.py", "tests/test_examples.py -k ornstein"
 CHECKS = "purerl/checks.py"
 OFF, CARRY = "purerl/loops/offpolicy.py", "purerl/loops/carry.py"
@@ -295,7 +295,7 @@ MUTANTS = [
     Mutant(DQN, "    steps=50_000", "    steps=5_000", T_DQN),
     Mutant(OU, "drift - THETA * drift + SIGMA", "SIGMA", T_EXAMPLES),
     Mutant(OU, "0.0, jnp.zeros_like(drift)", "0.0, drift", T_EXAMPLES),
-    Mutant(CHECKS, "    if not hasattr(params, \"spec\"):", "    if False:", f"{T_CONTRACT}/test_losses.py::test_a_state_for_its_parameters_is_refused_and_the_other_way_round"),
+    Mutant(CHECKS, "    if not hasattr(params, \"spec\"):", "    if False:", f"{T_CONTRACT}/test_losses.py::test_a_state_in_place_of_parameters_is_refused_and_vice_versa"),
     Mutant(CHECKS, "    if not isinstance(value, cls):", "    if False:", f"{T_CONTRACT}/test_losses.py::test_settings_of_another_algorithm_are_refused"),
     Mutant(NETS, "    except flax.errors.InvalidRngError as error:", "    except ZeroDivisionError as error:", f"{T_CONTRACT}/test_networks.py::test_custom_networks_must_be_pure_and_float"),
     # Values that can be called alone.

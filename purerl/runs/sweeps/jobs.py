@@ -100,7 +100,7 @@ def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: 
             "without mpiexec, and set num_cpu for the MPI ranks of each run."
         )
     files.make_folder(folder / "logs")
-    board, waiting = _Board(tasks, folder, about, plan.timeout), [*tasks]
+    board, waiting = _Supervisor(tasks, folder, about, plan.timeout), [*tasks]
     cores = len(world.list_cpus())
     at_once = plan.jobs or max(1, cores // plan.num_cpu)
     with (
@@ -138,7 +138,7 @@ def _limit_threads(threads: int) -> Iterator[None]:
 
 
 @dataclasses.dataclass
-class _Board:
+class _Supervisor:
     """State of a running sweep."""
 
     tasks: Sequence[Task]
@@ -224,7 +224,7 @@ class _Board:
         done = states.count("done")
         line = f"{done} of {len(states)} done"
         if other := len(states) - done - states.count("waiting"):
-            line += f", {other} not"
+            line += f", {other} not done"
         words = []
         for task in self.running:
             found = task.look()

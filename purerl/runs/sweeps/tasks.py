@@ -179,7 +179,7 @@ def _call(thunk: Thunk, given: Entries, run: Path, log: Path, about: Entries) ->
             raise
         score = {"score": float(value)} if isinstance(value, int | float) else {}
         if not all(map(math.isfinite, score.values())):
-            reason = f"{thunk.__name__} gave {value}, which is not a finite number"
+            reason = f"{thunk.__name__} returned {value}, which is not a finite number"
             status.write_status(run, state | {"status": "failed", "reason": reason})
             sys.exit(errors.NOT_FINITE)
         status.write_status(run, state | {"status": "done"} | score)

@@ -94,5 +94,5 @@ def test_a_run_is_found_by_its_whole_configuration(tmp_path):
     assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-3"
     put("x_s0-4", "running", 4)  # no process runs it, so it was killed
     assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-4"
-    done = put("x_s0-5", "done", 4)
+    done = put("x_s0-5", "done", 2)  # fewer steps, because --steps was raised later
     assert tasks.find_run(complete, tmp_path, "x").path == done
