@@ -99,7 +99,7 @@ def check_memory(env: EnvSpec, schedule: ResolvedSchedule, learner: Any, ranks: 
     value = f" = {getattr(schedule, name):,}" if hasattr(schedule, name) else ""
     raise ValueError(
         f"this run needs about {total / 2**30:,.1f} GiB and {free / 2**30:,.1f} GiB are free. "
-        f"{name}{value} takes {needs[name] / 2**30:,.1f} GiB of it; lower that."
+        f"{name}{value} takes {needs[name] / 2**30:,.1f} GiB of it. Lower {name}."
     )
 
 

@@ -20,8 +20,8 @@ def check_dtype(now: Any, spec: EnvSpec) -> None:
     dtype = np.asarray(now).dtype
     if dtype != spec.obs_dtype and not np.can_cast(dtype, spec.obs_dtype, "same_kind"):
         raise EnvFault(
-            f"an environment must return observations of its observation_space's dtype, "
-            f"{spec.obs_dtype}, got {dtype}."
+            f"an environment must return observations that fit dtype {spec.obs_dtype} of its "
+            f"observation_space, got {dtype}. Correct the environment or its space."
         )
 
 
@@ -30,8 +30,8 @@ def get_final_obs(info: dict[str, Any], i: int) -> Any:
     found = info.get("final_obs")
     if found is None or found[i] is None:
         raise EnvFault(
-            f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}], "
-            f"the observation it ended in."
+            f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}]. "
+            f"Return the last observation of the episode there."
         )
     return found[i]
 
@@ -42,7 +42,7 @@ def explain_exception(
     """Make the error for an environment that raised; mention an observation that is not finite."""
     text = f"{who} raised {type(error).__name__} in {call}: {format_in_a_line(error)}{when}"
     if obs is not None and obs.dtype.kind == "f" and not np.isfinite(obs).all():
-        text += f" The action answered an observation that was not finite: {obs.tolist()}."
+        text += f" The observation before this call was not finite: {obs.tolist()}."
     return EnvFault(text)
 
 
@@ -84,7 +84,7 @@ def describe_shape(value: Any) -> tuple[int, ...] | str:
     try:
         return np.shape(value)
     except ValueError:  # rows of different lengths
-        return "one that differs from row to row"
+        return "rows of different lengths"
 
 
 def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> None:
@@ -106,6 +106,6 @@ def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> Non
         row = bad[name]
         raise NonFiniteError(
             f"{name} of environment {who[row]} is not finite at environment step "
-            f"{steps + row * ranks + 1}: {getattr(rows, name)[row]}. Nothing of this block was "
-            f"stored."
+            f"{steps + row * ranks + 1}: {getattr(rows, name)[row]}. No row of this block was "
+            f"stored. Correct the environment."
         )

@@ -121,9 +121,15 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
     """
     schedule = carry.schedule
     if carry.is_stale:
-        raise ValueError("this carry was consumed by an earlier advance; go on with its result.")
+        raise ValueError(
+            "this carry was consumed by an earlier advance. Continue with the carry that advance "
+            "returned."
+        )
     if carry.steps >= schedule.steps:
-        raise ValueError(f"the run is complete: {carry.steps} of {schedule.steps} steps are done.")
+        raise ValueError(
+            f"the run is complete: {carry.steps} of {schedule.steps} steps are done. Start a run "
+            f"with more steps to train longer."
+        )
     if isinstance(carry, OnPolicyCarry):
         return records.close_epoch(onpolicy.advance(carry))
     carry = offpolicy.advance(carry)
@@ -222,7 +228,10 @@ def evaluate(
             for i in records.count_step(step, ep_return, ep_length):
                 if left[i]:
                     if not np.isfinite(ep_return[i]):
-                        raise NonFiniteError(f"the return of environment {i} is {ep_return[i]}.")
+                        raise NonFiniteError(
+                            f"the return of environment {i} is {ep_return[i]}, which is not "
+                            f"finite. Correct the rewards of the environment."
+                        )
                     left[i] -= 1
                     returns.append(float(ep_return[i]))
                     lengths.append(int(ep_length[i]))
@@ -235,7 +244,10 @@ def evaluate(
 def _check_env(spec: Any, envs: vector.Envs) -> None:
     """Refuse environments with other spaces than the spec."""
     if envs.spec != spec.env:
-        raise ValueError(f"spec.env must be that of env_fn, {envs.spec}, got {spec.env}.")
+        raise ValueError(
+            f"spec.env must equal the spaces of the environment, {envs.spec}, got {spec.env}. Make "
+            f"the spec with EnvSpec.of(env), or use the environment that it was made for."
+        )
 
 
 def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
@@ -255,13 +267,13 @@ def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: 
     there = jax.local_device_count()
     if schedule.devices > there:
         raise ValueError(
-            f"devices is {schedule.devices} and JAX sees {there}. On a CPU, "
-            f"purerl.setup(devices={schedule.devices}) before the first computation makes as many."
+            f"devices is {schedule.devices} but JAX sees {there}. Lower devices, or on a CPU call "
+            f"purerl.setup(devices={schedule.devices}) before the first computation."
         )
     if schedule.devices > 1 and mpi.num_procs() > 1:
         raise ValueError(
-            f"devices={schedule.devices} and {mpi.num_procs()} ranks do not go together: each "
-            f"device would call MPI. Start one rank per device, with devices=1."
+            f"devices={schedule.devices} and {mpi.num_procs()} ranks do not go together, because "
+            f"each device would call MPI. Set devices=1 and start one rank per device."
         )
     if mpi.num_procs() > 1:
         about = {
@@ -273,7 +285,7 @@ def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: 
         }
         packages = ("purerl", "jax", "jaxlib", "flax", "optax", "gymnasium", "numpy")
         about |= {name: importlib.metadata.version(name) for name in packages}
-        mpi.assert_in_sync(about, "what they were started with")
+        mpi.assert_in_sync(about, "the settings that they were started with")
 
 
 def _check_cut(schedule: ResolvedOnPolicySchedule, envs: vector.Envs) -> None:
@@ -283,18 +295,18 @@ def _check_cut(schedule: ResolvedOnPolicySchedule, envs: vector.Envs) -> None:
     length = schedule.rollout_length
     if not isinstance(envs, vector.OwnEnvs):
         raise ValueError(
-            "continue_episodes=False needs environments that the loop resets, not a vector "
-            "environment: return single ones from env_fn and set num_envs, or set "
+            "continue_episodes=False needs single environments, which the loop can reset, but "
+            "env_fn returns a vector environment. Return a single one and set num_envs, or set "
             "continue_episodes=True."
         )
     own = getattr(getattr(envs.envs[0], "spec", None), "max_episode_steps", None)
     limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
     if limit > length:
         warnings.warn(
-            f"with continue_episodes=False episodes of more than {length:,} steps are cut at the "
-            f"end of a rollout and start anew, and here they may have {limit:,}: REINFORCE, which "
-            f"learns only from episodes that end, learns nothing if all are that long; raise "
-            f"steps_per_epoch or lower num_envs.",
+            f"episodes may have {limit:,} steps, but a rollout of one environment has {length:,}. "
+            f"With continue_episodes=False the loop cuts longer episodes at the end of a rollout "
+            f"and starts new ones. REINFORCE learns only from episodes that end, so it learns "
+            f"nothing if all are cut. Raise steps_per_epoch or lower num_envs.",
             EpisodesCut,
             stacklevel=4,
         )

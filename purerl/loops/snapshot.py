@@ -116,7 +116,9 @@ def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
     """Return the counters, after checking them and the numbers of the episodes in progress."""
     episodes = facts.get("episodes")
     if not isinstance(episodes, list) or len(episodes) != number:
-        raise SnapshotMismatch(f"episodes must be the numbers of {number}, got {episodes!r}.")
+        raise SnapshotMismatch(
+            f"episodes must be a list with the numbers of {number} episodes, got {episodes!r}."
+        )
     counters = {name: facts.get(name) for name in _COUNTERS}
     for name, value in (*counters.items(), *(("episodes", n) for n in episodes)):
         if not isinstance(value, int) or not 0 <= value < 2**63:
@@ -127,14 +129,14 @@ def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
 def _fill_replay(carry: OffPolicyCarry, frozen: Frozen) -> replay.Replay:
     """Build a replay buffer with every row at its old place."""
     if frozen.rows is None:
-        raise SnapshotMismatch("the replay memory is missing.")
+        raise SnapshotMismatch("the replay buffer is missing.")
     data = unreplicate(carry.buffer.data)
     capacity = len(data.rew)
     first = max(0, frozen.stop - capacity)
     if frozen.first > first or len(frozen.rows["rew"]) != frozen.stop - frozen.first:
         raise SnapshotMismatch(
-            f"the replay memory must hold rows {first} .. {frozen.stop}, got "
-            f"{len(frozen.rows['rew'])} rows from {frozen.first} on."
+            f"the replay buffer must hold rows {first} .. {frozen.stop}, got "
+            f"{len(frozen.rows['rew'])} rows from row {frozen.first} on."
         )
     empty = _drop_rows(data._asdict())
     _fit_arrays("replay ", empty, _drop_rows(frozen.rows))

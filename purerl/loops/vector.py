@@ -163,8 +163,8 @@ class OwnEnvs:
             return
         if faults.describe_shape(now) != self.spec.obs_shape:
             raise EnvFault(
-                f"environment {i} must return observations of shape {self.spec.obs_shape}, as its "
-                f"observation_space says, got {faults.describe_shape(now)}."
+                f"environment {i} must return observations of shape {self.spec.obs_shape}, the "
+                f"shape of its observation_space, got {faults.describe_shape(now)}."
             )
         faults.check_dtype(now, self.spec)
         obs[i] = now
@@ -184,8 +184,8 @@ class VectorEnvs:
         self.mode = (env.metadata or {}).get("autoreset_mode")
         if not isinstance(self.mode, AutoresetMode):
             raise ValueError(
-                f"a vector environment must name its autoreset mode, a gymnasium.vector."
-                f"AutoresetMode, in metadata['autoreset_mode'], got {self.mode!r}."
+                f"a vector environment must have a gymnasium.vector.AutoresetMode in "
+                f"metadata['autoreset_mode'], got {self.mode!r}."
             )
         self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
         self._convert_actions = _make_action_converter(spec, env.single_action_space)
@@ -254,8 +254,8 @@ class VectorEnvs:
         shape = (self.num_envs, *self.spec.obs_shape)
         if faults.describe_shape(obs) != shape:
             raise EnvFault(
-                f"the vector environment must return observations of shape {shape}, as its "
-                f"observation_space says, got {faults.describe_shape(obs)}."
+                f"the vector environment must return observations of shape {shape}, the shape of "
+                f"its observation_space, got {faults.describe_shape(obs)}."
             )
         faults.check_dtype(obs, self.spec)
         return np.array(obs, self.spec.obs_dtype), *rest  # a copy: it may write there again
@@ -305,18 +305,18 @@ def _make_adapter(
             made.append(_make_env(env_fn))
         specs = [EnvSpec.of(env) for env in made]
         if len(set(specs)) > 1:
-            raise ValueError(f"env_fn must make environments of equal spaces, got {set(specs)}.")
+            raise ValueError(f"env_fn must make environments with equal spaces, got {set(specs)}.")
         return OwnEnvs(made, specs[0], seed_of, max_ep_len)
     if num_envs not in (None, first.num_envs):
         raise ValueError(
-            f"num_envs is {num_envs} but env_fn returns a vector environment of {first.num_envs}; "
-            f"set num_envs={first.num_envs}."
+            f"num_envs is {num_envs} but env_fn returns a vector environment of {first.num_envs}. "
+            f"Set num_envs={first.num_envs}."
         )
     if max_ep_len is not None:
         raise ValueError(
-            f"max_ep_len={max_ep_len} cannot be imposed on a vector environment, which starts its "
-            f"episodes itself: give the limit when making it, as gymnasium.make_vec(id, "
-            f"max_episode_steps={max_ep_len}) does, and leave max_ep_len at None."
+            f"max_ep_len={max_ep_len} cannot be imposed on a vector environment, because it starts "
+            f"its episodes itself. Leave max_ep_len at None, and set the limit when you make it: "
+            f"gymnasium.make_vec(id, max_episode_steps={max_ep_len})."
         )
     return VectorEnvs(first, EnvSpec.of(first), seed_of(0, 0))
 
@@ -335,8 +335,8 @@ def _make_env(env_fn: Callable[[], Any]) -> Any:
         raise ValueError(f"env_fn must return a Gymnasium environment, got {env!r}.")
     if env in _live:
         raise ValueError(
-            "env_fn must make a new environment at each call, but returned one that is in use: "
-            "training and evaluation would step the same one. Make it inside of env_fn."
+            "env_fn must make a new environment at each call, but it returned one that is in use. "
+            "Training and evaluation would step the same one. Create the environment in env_fn."
         )
     _live.add(env)
     return env

@@ -65,7 +65,7 @@ def reduce(op: str, tree: Tree) -> Tree:
         return tree
     leaves, structure = jax.tree.flatten(tree)
     if any(jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key) for x in leaves):
-        raise ValueError(f"{op} takes numbers; a key has no {op[1:]}.")
+        raise ValueError(f"{op} takes numbers, but the tree has a PRNG key; a key has no {op[1:]}.")
     traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
     if bound:
         leaves = _apply_flat(functools.partial(getattr(lax, op), axis_name=AXIS), leaves)
@@ -142,7 +142,7 @@ def _reduce_over_ranks(op: str, leaves: list[Any]) -> list[Any]:
     @one.defjvp
     def refuse_derivative(primals: Any, tangents: Any) -> Any:
         raise ValueError(
-            f"a {op} over ranks has no derivative: differentiate the loss, then average gradients."
+            f"a {op} over ranks has no derivative. Differentiate the loss, then average gradients."
         )
 
     wide = [x.astype(_widen(op, x.dtype)) for x in leaves]
@@ -185,7 +185,10 @@ def _allreduce(channel: world.Channel, op: str, site: str, flat: Any) -> np.ndar
         everyone = channel(lambda comm: comm.allgather(mine))
         if len(set(everyone)) > 1:
             came = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(everyone))
-            raise errors.RanksDisagree(f"ranks came to different collectives: {came}")
+            raise errors.RanksDisagree(
+                f"ranks reached different collectives: {came}. All ranks must make the same calls "
+                f"in the same order."
+            )
     if op in _EXTREMES:  # NumPy and XLA return NaN if any is NaN; MPI's answer depends on the rank
         table = np.empty((world.get_world().size, *flat.shape), flat.dtype)
         channel(lambda comm: comm.Allgather(flat, table))

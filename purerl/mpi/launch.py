@@ -51,15 +51,18 @@ def fork(ranks: int | None = None) -> None:
         checks.integer("ranks", ranks, 1)
     if library.find_launch() is not None or world.get_world().size > 1:
         if ranks not in (None, size := world.get_world().size):
-            raise ValueError(f"{ranks} ranks are asked for, but mpiexec launched {size}.")
+            raise ValueError(
+                f"the program asks for {ranks} ranks, but mpiexec launched {size}. Use one of the "
+                f"two numbers in both places."
+            )
         return
     if ranks is None or ranks == 1:
         return
     if "PURERL_MPI_JOB" in os.environ:
         raise errors.MPIUnavailable(
-            f"{find_launcher()} did not tell its processes that they are ranks, in none of the "
-            f"variables that purerl knows. If it is an MPI launcher, set PURERL_MPI=1 and start "
-            f"the program with it yourself."
+            f"{find_launcher()} set none of the environment variables by which purerl recognises "
+            f"a rank. If it is an MPI launcher, set PURERL_MPI=1 and start the program with it "
+            f"yourself."
         )
     sys.exit(_run_ranks(ranks))
 
@@ -73,14 +76,14 @@ def _run_ranks(ranks: int) -> int:
     launcher = find_launcher()
     if launcher is None:
         raise errors.MPIUnavailable(
-            f"{ranks} ranks need an MPI library, and there is no mpiexec next to {sys.executable} "
+            f"{ranks} ranks need an MPI library, but there is no mpiexec next to {sys.executable} "
             f"or on the PATH. Type: {library.INSTALL}"
         )
     cores = len(world.list_cpus())
     if ranks > cores:
         warnings.warn(
-            f"{ranks} ranks on {cores} cores: it works, but ranks that wait take time from those "
-            f"that work.",
+            f"{ranks} ranks share {cores} cores. The program runs, but ranks that wait take time "
+            f"from ranks that work. Start at most {cores} ranks.",
             stacklevel=3,
         )
     words, env = _make_command(launcher, ranks, cores)
@@ -230,10 +233,10 @@ def _decide_code(code: int, ranks: int, ended: list[set[int]], folder: Path) -> 
         return code if code >= 0 else 128 - code
     first = next((some & unfinished for some in ended if some & unfinished), unfinished)
     number = code - 128 if code > 128 else abs(code)
-    known = {x.value: f", as {x.name} gives" for x in signal.Signals if x.value > 3}
+    known = {x.value: f", as after {x.name}" for x in signal.Signals if x.value > 3}
     who = " or ".join(map(str, sorted(first)))
     sys.stderr.write(
-        f"rank {who} of {ranks} ended without finishing and without an error of its own; the "
-        f"launcher's exit code is {code}{known.get(number, '')}.\n"
+        f"rank {who} of {ranks} ended without finishing and without an error message. The exit "
+        f"code of the launcher is {code}{known.get(number, '')}.\n"
     )
     return (code if code > 0 else 128 - code) if code else 1

@@ -35,7 +35,7 @@ def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
     if mesh is None:
         mesh = Mesh(np.array(jax.devices()), (AXIS,))
     if mesh.axis_names != (AXIS,):
-        raise ValueError(f"mesh must have the one axis {AXIS!r}, got {mesh.axis_names}.")
+        raise ValueError(f"mesh must have exactly one axis {AXIS!r}, got {mesh.axis_names}.")
 
     def one(state: Any, batch: Any) -> tuple[Any, Any]:
         state, info = update(state, _fold(batch))
@@ -79,7 +79,7 @@ def _check_rows(batch: Any, number: int) -> Any:
     for leaf in jax.tree.leaves(keyless):
         if not jnp.ndim(leaf) or jnp.shape(leaf)[0] % number:
             raise ValueError(
-                f"the rows of a batch must divide over {number} devices, got an array of shape "
-                f"{jnp.shape(leaf)}."
+                f"the number of rows of a batch must divide by {number} devices, got an array of "
+                f"shape {jnp.shape(leaf)}."
             )
     return batch

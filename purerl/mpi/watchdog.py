@@ -57,7 +57,7 @@ def _read_timeout() -> float:
     except ValueError:
         limit = 0.0
     if not limit > 0:
-        raise ValueError(f"PURERL_MPI_TIMEOUT must be seconds, more than 0, got {text!r}.")
+        raise ValueError(f"PURERL_MPI_TIMEOUT must be a number of seconds above 0, got {text!r}.")
     return limit
 
 
@@ -143,8 +143,8 @@ def _check_limit(found: "World", asked: float) -> float:
         where = "at its end" if found.leaving else "in a collective"
         end_job(
             found,
-            f"has waited {found.limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that do not "
-            f"come. The job is stopped.",
+            f"has waited {found.limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that did "
+            f"not arrive. The job is stopped.",
         )
     return asked
 
@@ -153,10 +153,10 @@ def _check_signals(found: "World", stopping: StopSignals) -> None:
     """End the job at the second signal; report if the first one waits for other ranks."""
     now = time.monotonic()
     if number := stopping.poll(now):
-        end_job(found, "was asked to stop once more. The job is stopped at once.", 128 + number)
+        end_job(found, "received a second signal. The job is stopped at once.", 128 + number)
     entered = [c.since for c in found.channels if c.since is not None]
     if stopping.note_lateness(now, min(entered, default=None)):
-        text = "was asked to stop and waits for other ranks; a second signal ends the job at once"
+        text = "will stop, but waits for other ranks. A second signal ends the job at once"
         sys.stderr.write(f"rank {found.rank} of {found.size} {text}.\n")
         sys.stderr.flush()
 
@@ -165,7 +165,7 @@ def _print_stacks(found: "World") -> None:
     """Print the stacks of this rank's threads, unless it waits as well."""
     if found.leaving or any(channel.since is not None for channel in found.channels):
         return
-    sys.stderr.write(f"rank {found.rank} of {found.size} is not waiting; it is here:\n")
+    sys.stderr.write(f"rank {found.rank} of {found.size} is not waiting. Its threads are here:\n")
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)

@@ -82,20 +82,20 @@ def _connect(variable: str, size: int | None) -> World:
     if everyone.size == 1:
         if (size or 1) > 1:
             raise MPIUnavailable(
-                f"launcher and MPI library do not fit: the launcher says {size} ranks "
-                f"({variable}={size}), the library of this Python, "
-                f"{library.describe_library(MPI)}, sees one. Use the mpiexec of that library "
-                f"(`pip install {library.name_package(MPI)}` puts one next to "
-                f"{sys.executable}); with Slurm, `srun --mpi=pmi2` or `--mpi=pmix`. For "
-                f"independent runs that shall not know of each other, set PURERL_MPI=0."
+                f"the launcher and the MPI library do not match: the launcher started {size} ranks "
+                f"({variable}={size}), but the library of this Python, "
+                f"{library.describe_library(MPI)}, sees one. Use the mpiexec of that library: "
+                f"`pip install {library.name_package(MPI)}` puts one next to {sys.executable}. "
+                f"With Slurm, use `srun --mpi=pmi2` or `--mpi=pmix`. For independent processes, "
+                f"set PURERL_MPI=0."
             )
         return World()
     if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
         raise MPIUnavailable(
-            f"compiled programs average from threads of their own, so MPI must give "
-            f"MPI_THREAD_MULTIPLE, and {library.describe_library(MPI)} gave level "
-            f"{MPI.Query_thread()}. Leave mpi4py.rc.thread_level as it is, and use an MPI built "
-            f"with threads."
+            f"compiled programs call MPI from several threads, so MPI must give "
+            f"MPI_THREAD_MULTIPLE, but {library.describe_library(MPI)} gave level "
+            f"{MPI.Query_thread()}. Do not change mpi4py.rc.thread_level, and use an MPI library "
+            f"built with threads."
         )
     here = everyone.Split_type(MPI.COMM_TYPE_SHARED)
     neighbours, threads = here.size, _share_cores(everyone, here)

@@ -66,7 +66,7 @@ def test_bursts_over_devices_compile_once_each():
 
 def test_devices_that_are_not_there_are_refused():
     with pytest.raises(
-        ValueError, match=r"devices is 4 and JAX sees 2.*purerl\.setup\(devices=4\)"
+        ValueError, match=r"devices is 4 but JAX sees 2.*purerl\.setup\(devices=4\)"
     ):
         records("td3", OFF(devices=4))
     with pytest.raises(ValueError, match="batch_size must divide by devices = 3, got 20"):

@@ -134,7 +134,7 @@ def test_start_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match=r"^spec must be a td3\.Spec, got a ddpg\.Spec"):
         loop.start(td3, ddpg.Spec(spec.env), env_fn, schedule(), 0)
     other = td3.Spec(dataclasses.replace(spec.env, obs_shape=(4,)))
-    with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn, EnvSpec"):
+    with pytest.raises(ValueError, match=r"^spec\.env must equal .*, EnvSpec.*, got"):
         loop.start(td3, other, env_fn, schedule(), 0)
     with pytest.raises(ValueError, match="GiB are free"):
         start(env_fn, replay_size=2**30)
@@ -147,7 +147,7 @@ def test_a_refused_start_closes_its_environments():
     with pytest.raises(ValueError, match="GiB are free"):
         start(lambda: env, replay_size=2**30)
     other = dataclasses.replace(EnvSpec.of(env), obs_shape=(4,))
-    with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn"):
+    with pytest.raises(ValueError, match=r"^spec\.env must equal the spaces of"):
         start(lambda: env, spec=td3.Spec(other))
     assert closed == [1]  # what has no room is refused before an environment is made
     assert start(lambda: env).envs.envs == [env]  # and it may be used again

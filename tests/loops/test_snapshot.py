@@ -179,9 +179,9 @@ def test_other_algorithms_and_memories_do_not_fit():
         errors.SnapshotMismatch, match="learner.* is (missing|not part of this run)"
     ):
         snapshot.thaw(begin("ddpg"), frozen)
-    with pytest.raises(errors.SnapshotMismatch, match="the replay memory is missing"):
+    with pytest.raises(errors.SnapshotMismatch, match="the replay buffer is missing"):
         snapshot.thaw(begin("td3"), frozen._replace(rows=None))
     with pytest.raises(
-        errors.SnapshotMismatch, match=r"must hold rows 0 \.\. 60, got 60 rows from 10 on"
+        errors.SnapshotMismatch, match=r"must hold rows 0 \.\. 60, got 60 rows from row 10 on"
     ):
         snapshot.thaw(begin("td3"), frozen._replace(first=10))

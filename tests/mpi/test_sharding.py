@@ -40,7 +40,7 @@ def test_devices_draw_noise_of_their_own_from_the_key_of_the_batch():
 def test_a_batch_over_devices_must_divide_and_a_mesh_have_the_axis():
     case = CASES["td3"]
     state = case.algo.init(jax.random.key(0), case.spec())
-    with pytest.raises(ValueError, match=r"must divide over 2 devices, got .* \(5, "):
+    with pytest.raises(ValueError, match=r"must divide by 2 devices, got .* \(5, "):
         mpi.shard_update(case.algo.update)(state, case.noisy(5))
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("rows",))
     with pytest.raises(ValueError, match=r"one axis 'device', got \('rows',\)"):

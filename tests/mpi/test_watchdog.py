@@ -20,7 +20,7 @@ SAY = "from purerl import mpi; print(mpi.proc_id())"
 @pytest.mark.parametrize("text", ["soon", "nan", "-5", "0"])
 def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
     monkeypatch.setenv("PURERL_MPI_TIMEOUT", text)
-    with pytest.raises(ValueError, match=f"must be seconds, more than 0, got '{text}'"):
+    with pytest.raises(ValueError, match=f"must be a number of seconds above 0, got '{text}'"):
         watchdog._read_timeout()
 
 
@@ -69,7 +69,7 @@ def test_a_rank_that_fails_ends_the_job(kind, code, words):
 def test_ranks_at_different_collectives_are_told_apart_on_request():
     done = see_it_end(lambda: ranks(2, *MODULE, "branch", PURERL_MPI_CHECK="1"))
     assert done.code == 1
-    assert re.search("came to different collectives: rank 0: pmean of 10 .* psum of 3", done.err)
+    assert re.search("reached different collectives: rank 0: pmean of 10 .* psum of 3", done.err)
 
 
 def test_a_rank_that_does_not_come_is_found_on_request():
@@ -139,6 +139,6 @@ def test_ranks_that_wait_in_vain_leave_at_the_second_signal(fork):
             time.sleep(2 * signals.SAME_SIGNAL_SECONDS)
         err = process.communicate(timeout=LIMIT)[1]
         assert process.returncode == 128 + signal.SIGTERM, err
-        assert "was asked to stop once more. The job is stopped at once." in err
+        assert "received a second signal. The job is stopped at once." in err
     finally:
         end(mark)

@@ -19,7 +19,7 @@ def test_one_process_never_imports_mpi4py():
 
 def test_a_launcher_that_does_not_fit_the_library_is_told():
     done = python("-c", SAY, PMI_SIZE="2")  # as if mpiexec of another MPI had started it
-    assert "the launcher says 2 ranks (PMI_SIZE=2), the library of this Python, MPICH" in done.err
+    assert "started 2 ranks (PMI_SIZE=2), but the library of this Python, MPICH" in done.err
     assert "PURERL_MPI=0" in done.err
     assert python("-c", SAY, PMI_SIZE="2", PURERL_MPI="0").out == "0\n"
 
@@ -27,10 +27,10 @@ def test_a_launcher_that_does_not_fit_the_library_is_told():
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ({"MPI4PY_RC_THREAD_LEVEL": "serialized"}, "must give MPI_THREAD_MULTIPLE, and MPICH"),
+        ({"MPI4PY_RC_THREAD_LEVEL": "serialized"}, "must give MPI_THREAD_MULTIPLE, but MPICH"),
         (
             {"PURERL_MPI_TIMEOUT": "nan"},
-            "PURERL_MPI_TIMEOUT must be seconds, more than 0, got 'nan",
+            "PURERL_MPI_TIMEOUT must be a number of seconds above 0, got 'nan",
         ),
     ],
 )

@@ -380,7 +380,7 @@ def test_an_environment_may_be_a_function(tmp_path):
     with pytest.raises(EnvFault, match=r"short_pole.*If it was a function.*give env_fn again"):
         again.evaluate(2)
     assert purerl.load(run.folder, env_fn=short_pole).evaluate(2) == run.evaluate(2)
-    with pytest.raises(ConfigError, match="spec.env must be that of env_fn"):
+    with pytest.raises(ConfigError, match="spec.env must equal the spaces"):
         purerl.load(run.folder, env_fn=lambda: gymnasium.make("Pendulum-v1")).evaluate(1)
     named = quick(short_pole, env_name="Pole", name="mine", data_dir=str(tmp_path))
     assert (named.config.env, named.folder.name) == ("Pole", "mine_s3")
