@@ -4,9 +4,9 @@
     carry, record = advance(carry)     # one burst (off-policy), one rollout and update (on-policy)
     for record in run(...): ...        # one record per epoch
 
-Transitions are staged in NumPy and handed to the device in blocks of one fixed size, and one
-compiled call learns from them. Printing, saving and evaluating happen outside, between two calls of
-`advance`.
+Transitions are collected in NumPy. The device gets them in blocks of one fixed size, and one
+compiled call learns from each block. Printing, saving and evaluating happen outside, between two
+calls of `advance`.
 """
 
 import importlib.metadata
@@ -51,16 +51,17 @@ def start(
     Args:
         algo: A module of `purerl.algos`.
         spec: Settings of the algorithm, its `Spec`.
-        env_fn: Function that returns a Gymnasium environment, called `schedule.num_envs` times, or
-            one vector environment of that many.
-        schedule: When to act and learn, of the same class as `algo.SCHEDULE`.
-        seed: Integer in 0 .. 2**32 - 1. With the other arguments it determines the run.
+        env_fn: Function that returns a new Gymnasium environment; it is called
+            `schedule.num_envs` times. Or a function that returns one vector environment of that
+            size.
+        schedule: Schedule of acting and learning, of the same class as `algo.SCHEDULE`.
+        seed: Integer in 0 .. 2**32 - 1. Seed and other arguments together determine the run.
     """
     checks.seed(seed)
     _check_algo(algo, spec, schedule)
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     resolved = schedule.resolve(ranks)
-    # On every rank, before one of them allocates anything.
+    # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks)
     _check_world(algo, spec, resolved, seed)
     envs = vector.make_envs(
@@ -80,7 +81,7 @@ def start(
 def _init_carry(
     algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int, envs: vector.Envs
 ) -> Carry:
-    """Build the first carry of a run, of the kind that the schedule is for."""
+    """Build the first carry of a run; the class of the schedule decides its class."""
     ranks, rank, number = mpi.num_procs(), mpi.proc_id(), schedule.num_envs
     words = np.array([seed, rank], np.uint32)
     if isinstance(schedule, ResolvedOnPolicySchedule):
@@ -110,14 +111,14 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
     """Continue a run by one burst (off-policy), or by one rollout and update (on-policy).
 
     An off-policy advance ends at the next multiple of `update_every`, end of an epoch or end of the
-    run. An on-policy advance is one epoch.
+    run, whichever comes first. An on-policy advance is one epoch.
 
     Returns:
-        The new carry, and a record if an epoch ended, else None. A record has `epoch`, `steps`,
-        `updates`, the `ep_returns` and `ep_lengths` of the episodes that ended, and the mean of
-        each metric over the updates that computed it; without any the metric is absent. With
-        several values in an epoch there are also `_std`, `_min` and `_max`. The statistics of `val`
-        are over the steps of the epoch.
+        The new carry, and a record if an epoch ended, else None. A record has `epoch`, `steps` and
+        `updates`, and the `ep_returns` and `ep_lengths` of the episodes that ended. It also has
+        the mean of each metric over the updates that computed it. A metric that no update computed
+        is absent. A metric with several values in an epoch also has `_std`, `_min` and `_max`. The
+        statistics of `val` are over the steps of the epoch.
     """
     schedule = carry.schedule
     if carry.is_stale:
@@ -144,7 +145,7 @@ def run(
     schedule: Schedule,
     seed: int,
 ) -> Generator[Record, None, Carry]:
-    """Train from start to end: yield one record per epoch, and return the last carry.
+    """Train from start to end; yield one record per epoch, and return the last carry.
 
     With `schedule.num_test_episodes` each record also has `test_returns` and `test_lengths`.
     """
@@ -152,7 +153,7 @@ def run(
 
 
 def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, Carry]:
-    """Continue from a carry to the end of its run, as `run` does, and close its environments."""
+    """Continue a run from a carry to its end, as `run` does, and close the environments."""
     schedule = carry.schedule
     try:
         while carry.steps < schedule.steps:
@@ -168,7 +169,7 @@ def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, C
 
 
 def evaluate_epoch(carry: Carry, env_fn: Callable[[], Any]) -> Record:
-    """Play the schedule's test episodes, divided over ranks, and return those of all ranks."""
+    """Play the schedule's test episodes on all ranks; return their returns and lengths."""
     schedule = carry.schedule
     own: Record = {"test_returns": [], "test_lengths": []}
     episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
@@ -194,14 +195,15 @@ def evaluate(
     Args:
         algo: A module of `purerl.algos`.
         params: The learner's parameters.
-        env_fn: Function that makes the environment, as in `start`. A vector environment plays its
-            episodes side by side.
-        seed: Seed of the run. The episodes' seeds come from the stream `eval` and `epoch`.
+        env_fn: Function that makes the environment, as in `start`. A vector environment plays
+            several episodes at the same time.
+        seed: Seed of the run. The seeds of the episodes are derived from it, from the stream
+            `eval` and from `epoch`.
         epoch: Number of the evaluation.
-        episodes: Number of episodes on this rank. They are divided over the environments
-            beforehand, so that short episodes do not count more often.
+        episodes: Number of episodes on this rank. They are divided over the environments before
+            the first step, so that short episodes do not count more often.
         max_ep_len: Length at which episodes are cut, or None for the environment's own limit.
-        deterministic: Whether to act by `policy`, instead of `act` with one key per step.
+        deterministic: Whether to act by `policy`. Otherwise `act` samples, with one key per step.
 
     Returns:
         A dict of `test_returns` and `test_lengths`.
@@ -251,7 +253,7 @@ def _check_env(spec: Any, envs: vector.Envs) -> None:
 
 
 def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
-    """Refuse an algorithm without the contract, and a spec or schedule of another one."""
+    """Refuse a module that is no algorithm, and a spec or schedule of another algorithm."""
     if not hasattr(algo, "Spec"):
         raise ValueError(f"algo must be a module such as purerl.algos.sac, got {algo!r}.")
     checks.spec(spec, algo.Spec)
@@ -263,7 +265,7 @@ def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
 
 
 def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int) -> None:
-    """Refuse more devices than JAX has, and ranks that were started with different arguments."""
+    """Refuse more devices than JAX has, and ranks that were started with different settings."""
     there = jax.local_device_count()
     if schedule.devices > there:
         raise ValueError(
