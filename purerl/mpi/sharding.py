@@ -19,8 +19,8 @@ def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
     """Compile the `update` of an algorithm for a mesh, with the rows of the batch split over it.
 
     Each device computes the gradients of its rows, and `update` averages them. With `batch.noise`
-    the result equals that of the whole batch. A `batch.key` is folded with the number of the
-    device. State and metrics are equal on all devices.
+    the result equals that of the whole batch. If the batch has a key, each device folds its number
+    into it. State and metrics are equal on all devices.
 
     Args:
         update: The `update` of a module of `purerl.algos`.
@@ -54,7 +54,7 @@ def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
 
 
 def own_rows(batch: Any) -> Any:
-    """Return this device's rows of a batch that all devices hold; the axis must be bound."""
+    """Return this device's rows of a batch that every device has; the axis must be bound."""
     number, index = lax.axis_size(AXIS), lax.axis_index(AXIS)
     batch = _fold(_check_rows(batch, number))
 
@@ -72,7 +72,7 @@ def _fold(batch: Any) -> Any:
 
 
 def _check_rows(batch: Any, number: int) -> Any:
-    """Drop the rollout of a batch, and refuse rows that do not divide over the devices."""
+    """Remove the rollout from a batch; refuse rows whose number does not divide by the devices."""
     if getattr(batch, "rollout", None) is not None:
         batch = batch._replace(rollout=None)
     keyless = batch._replace(key=None) if hasattr(batch, "key") else batch
