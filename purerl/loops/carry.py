@@ -29,7 +29,7 @@ class BaseCarry:
     learner: Any  # state of the algorithm, equal on all ranks and devices
     metrics: tuple[str, ...]  # names of the columns of `tally`
     tally: jax.Array  # statistics of the metrics since the last record, on the device
-    envs: vector.Envs  # with their episodes in progress
+    envs: vector.Envs  # adapter over the environments, with their episodes in progress
     obs: np.ndarray  # [N, ...], observations to act on next
     surplus: Transition  # rows beyond the last border; only NEXT_STEP environments leave any
     ep_return: np.ndarray  # [N] float64, returns so far of the episodes in progress
@@ -40,7 +40,7 @@ class BaseCarry:
     steps: int = 0  # transitions handed to the device, over all ranks
     calls: int = 0  # calls of the environments' `step` on this rank
     updates: int = 0
-    epoch: int = 0  # records so far
+    epoch: int = 0  # number of records so far
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Check what environments return, and name the environment, the fault and the step in errors."""
+"""Check the values that environments return; errors name environment, fault and step."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def _read_single(i: int, what: str, value: Any, kinds: str) -> Any:
 
 
 def describe_shape(value: Any) -> tuple[int, ...] | str:
-    """Return the shape of anything, or a description if it has none."""
+    """Return the shape of a value, or a description if it has none."""
     try:
         return np.shape(value)
     except ValueError:  # rows of different lengths

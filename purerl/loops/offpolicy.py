@@ -76,6 +76,18 @@ def run_burst(
 
     The learner, the buffer and the tally are donated. Without updates only the buffer is donated.
 
+    Args:
+        algo: A module of `purerl.algos`.
+        updates: Number of updates.
+        batch_size: Rows of a batch, over all devices of this rank.
+        devices: Number of devices.
+        learner: State of the algorithm.
+        buffer: The replay buffer.
+        tally: Statistics of the metrics since the last record.
+        block: New transitions, in a block of fixed size.
+        count: Number of valid rows of the block.
+        words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
+
     Returns:
         Learner, buffer and tally, and whether all parameters and metrics are finite.
     """

@@ -38,6 +38,13 @@ def learn(
     `stream(seed, rank, "update", updates done before)`. Each of several devices prepares the whole
     rollout, and updates on its part of the rows.
 
+    Args:
+        algo: A module of `purerl.algos`.
+        devices: Number of devices.
+        learner: State of the algorithm.
+        rollout: Transitions `[T, N, ...]`.
+        words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
+
     Returns:
         The learner, the tally of the metrics, and whether all parameters and metrics are finite.
     """

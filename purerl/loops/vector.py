@@ -20,7 +20,7 @@ from purerl.types import Transition
 class Step(NamedTuple):
     """Result of one `step` of N environments."""
 
-    rows: Transition  # [N, ...]
+    rows: Transition  # [N, ...], one transition of each environment
     valid: np.ndarray | None  # [N] bool, False where the call only started an episode; None: all
     ended: list[int]  # indices of the environments whose row ended an episode
     obs: np.ndarray  # [N, ...], observations to act on next

@@ -83,7 +83,7 @@ def _is_bound() -> bool:
 
 
 def _spans_processes() -> bool:
-    """Return whether the axis spans all processes; refuse several devices of one of many ranks."""
+    """Return whether the axis spans all processes; refuse one over the devices of a single rank."""
     mesh = jax.sharding.get_abstract_mesh()
     devices = mesh.size if mesh.manual_axes else 1
     if devices == 1:
@@ -170,7 +170,7 @@ def _widen(op: str, dtype: Any) -> Any:
 
 
 def _narrow(op: str, x: Any, dtype: Any) -> Any:
-    """Convert a result back to `dtype` if that keeps it; a mean of integers stays a float."""
+    """Finish a mean, and convert the result to `dtype` where that loses nothing."""
     if op == "pmean":
         x = x / world.get_world().size
     fits = jnp.issubdtype(dtype, jnp.inexact) or op in ("pmin", "pmax")

@@ -20,8 +20,8 @@ from purerl.mpi.signals import AGAIN, SAME_SIGNAL_SECONDS, write_note
 
 # Variables that limit the threads of numerical libraries in a process.
 THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# Beginnings of the variables that launchers set for their processes. Other variables with these
-# prefixes, such as OMPI_MCA_btl, are settings of the user and stay.
+# Prefixes of the variables that launchers set for their processes. Other variables of launchers,
+# such as OMPI_MCA_btl, are settings of the user and stay.
 _LAUNCHER_VARIABLES = (
     *("PURERL_MPI_JOB", "PMI_", "HYDI_", "MPI_LOCAL"),
     *("OMPI_COMM_WORLD_", "OMPI_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_ARGV", "OMPI_COMMAND"),

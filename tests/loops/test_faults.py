@@ -17,7 +17,7 @@ from tests.loops.script import SMALL, finish, start
 
 
 class Broken(script.Script):
-    """The script with one fault, at step 8 of environment 0."""
+    """The scripted environment with one fault, at step 8 of environment 0."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(0, lengths=(1000,))
@@ -61,12 +61,12 @@ class Broken(script.Script):
         ),
     ],
 )
-def test_faults_of_an_environment_are_named(fault, error, message):
+def test_errors_name_the_environment_and_its_fault(fault, error, message):
     with pytest.raises(error, match=message):
         finish(start(functools.partial(Broken, fault)))
 
 
-def test_the_culprit_among_many_environments_is_named():
+def test_a_number_that_is_not_finite_names_its_environment():
     made = []
 
     def env_fn():
@@ -81,8 +81,8 @@ def test_the_culprit_among_many_environments_is_named():
     assert int(carry.buffer.stored) == 0
 
 
-def test_the_culprit_among_rows_that_waited_is_named():
-    env_fn, envs = script.vector(3, AutoresetMode.NEXT_STEP)
+def test_a_number_that_is_not_finite_among_spare_rows_names_its_environment():
+    env_fn, envs = script.make_vector(3, AutoresetMode.NEXT_STEP)
     carry = start(env_fn, num_envs=3, steps=300, steps_per_epoch=300)
     step = envs[2].step
 
@@ -95,22 +95,22 @@ def test_the_culprit_among_rows_that_waited_is_named():
         finish(carry)
 
 
-def test_faults_of_reset_and_of_vector_environments_are_named():
+def test_errors_name_faults_of_reset_and_of_vector_environments():
     class Stuck(script.Script):
         def reset(self, **kwargs):
             raise OSError("no display")
 
     with pytest.raises(EnvFault, match=r"^environment 0 raised OSError in reset: no display"):
         start(Stuck)
-    env_fn, envs = script.vector(2, AutoresetMode.DISABLED)
+    env_fn, envs = script.make_vector(2, AutoresetMode.DISABLED)
     carry = start(env_fn, num_envs=2)
     envs[1].step = lambda action: 1 / 0
     with pytest.raises(EnvFault, match=r"^the vector environment raised ZeroDivisionError in step"):
         finish(carry)
 
 
-def test_rewards_and_flags_of_vector_environments_have_one_number_each():
-    env_fn, _ = script.vector(3, AutoresetMode.DISABLED)
+def test_rewards_of_a_vector_environment_must_have_one_number_each():
+    env_fn, _ = script.make_vector(3, AutoresetMode.DISABLED)
 
     def column():
         env = env_fn()
