@@ -253,7 +253,7 @@ def _check_env(spec: Any, envs: vector.Envs) -> None:
 
 
 def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
-    """Refuse a module that is no algorithm, and a spec or schedule of another algorithm."""
+    """Refuse a module that is not an algorithm, and a spec or schedule of another one."""
     if not hasattr(algo, "Spec"):
         raise ValueError(f"algo must be a module such as purerl.algos.sac, got {algo!r}.")
     checks.spec(spec, algo.Spec)

@@ -365,7 +365,7 @@ def test_networks_of_ones_own_are_trained_and_need_the_spec_to_come_back(tmp_pat
 def test_a_run_says_in_a_line_that_episodes_may_be_longer_than_its_rollouts(tmp_path):
     run = quick(data_dir=str(tmp_path), max_ep_len=None)
     lines = (run.folder / "stdout.log").read_text().splitlines()
-    assert [line for line in lines if "and here they may have 500: REINFORCE, which" in line]
+    assert [line for line in lines if "episodes may have 500 steps, but a rollout" in line]
     assert not any("EpisodesCut" in line for line in lines)
 
 
