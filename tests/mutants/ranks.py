@@ -1,4 +1,4 @@
-"""Errors in what ranks and devices share: averages, launching, failure, the loops' part of it."""
+"""Errors in ranks and devices: averages, launching, failures, and the loops on them."""
 
 from tests.mutants import Mutant
 

@@ -35,7 +35,7 @@ MUTANTS = [
     Mutant(SNAPSHOT, "        jnp.int32(frozen.stop % capacity),", "        jnp.int32(0),", T_SNAPSHOT),
     Mutant(SNAPSHOT, "frozen.rows[name][first - frozen.first :]", "frozen.rows[name][: frozen.stop - first]", T_CHECKPOINT),
     Mutant(SNAPSHOT, "first = max(since, stop - len(data.rew))", "first = max(0, stop - len(data.rew))", T_SNAPSHOT),
-    Mutant(SNAPSHOT, "if (came.shape, came.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),
+    Mutant(SNAPSHOT, "if (found.shape, found.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),
     Mutant(SNAPSHOT, 'fields["ep_return"][lost] = 0', "pass", T_SNAPSHOT),
     Mutant(VECTOR, "self.episode[i] = episodes[i] - 1", "self.episode[i] = episodes[i]", T_SNAPSHOT),
     Mutant(VECTOR, "            for action in taken:", "            for action in taken[:-1]:", T_SNAPSHOT),

@@ -262,7 +262,7 @@ def lives() -> list[Case]:
         Case("no environment", lambda: None, ValueError, "must return a Gymnasium environment"),
         Case("another thing", lambda: 5, ValueError, "must return a Gymnasium environment"),
         Case("one twice", lambda: one, ValueError, "must make a new environment at each call"),
-        Case("unequal ones", lambda: next(kinds)(), ValueError, "of equal spaces"),
+        Case("unequal ones", lambda: next(kinds)(), ValueError, "with equal spaces"),
         Case(
             "close raises",
             Unclosable,

@@ -81,7 +81,7 @@ gymnasium.register("FaultyPole-v0", lambda: Faulty(gymnasium.make("CartPole-v1")
             4,
             "environment 0 raised ArithmeticError in step: boom",
         ),
-        (("--env", "Pendulum-v1"), 2, "spec.env must be that of env_fn"),
+        (("--env", "Pendulum-v1"), 2, "spec.env must equal the spaces"),
         (("--episodes", "0"), 2, "episodes must be an integer of at least 1"),
         (("--seed", "-1"), 2, "seed must be"),
         (("--checkpoint", "newest"), 2, "expected last, best or a step, got 'newest'"),
