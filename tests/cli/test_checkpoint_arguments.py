@@ -42,9 +42,7 @@ def test_a_module_that_is_typed_may_be_in_the_current_folder(module):
 def test_a_run_goes_on_in_its_own_environment_alone(tmp_path):
     config = from_json({"algo": "vpg", "env": "CartPole-v1"})
     run = folder.create_folder(to_json(config), str(tmp_path))
-    with pytest.raises(
-        ConfigError, match="is a run in CartPole-v1, and cannot go on in CartPole-v0"
-    ):
+    with pytest.raises(ConfigError, match="was trained in CartPole-v1, not in CartPole-v0"):
         train_and_resume.resume([str(run), "--env", "CartPole-v0"])
     checkpoint_arguments.parse_env("CartPole-v1", run)
     checkpoint_arguments.parse_env("its_module:CartPole-v1", run)
@@ -66,7 +64,7 @@ def test_an_environment_that_had_to_be_typed_is_its_own_by_its_id(tmp_path, own,
     if same:
         checkpoint_arguments.parse_env(env, run)
         return
-    with pytest.raises(ConfigError, match=f"in {own}, and cannot go on in {env}"):
+    with pytest.raises(ConfigError, match=f"was trained in {own}, not in {env}"):
         checkpoint_arguments.parse_env(env, run)
 
 
@@ -90,7 +88,7 @@ def test_help_needs_no_jax_and_names_what_spinning_up_called_it():
                 "-n N",
                 "--save",
                 "default: 1)",
-                "default: 320 of a GIF",
+                "default: 320 for a GIF",
             ),
         ),
         ("export", ("--format {numpy,stablehlo}", "--out")),

@@ -105,8 +105,8 @@ def test_every_field_of_the_library_has_help(source):
         ("--required 1 --sizes 64,,64", "argument --sizes/--hid: expected an integer, got ''"),
         ("--required 1 --sizes [64", "argument --sizes/--hid: expected an integer, got '[64'"),
         ("--required ²", "argument --required: expected an integer, got '²'"),
-        ("--required 1 --sizes 64 64", "argument --sizes: one word too many, '64'"),
-        ("--required 1 --flag yes", "argument --flag: it takes no value, got 'yes'"),
+        ("--required 1 --sizes 64 64", "argument --sizes: unexpected value '64'"),
+        ("--required 1 --flag yes", "argument --flag: expected no value, got 'yes'"),
         ("--required 1 --cuont 3", "unknown flag --cuont. Did you mean --count?"),
     ],
 )
@@ -170,9 +170,9 @@ def test_a_line_is_read_with_negative_numbers_and_underscores(words, values, cap
     [
         ("--rat 1", ["unknown flag --rat. Did you mean --rate?"]),
         ("--required 1.5 --rate x --foo 1", ["--required: expected an", "--rate: exp", "--foo"]),
-        ("--sizes 64 64", ["one word too many, '64'. A tuple is one word, 64,64"]),
-        ("--flag yes", ["argument --flag: it takes no value, got 'yes'"]),
-        ("stray --rate 1", ["'stray': no flag stands before that."]),
+        ("--sizes 64 64", ["unexpected value '64'. Write a tuple without spaces, 64,64"]),
+        ("--flag yes", ["argument --flag: expected no value, got 'yes'"]),
+        ("stray --rate 1", ["'stray': expected a flag before the value."]),
         ("--count", ["argument --count: expected a value"]),
         ("--seed -1", ["seed must be an integer in 0"]),
         ("-r 1", ["unknown flag -r."]),
@@ -206,10 +206,10 @@ def test_no_flag_with_a_letter_too_few_or_too_many_is_taken_for_one(capsys):
         ("watch a --fpss 3", ["--fpss. Did you mean --fps?"]),
         ("export a --Format numpy", ["--Format. Did you mean --format?"]),
         ("list --datadir a", ["--datadir. Did you mean --data-dir?"]),
-        ("inspect a --all", ["--all. purerl inspect --help lists all."]),
+        ("inspect a --all", ["--all. `purerl inspect --help` lists all."]),
         ("doctor --rep", ["--rep. Did you mean --replay?"]),
         ("show --sour ppo", ["--sour. Did you mean --source?"]),
-        ("resume a --hid 8 --step 9", ["--hid. purerl resume --help", "Did you mean --steps?"]),
+        ("resume a --hid 8 --step 9", ["--hid. `purerl resume --help`", "Did you mean --steps?"]),
     ],
 )
 def test_no_flag_is_known_by_its_beginning_and_the_nearest_is_named(line, messages, capsys):
@@ -225,7 +225,7 @@ def test_words_that_are_no_flags_stay_words(capsys):
     parser.add_argument("what", nargs="?")
     parser.add_argument("-n", type=int)
     assert vars(parser.parse_args(["-n", "-3", "--", "--what"])) == {"what": "--what", "n": -3}
-    for words, message in ((["a", "b"], "one word too many, 'b'"), (["-q"], "unknown flag -q.")):
+    for words, message in ((["a", "b"], "unexpected argument 'b'"), (["-q"], "unknown flag -q.")):
         with pytest.raises(SystemExit, match="2"):
             parser.parse_args(words)
         assert message in capsys.readouterr().err

@@ -117,7 +117,7 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, start_nothing
 @pytest.mark.parametrize(
     ("line", "messages"),
     [
-        ("ppo", ["--env is needed"]),
+        ("ppo", ["--env is missing"]),
         ("ppo --env", ["--env: expected a value"]),
         ("pppo --env X", ["unknown command 'pppo'. Did you mean 'ppo'?"]),
         ("ppo_torch --env X", ["unknown command 'ppo_torch'"]),
@@ -128,8 +128,8 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, start_nothing
         ("ppo --env CartPole-v1 --gamma 2 3", ["got 2.0", "got 3.0"]),
         ("ppo --env CartPole-v1 --hid __import__('os')", ["expected an integer"]),
         ("ppo --env CartPole-v1 --hid 64,64 --l 2", ["--l repeats one width"]),
-        ("ppo --env CartPole-v1 --exp_name a b", ["it has one value for all runs, got 2"]),
-        ("ppo --env CartPole-v1 --num_cpu 1 2", ["it has one value for all runs"]),
+        ("ppo --env CartPole-v1 --exp_name a b", ["expected one value for all runs, got 2"]),
+        ("ppo --env CartPole-v1 --num_cpu 1 2", ["expected one value for all runs"]),
         ("ppo --env CartPole-v1 --save_freq 10", ["counts epochs in Spinning Up"]),
         ("ppo --env CartPole-v1 --logger_kwargs:output_dir x", ["give exp_name and data_dir"]),
         ("ppo --env CartPole-v1 --actor_critic x", ["given in Python"]),
@@ -140,7 +140,7 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, start_nothing
         ),
         (
             "ppo CartPole-v1 --gamma 1",
-            ["'CartPole-v1': no flag stands before that; an environment is --env CartPole-v1"],
+            ["'CartPole-v1': expected a flag before the value, for example --env CartPole-v1"],
         ),
         ("ppo --env CartPole-v1 --steps 3 --jobs x", ["--jobs: expected an integer"]),
         ("ppo --env CartPole-v1 --exp_name ../x --seed 0 1", ["name must be of letters"]),

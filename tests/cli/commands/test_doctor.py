@@ -22,7 +22,7 @@ def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
     assert f"purerl doctor {path.parent} looks for the cause" in done.err
     done = python("-m", "purerl", "doctor", str(path.parent))
     assert done.code == 3, done.err
-    assert "checkpoint 100: whole" in done.out
+    assert "checkpoint 100: intact" in done.out
     assert "is the first" in done.out
     assert "not finite: " in done.out
     (path.parent / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
@@ -36,7 +36,7 @@ def test_the_machine_is_described():
     found = doctor.describe_machine()
     assert {"python", "jax", "devices", "threads", "mpi", "extras", "cache"} <= set(found)
     assert found["devices"].count("cpu") == len(jax.devices())
-    assert found["threads"].startswith("1 of XLA in the commands and after purerl.setup()")
+    assert found["threads"].startswith("1 for XLA in the commands and after purerl.setup()")
 
 
 def test_the_launcher_beside_this_python_is_found_without_the_path(tmp_path, monkeypatch):
@@ -59,7 +59,7 @@ def test_what_draws_without_a_display_is_loaded(monkeypatch):
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}-is-not-there.so")
     assert doctor.list_headless_libraries() == "neither libEGL nor libOSMesa; MUJOCO_GL=unset"
-    for name, said in (("", "none"), (":77", ":77, where nobody answers")):
+    for name, said in (("", "none"), (":77", ":77 (does not respond)")):
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         monkeypatch.setenv("DISPLAY", name)
         assert doctor.describe_machine()["display"] == said
@@ -72,9 +72,9 @@ def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
     (run / "checkpoints" / "000000000120" / "rank0.npz").write_bytes(b"x")
     assert call("doctor", run) == 6
     said = capsys.readouterr().out
-    assert "checkpoint 60: whole" in said
+    assert "checkpoint 60: intact" in said
     assert "rank0.npz must have" in said
-    assert "resume takes the one of step 60" in said
+    assert "resume will use the checkpoint of step 60" in said
     (run / "checkpoints" / "000000000060" / "rank0.npz").write_bytes(b"x")
     assert call("doctor", run) == 6
-    assert "none can be used" in capsys.readouterr().out
+    assert "no checkpoint can be used" in capsys.readouterr().out

@@ -79,7 +79,7 @@ def test_list_runs_shows_those_of_an_algorithm_and_refuses_what_is_none(tmp_path
     for words, message in (
         (["run"], "expected algos, envs or runs, got 'run'. Did you mean 'runs'?"),
         (["runs", "pppo"], "Did you mean ppo?"),
-        (["algos", "ppo"], "one word too many, 'ppo'"),
+        (["algos", "ppo"], "unexpected argument 'ppo'. Try `purerl show ppo`."),
     ):
         assert call("list", *words, "--data-dir", tmp_path) == 2
         assert message in capsys.readouterr().err

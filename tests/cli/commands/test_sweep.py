@@ -39,11 +39,11 @@ def test_a_sweep_is_the_same_grid_in_other_words(start_nothing, tmp_path):
     [
         ("", "usage: purerl sweep"),
         ("pppo", "got 'pppo'. Did you mean ppo?"),
-        ("ppo --grid gamma=0.9", "--env is needed"),
-        ("ppo --env CartPole-v1 --grid gamma", "expected KEY=VALUE, as gamma=0.98"),
+        ("ppo --grid gamma=0.9", "--env is missing"),
+        ("ppo --env CartPole-v1 --grid gamma", "expected KEY=VALUE, for example gamma=0.98"),
         ("ppo --env CartPole-v1 --grid gama=1", "Did you mean 'gamma'?"),
         ("ppo --env CartPole-v1 --grid gamma=1,", "--grid gamma=1,: expected a number, got ''"),
-        ("ppo --env CartPole-v1 --grid seed=1,2", "give it as --seed, for all runs alike"),
+        ("ppo --env CartPole-v1 --grid seed=1,2", "use the flag --seed instead"),
         ("ppo --env CartPole-v1 --gamma 1 --grid gamma=1,2", "gamma is given twice"),
         ("ppo --env CartPole-v1 --grid spec.gamma=1 gamma=0", "gamma is given twice"),
         ("ppo --env CartPole-v1 --grid gamma=2,3", "gamma must be a number"),
@@ -87,7 +87,7 @@ def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
     assert statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
-    assert "Do what is missing: python -m purerl sweep ppo" in out
+    assert "To run what is missing: python -m purerl sweep ppo" in out
     runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
     assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
     assert "400" in (tmp_path / "g" / "logs" / "g_gam0-9_s0.log").read_text()

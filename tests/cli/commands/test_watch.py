@@ -33,7 +33,7 @@ def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, mo
     path = tmp_path / "video" / "000000000000-1.gif"
     assert f"written: {path}" in said.out
     assert said.err.splitlines()[0] == (
-        "nobody answers at the display :77: a GIF instead of a window"
+        "display :77 does not respond: writing a GIF instead of a window"
     )
     assert f"{path} ends after 4 frames, the limit of a GIF: 3 more are not in it." in said.err
     monkeypatch.delenv("DISPLAY")
