@@ -68,5 +68,5 @@ def test_with_a_display_watch_opens_a_window(monkeypatch, capsys):
     monkeypatch.setattr(video, "has_display", lambda: True)
     monkeypatch.setattr(checkpoint_arguments, "load_run", lambda args, run: begun("ppo"))
     assert call("watch", begun("ppo").folder, "-l", 3) == 0
-    assert opened == [{"render_mode": "human"}] * 2  # one of them only tests that drawing works
+    assert opened == [{"render_mode": "human"}] * 2  # the first one tests drawing
     assert "episode 1: return 3.0, length 3\n" in capsys.readouterr().out
