@@ -61,11 +61,11 @@ def main(steps: int = 10_000, seed: int = 0) -> float:
         act, drift = explore(state.params, obs, drift, rng.stream(seed, rank, "act", step))
         next_obs, rew, terminated, truncated, _ = env.step(np.asarray(act))
         row = Transition(obs, act, rew, next_obs, terminated, truncated)
-        row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # a block of one row
+        row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # as a block of one row
         key = rng.stream(seed, rank, "sample", step)
         state, buffer, info = learn(state, buffer, row, key)
         obs, score = next_obs, score + float(rew)
-        if terminated or truncated:
+        if terminated or truncated:  # both end an episode; only `terminated` stops bootstrapping
             say(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
             obs, score, drift = env.reset()[0], 0.0, jnp.zeros_like(drift)
     test = evaluate(ddpg, state.params, make, seed, epoch=1, episodes=10)

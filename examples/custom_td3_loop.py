@@ -47,10 +47,10 @@ def main(steps: int = 10_000, seed: int = 0) -> float:
             act = np.asarray(td3.act(state.params, obs, keys[step, 0]))
         next_obs, rew, terminated, truncated, _ = env.step(act)
         row = Transition(obs, act, rew, next_obs, terminated, truncated)
-        row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # a block of one row
+        row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # as a block of one row
         state, buffer, info = learn(state, buffer, row, keys[step, 1])
         obs, score = next_obs, score + float(rew)
-        if terminated or truncated:
+        if terminated or truncated:  # both end an episode; only `terminated` stops bootstrapping
             returns.append(score)
             say(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
             obs, score = env.reset()[0], 0.0
