@@ -8,8 +8,8 @@ a time. This takes about a minute on two cores. At the end, the script prints a 
 and the mean return of each variant. The larger networks reach 250 to 400, the smaller ones about
 100.
 
-The same command again runs only what is missing. Every run is like one of `purerl train`, so
-`purerl list runs` and `purerl resume` work as well.
+Run the same command again to complete a grid that was stopped. Every run is like one of `purerl
+train`, so `purerl list runs` and `purerl resume` work as well.
 """
 
 import statistics

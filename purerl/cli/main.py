@@ -27,7 +27,7 @@ OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, i
   purerl doctor [RUN]             check this machine, or find why a run diverged
 
 ALGO is one of {", ".join(algos.NAMES)}.
-RUN is the folder of a run. `purerl train ALGO --help` lists all settings.
+RUN is the folder of a run. `purerl train ALGO --help` lists its settings.
 
 Examples:
   purerl train ppo --env CartPole-v1
@@ -109,7 +109,7 @@ def _run_command(words: list[str]) -> int:
     if name in TRAINING and not {"-h", "--help", "--help-all"} & set(rest):
         announce(words)
     module, function = ("train_and_resume", name) if name in TRAINING else (name, "main")
-    with interrupts.allow_immediate_exit():  # imported on use, since most need no JAX
+    with interrupts.allow_immediate_exit():  # imported on use, because most commands need no JAX
         loaded = importlib.import_module(f"purerl.cli.commands.{module}")
     return int(getattr(loaded, function)(rest))
 

@@ -108,7 +108,7 @@ def _check_run(args: argparse.Namespace) -> int:
             return _diagnose(args) or code
         print_lines(f"not replayed: it ran on {state['ranks']} ranks, a replay needs a run on one")
     elif not code:
-        print_lines("nothing to replay")
+        print_lines("nothing to replay: the run did not diverge")
     elif whole:
         print_lines(f"resume will use the checkpoint of step {whole[-1]:,}")
     else:

@@ -34,7 +34,7 @@ ALGO is one of {", ".join(algos.NAMES)}.
   purerl sweep ppo --env CartPole-v1 --grid hidden=[32],[64,64] --seed 0 1 2 --jobs 2
   purerl sweep sac --env Pendulum-v1 --steps 2e4 --grid lr=3e-4,1e-3 --grid polyak=0.99,0.995
 
-The same command again runs only what is missing. Finished runs stay, stopped and killed
+Run the same command again to complete a sweep: finished runs stay, stopped and killed
 runs continue, failed runs start again. See docs/grids.md.
 """
 ONCE = (*aliases.COMMAND, "name")  # settings that a grid cannot vary
@@ -103,5 +103,5 @@ def run_grid(algo: str, axes: Axes, args: argparse.Namespace, base: Mapping[str,
         raise
     print_lines(format_results(sweep))
     if sweep.code:
-        print_lines(f"To run what is missing: {again}")
+        print_lines(f"To complete the sweep: {again}")
     return sweep.code

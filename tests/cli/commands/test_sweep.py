@@ -87,7 +87,7 @@ def test_a_failed_run_does_not_stop_a_sweep_and_done_runs_are_not_repeated(tmp_p
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
     assert read_statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
-    assert "To run what is missing: python -m purerl sweep ppo" in out
+    assert "To complete the sweep: python -m purerl sweep ppo" in out
     runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
     assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
     assert "400" in (tmp_path / "g" / "logs" / "g_gam0-9_s0.log").read_text()
