@@ -23,7 +23,7 @@ from purerl.buffers import rollout
 from purerl.spaces import Discrete, EnvSpec
 from purerl.types import Metrics, Transition
 
-ENVS, LENGTH, LIMIT = 8, 512, 500  # environments, steps of a rollout, time limit of an episode
+ENVS, LENGTH, LIMIT = 8, 512, 500  # LENGTH > LIMIT: an episode ends in every rollout
 
 
 class Cart(NamedTuple):
@@ -48,7 +48,7 @@ def step(cart: Cart, act: jax.Array, key: jax.Array) -> tuple[Cart, Transition]:
     obs, steps = cart.obs + 0.02 * speed, cart.steps + 1
     fell = (jnp.abs(obs[0]) > 2.4) | (jnp.abs(obs[2]) > jnp.pi / 15)
     late = ~fell & (steps >= LIMIT)
-    # A fall terminates the episode, a time limit truncates it. The row has the true successor.
+    # A fall terminates the episode, a time limit truncates it. The row contains the true successor.
     row = Transition(cart.obs, act, jnp.float32(1.0), obs, fell, late)
     return jax.tree.map(
         functools.partial(jnp.where, fell | late), reset(key), Cart(obs, steps)

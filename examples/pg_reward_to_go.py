@@ -23,7 +23,7 @@ def act(params, obs, key, count):  # sample an action; each step has its own key
     return jax.random.categorical(jax.random.fold_in(key, count), log_policy(params, obs))
 
 
-def loss(params, obs, act, weight):  # its gradient is the policy gradient
+def loss(params, obs, act, weight):  # minimising it follows the policy gradient
     logp = jnp.take_along_axis(log_policy(params, obs), act[:, None], axis=1)[:, 0]
     return -(logp * weight).mean()
 

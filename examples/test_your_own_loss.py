@@ -50,7 +50,7 @@ def test_a_time_limit_does_not_end_the_return() -> None:
 
 
 def test_the_target_uses_the_minimum_of_the_two_critics() -> None:
-    """Raising one target critic changes nothing; lowering it lowers the target."""
+    """A critic far above the other has no effect; one far below it decides the target."""
     batch = make_batch()
 
     def loss_with_shift(shift: float) -> float:

@@ -92,7 +92,7 @@ _READERS: dict[Any, Reader] = {
     float: ("FLOAT", parse_float),
     str: ("STR", str),
     bool: ("BOOL", _parse_bool),
-    float | str: ("FLOAT_OR_WORD", _parse_float_or_word),
+    float | str: ("FLOAT|STR", _parse_float_or_word),
 }
 _SPECIAL: dict[str, Reader] = {
     "activation": ("STR", aliases.normalise_activation),
