@@ -83,7 +83,7 @@ def test_a_grid_is_refused_on_two_ranks(tmp_path):
 def test_a_command_for_one_process_is_refused_on_two_ranks():
     done = ranks(2, "-m", "purerl", "eval", "anything")
     assert done.code == 2
-    assert "purerl eval: one process does it alone: start it without mpiexec." in done.err
+    assert "purerl eval: this command runs in one process. Start it without mpiexec." in done.err
 
 
 def test_an_example_with_counts_that_do_not_divide_is_refused_once():

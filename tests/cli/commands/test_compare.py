@@ -8,7 +8,7 @@ from purerl.cli.main import main
 from tests.runs.analysis.made_tables import write_run, write_seeds
 
 
-def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsys):
+def test_compare_prints_tables_and_writes_markdown_and_json(tmp_path, capsys):
     write_seeds(tmp_path, "a|b", [1, 2, 3, 4, 5])
     write_seeds(tmp_path, "c\x1b[31m", [11, 12, 13, 14, 15])
     out = tmp_path / "t.md"
@@ -41,7 +41,7 @@ def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsy
         (["a", "--group", "colour"], 2, "no run has a setting 'colour'"),
     ],
 )
-def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, code, message):
+def test_compare_reports_mistakes_in_one_line(tmp_path, monkeypatch, capsys, words, code, message):
     write_seeds(tmp_path, "a", [1, 2, 3, 4, 5])
     monkeypatch.chdir(tmp_path)
     assert main(["compare", *words]) == code
@@ -58,12 +58,12 @@ def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, co
         (["--metric", "best"], "metric must be one of iqm, mean, median, got 'best'"),
     ],
 )
-def test_bad_values_are_usage_mistakes(words, message, capsys):
+def test_values_out_of_range_are_usage_errors(words, message, capsys):
     assert main(["compare", "a", *words]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_table_names_seeds_and_runs_where_they_differ(tmp_path, capsys):
+def test_tables_show_runs_and_seeds_if_their_numbers_differ(tmp_path, capsys):
     for number in range(5):
         write_run(tmp_path / f"{number}_s0", [number], "a", 0, clip=number)
     assert main(["compare", str(tmp_path), "--group", "algo"]) == 0

@@ -12,7 +12,7 @@ from tests.mpi.launch import python
 from tests.runs.analysis.made_tables import read_texts, write_run, write_seeds
 
 
-def test_the_command_draws_a_picture_and_says_where(tmp_path, monkeypatch, capsys):
+def test_plot_writes_a_picture_and_prints_its_path(tmp_path, monkeypatch, capsys):
     write_seeds(tmp_path, "a", [1, 2])
     monkeypatch.chdir(tmp_path)
     assert main(["plot", "a", "--data-dir", str(tmp_path)]) == 0
@@ -30,7 +30,7 @@ def test_the_command_draws_a_picture_and_says_where(tmp_path, monkeypatch, capsy
     assert not list(tmp_path.glob(".*"))
 
 
-def test_without_a_picture_there_are_sparklines_in_any_encoding(tmp_path, monkeypatch, capsys):
+def test_ascii_prints_sparklines_in_any_encoding(tmp_path, monkeypatch, capsys):
     write_run(tmp_path / "a_s0", range(8), "a")
     monkeypatch.chdir(tmp_path)
     assert main(["plot", ".", "--ascii"]) == 0
@@ -41,7 +41,7 @@ def test_without_a_picture_there_are_sparklines_in_any_encoding(tmp_path, monkey
     assert "_.-=+*#@" in "".join(dict.fromkeys(done.out.splitlines()[1].split()[2]))
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+def test_without_matplotlib_the_message_names_the_package(tmp_path, monkeypatch, capsys):
     write_seeds(tmp_path, "a", [1, 2])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(figures.importlib.util, "find_spec", lambda name: None)
@@ -50,7 +50,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsy
     assert said.err == "a picture needs matplotlib: pip install 'purerl[plot]'\n"
     assert "█" in said.out or "▁" in said.out
     assert not list(tmp_path.glob("*.png"))
-    assert main(["plot", "a", "--out", "x.png"]) == 2  # asked for by name, and not there
+    assert main(["plot", "a", "--out", "x.png"]) == 2  # a requested file is an error
     with pytest.raises(ConfigError, match="pip install"):
         plot(tmp_path, out=tmp_path / "x.png")
 
@@ -65,7 +65,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsy
         (["a", "-l", "A", "B"], 2, "legend must have one label per path (1)"),
     ],
 )
-def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, code, message):
+def test_plot_reports_mistakes_in_one_line(tmp_path, monkeypatch, capsys, words, code, message):
     write_seeds(tmp_path, "a", [1, 2])
     monkeypatch.chdir(tmp_path)
     assert main(["plot", *words]) == code
@@ -75,7 +75,7 @@ def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, co
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_smooth_must_be_a_count(capsys):
+def test_smooth_must_be_a_positive_integer(capsys):
     assert main(["plot", "a", "--smooth", "0"]) == 2
     assert "smooth must be an integer of at least 1, got 0" in capsys.readouterr().err
 

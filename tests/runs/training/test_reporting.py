@@ -155,6 +155,6 @@ def test_seeds_that_were_not_begun_are_named(tmp_path):
         "purerl train: environment 0 raised SystemExit in step: 0 (step 1 of its episode 1)",
         "  it came after environment step 0 of the run.",
         f"  no checkpoint yet. Begin again: purerl resume '{run}' --env faulty:Faulty-v0",
-        "  not begun: seed 7 8. Type the same line with --seed 7 8",
+        "  not started: seed 7 8. Run the same command with --seed 7 8",
     ]
     assert status.read_status(run)["status"] == "failed"
