@@ -34,7 +34,7 @@ MUTANTS = [
     Mutant(RUN, "    program.announce(words)\n", "", f"{T_RUN} -k printed_before"),
     Mutant(JOBS, "        if self.jobs is not None:\n            checks", "        if False:\n            checks", f"{T_SWEEP} -k mistakes_in_a_sweep"),
     Mutant(TASKS, "environments.check_available(found.env)", "environments.check_id(found.env)", f"{T_RUN} -k lists_its_runs"),
-    Mutant(COMMANDS, "items, aliases.COMMAND, typed)", "items, names.COMMAND)", f"{T_OPTIONS} -k all_at_once"),
+    Mutant(COMMANDS, "items, aliases.COMMAND, typed)", "items, aliases.COMMAND)", f"{T_OPTIONS} -k all_at_once"),
     Mutant(COMMANDS, "for seed in seeds]", "for seed in args.seed or [0]]", f"{T_OPTIONS} -k trains_once"),
     Mutant(COMMANDS, "    run_on_root(lambda: folder.check_earlier_runs(contents, **where), shared=False)\n", "", f"{T_OPTIONS} -k unfinished"),
     Mutant(FOLDER, "                wrong.append(str(error))\n", "                raise\n", f"{T_OPTIONS} -k unfinished"),
