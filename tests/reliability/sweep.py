@@ -74,7 +74,7 @@ class Heard(Screen):
         self.said = said
 
     def say(self, line: str) -> None:
-        if line.startswith("passed over"):
+        if line.startswith("skipped a damaged checkpoint"):
             self.said.append(line[:200])
 
 

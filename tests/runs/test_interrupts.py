@@ -64,7 +64,7 @@ def test_ctrl_c_that_was_lost_stops_a_run_before_its_first_advance(tmp_path, mon
     assert cli.run_and_report(command, []) == 130
     state = status.read_status(the_run(tmp_path))
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
-    assert "no checkpoint yet. Begin again: purerl resume" in capsys.readouterr().err
+    assert "there is no checkpoint yet. Start again: purerl resume" in capsys.readouterr().err
     monkeypatch.undo()
     assert cli.run_and_report(lost_among_all, []) == 0
     assert quietly(tiny(), tmp_path, datestamp=True).code == 0  # asked of another command

@@ -45,22 +45,22 @@ def read_arrays(path: Path, file: files.File) -> dict[str, np.ndarray]:
         try:
             return _read_archive(stream, file.bytes)
         except Exception as error:  # zipfile, json and NumPy raise a dozen kinds
-            raise Damaged(f"{path} is no file of arrays: {error}.") from error
+            raise Damaged(f"{path} is not a file of arrays: {error}.") from error
 
 
 def _read_archive(stream: IO[bytes], size: int) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(stream) as archive:
         members = archive.infolist()
         if len(members) > MAX_ARRAYS + 1:
-            raise ValueError(f"it holds {len(members)} entries, more than {MAX_ARRAYS}")
+            raise ValueError(f"it has {len(members)} entries, more than {MAX_ARRAYS}")
         if any(m.compress_type != zipfile.ZIP_STORED for m in members):
-            raise ValueError("it holds compressed entries, which purerl does not write")
+            raise ValueError("it has compressed entries, which purerl does not write")
         if sum(m.file_size for m in members) > size:
-            raise ValueError(f"it claims more than the {size} bytes it has")
+            raise ValueError(f"its entries claim more than its {size} bytes")
         names = json.loads(archive.read(_NAMES))
         words = all(isinstance(word, str) for pair in names for word in pair)
         if not words or not len(dict(names)) == len(names) == len(members) - 1:
-            raise ValueError("it holds other arrays than its names say")
+            raise ValueError("its arrays do not match its list of names")
         return {
             name: _read_member(stream, archive.getinfo(f"{i}.npy"), dtype)
             for i, (name, dtype) in enumerate(names)
@@ -75,16 +75,16 @@ def _read_member(file: Any, member: zipfile.ZipInfo, dtype_name: str) -> np.ndar
     version = np.lib.format.read_magic(file)
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
     if version != (1, 0) or dtype.kind not in _KINDS or dtype.hasobject or fortran:
-        raise ValueError(f"it holds an array of {dtype} that purerl does not write")
+        raise ValueError(f"it has an array of {dtype} in a form that purerl does not write")
     needed = dtype.itemsize * math.prod(shape)
     there = began + member.file_size - file.tell()
     if needed != there or min(shape, default=0) < 0:
-        raise ValueError(f"it claims an array of {needed} bytes and holds {there}")
+        raise ValueError(f"it claims an array of {needed} bytes but contains {there}")
     x = np.empty(shape, dtype)
     if file.readinto(x.reshape(-1).view(np.uint8)) != needed:
         raise ValueError("it ends in the middle of an array")
     if dtype_name in _EXTENDED:
         x = x.view(_EXTENDED[dtype_name])
     if x.dtype.name != dtype_name:
-        raise ValueError(f"it holds an array of {x.dtype.name}, its names say {dtype_name}")
+        raise ValueError(f"it has an array of {x.dtype.name}, listed as {dtype_name}")
     return x

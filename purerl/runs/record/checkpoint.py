@@ -148,7 +148,7 @@ def load_learner(
         holds, due = ({(k, str(x.dtype), x.shape) for k, x in d.items()} for d in (found, wanted))
         if holds != due:
             name = min(holds ^ due)[0]
-            raise Damaged(f"{path} does not hold the learner of the configuration: see {name}.")
+            raise Damaged(f"{path} does not contain the learner of config.json: {name} differs.")
         return found
 
     one, content, learner, skipped = _find_newest(run, about, step, read)
@@ -175,7 +175,7 @@ def _find_newest(
     """
     there = gather(folders.list_steps(run))[0]
     if step is not None and step not in there:
-        raise NoCheckpoint(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
+        raise NoCheckpoint(f"{run} has no checkpoint of step {step}. Its steps: {there or 'none'}.")
     skipped: list[str] = []
     for one in [step] if step is not None else reversed(there):
         found, why = None, ""
@@ -203,7 +203,8 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     if not changes:
         return
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
-    text = f"the checkpoints of {run} are of another run: {'; '.join(changes[:SHOWN])}{more}."
+    listed = f"{'; '.join(changes[:SHOWN])}{more}"
+    text = f"the checkpoints of {run} were made with other settings: {listed}."
     if found.get("ranks") != wanted.get("ranks", found.get("ranks")):
         text += f" Type: {status.format_command('resume', run, ranks=found.get('ranks'))}"
     raise NoCheckpoint(text)
@@ -219,7 +220,7 @@ def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Froz
     """Read and verify the arrays of one rank, with its replay memory, which must have no gap."""
     ranks = len(content["facts"])
     if rank >= ranks:
-        raise NoCheckpoint(f"{run} was saved by {ranks} ranks, this is rank {rank}.")
+        raise NoCheckpoint(f"{run} needs {ranks} ranks, but this is rank {rank}.")
     path = folders.checkpoint_folder(run, step) / f"rank{rank}.npz"
     parts = _read_parts(path, content)
     learner = parts["learner"] or _read_parts(path.with_name("rank0.npz"), content)["learner"]
@@ -232,7 +233,7 @@ def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Froz
         path = safe_files.get_subfolder(run, "replay") / name
         blocks.append(read_arrays(path, files.File(size, digest)))
         if first != last or any(len(x) != stop - first for x in blocks[-1].values()):
-            raise Damaged(f"{path} does not hold the rows {first} .. {stop}.")
+            raise Damaged(f"{path} does not contain the rows {first} .. {stop}.")
         last = stop
     rows = blocks[0]
     if len(blocks) > 1:
@@ -246,6 +247,6 @@ def _read_parts(path: Path, content: Manifest) -> dict[str, dict[str, np.ndarray
     for key, x in read_arrays(path, files.File(*content["files"][path.name])).items():
         kind, _, name = key.partition(" ")
         if kind not in parts:
-            raise Damaged(f"{path} holds {key!r}, which purerl does not write.")
+            raise Damaged(f"{path} contains {key!r}, which purerl does not write.")
         parts[kind][name] = x
     return parts

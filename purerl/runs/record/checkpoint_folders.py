@@ -64,7 +64,7 @@ def resolve_step(run: Path, wanted: str | int) -> int | None:
     if wanted == "best":
         if marked := read_best(run):
             return marked[0]
-        raise NoCheckpoint(f"{run} has no best checkpoint yet; take the last.")
+        raise NoCheckpoint(f"{run} has no best checkpoint yet. Use 'last' instead.")
     try:
         checks.integer("checkpoint", wanted, 0)
     except ValueError:
@@ -78,7 +78,7 @@ def read_manifest(run: Path, step: int) -> Manifest:
     content = storage.read_sealed_json(path)
     if content.get("format") != FORMAT:
         found = content.get("format")
-        raise Damaged(f"{path} has format {found!r}; this purerl reads format {FORMAT}.")
+        raise Damaged(f"{path} has format {found!r}, but this purerl reads format {FORMAT}.")
     try:
         ranks = len(content["facts"])
         files = {name: storage.File(*file) for name, file in content["files"].items()}
@@ -95,9 +95,9 @@ def read_manifest(run: Path, step: int) -> Manifest:
         good &= set(content["seen"]) <= set(LOGS)
         good &= content["best"] is None or isinstance(content["best"], list)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
+        raise Damaged(f"{path} is not a complete manifest: {error!r}.") from error
     if not good:
-        raise Damaged(f"{path} contradicts itself.")
+        raise Damaged(f"{path} has entries that contradict each other.")
     return content
 
 
@@ -146,7 +146,7 @@ def _read_all(
         try:
             whole[step] = read_manifest(run, step)
         except Damaged as error:
-            say(f"a damaged checkpoint is never loaded, and deleted in its turn: {error}")
+            say(f"damaged checkpoint, never loaded and later deleted like any old one: {error}")
     return whole
 
 

@@ -142,7 +142,7 @@ def seal_json(content: dict[str, Any]) -> bytes:
     text = json.dumps(content, indent=1)
     if len(text) > MAX_JSON - 1_000:
         raise StorageError(
-            errno.EFBIG, f"a manifest may have {MAX_JSON} bytes, this one has {len(text)}."
+            errno.EFBIG, f"the manifest has {len(text)} bytes, more than the limit of {MAX_JSON}."
         )
     seal = hashlib.sha256(text.encode()).hexdigest()
     return f'{{"sha256": "{seal}", "content":\n{text}\n}}\n'.encode()
@@ -156,7 +156,7 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
         content, seal = found["content"], found["sha256"]
         same = hashlib.sha256(json.dumps(content, indent=1).encode()).hexdigest()
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Damaged(f"{path} is no manifest: {error}.") from error
+        raise Damaged(f"{path} is not a manifest: {error}.") from error
     if not isinstance(content, dict) or same != seal:
         raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
     return content
@@ -167,7 +167,7 @@ def read_text(path: Path, most: int = MAX_JSON) -> str:
     with safe_files.open_file(path) as file:
         content = file.read(most + 1)
         if len(content) > most:
-            raise Damaged(f"{path} must have at most {most} bytes.")
+            raise Damaged(f"{path} is larger than the limit of {most} bytes.")
         return content.decode("utf-8")
 
 
@@ -177,7 +177,7 @@ def read_lines(path: Path) -> Iterator[str]:
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
             yield line[:-1].decode("utf-8")
         if len(line) == MAX_LINE:
-            raise Damaged(f"{path} must have at most {MAX_LINE} bytes in a line.")
+            raise Damaged(f"{path} has a line of more than {MAX_LINE} bytes, the limit.")
 
 
 def check_name(name: Any) -> str:
@@ -185,8 +185,8 @@ def check_name(name: Any) -> str:
     good = isinstance(name, str) and _NAME.fullmatch(name)
     if not good or len(name.encode()) > 100:
         raise ValueError(
-            f"name must be of letters, digits, '_', '.' and '-', begin with a letter, digit or "
-            f"'_', and have at most 100 bytes, got {name!r}."
+            f"name must consist of letters, digits, '_', '.' and '-', begin with a letter, a digit "
+            f"or '_', and have at most 100 bytes, got {name!r}."
         )
     return str(name)
 

@@ -35,7 +35,7 @@ def create_folder(
             files.write_json(path / "config.json", content)
             return path
         _check_earlier_run(path, say)
-    raise StorageError(f"{path.parent} holds 9,999 runs of this name and seed.")
+    raise StorageError(f"{path.parent} has 9,999 runs of this name and seed. Use another name.")
 
 
 def check_earlier_runs(
@@ -72,14 +72,14 @@ def _check_earlier_run(path: Path, say: Callable[[str], None] = lambda line: Non
     command = status.format_command("resume", path)
     if state.get("status") in ("running", "stopped"):
         what = f"exists and is not finished (step {state.get('step', 0):,}). "
-        way = f"Continue: {command}   Start afresh: --name other"
+        way = f"Continue: {command}   Start a new run: --name other"
         if status.is_running(path):
-            what = f"is running, in another process (step {state.get('step', 0):,}). "
-            way = "Start another beside it: --name other"
+            what = f"is running in another process (step {state.get('step', 0):,}). "
+            way = "Start a second run: --name other"
         raise ConfigError(f"{path} {what}{way}")
     if state.get("status") == "failed":
         why = clean_text(str(state.get("reason", "")), 200)
-        say(f"{path} failed ({why}); to go on with it: {command}")
+        say(f"an earlier run failed ({why}): {path}. Continue: {command}")
 
 
 def update_status(run: Path, **entries: Any) -> None:

@@ -101,9 +101,9 @@ class EpochLogger:
             entries |= {f"Max{key}": high, f"Min{key}": low} if with_min_and_max else {}
         for name, entry in entries.items():
             if name in self.row:
-                raise ValueError(f"{name} is in this row already; dump_tabular() begins a new one.")
+                raise ValueError(f"{name} is already in this row. Call dump_tabular() first.")
             if not name or not name.isprintable():
-                raise ValueError(f"key must be a word without tabs or line ends, got {name!r}.")
+                raise ValueError(f"key must be text without tabs or line ends, got {name!r}.")
             self.row[name] = entry.item() if hasattr(entry, "item") else entry
 
     def get_stats(self, key: str) -> tuple[float, float]:
@@ -181,9 +181,9 @@ def _convert_leaf(name: str, leaf: Any) -> np.ndarray:
     keys = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     found = np.empty(0, object) if keys else np.asarray(leaf)
     if found.dtype.hasobject:
-        way = "hand over jax.random.key_data of it" if keys else "take it out of the state"
+        way = "Save jax.random.key_data(key) instead" if keys else "Remove it from the state"
         raise TypeError(
-            f"state{name} is a {type(leaf).__name__}: arrays, numbers and words can be saved, in "
-            f"dictionaries, lists and dataclasses that JAX knows; {way}."
+            f"state{name} is a {type(leaf).__name__}, but only arrays, numbers and text can be "
+            f"saved, in dictionaries, lists and dataclasses registered with JAX. {way}."
         )
     return found

@@ -68,7 +68,7 @@ def describe_sizes(carry: Carry) -> str:
     if isinstance(carry, OffPolicyCarry):
         rows = jax.tree.leaves(carry.buffer.data)
         size = sum(x.nbytes for x in rows) / 1e6
-        text += f", replay memory of {len(rows[0]):,} rows = {size:,.0f} MB"
+        text += f", replay buffer of {len(rows[0]):,} rows = {size:,.0f} MB"
     return text
 
 

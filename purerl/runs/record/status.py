@@ -43,9 +43,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(files.read_text(path, MAX_CONFIG))
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is no JSON: {error}") from error
+        raise ConfigError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise ConfigError(f"{path} must hold an object, got {type(content).__name__}.")
+        raise ConfigError(f"{path} must contain a JSON object, got {type(content).__name__}.")
     return content
 
 
@@ -60,7 +60,7 @@ def read_user_defaults() -> dict[str, Any]:
     for name, value in given.items():
         if type(value) is not type(DEFAULTS.get(name)):
             raise ConfigError(
-                f"{path}: known are data_dir (a word) and datestamp (true or false), got "
+                f"{path} may only contain data_dir (text) and datestamp (true or false), got "
                 f"{name!r}: {value!r}."
             )
     found: dict[str, Any] = DEFAULTS | given
@@ -149,14 +149,14 @@ def read_config(folder: Path) -> dict[str, Any]:
         try:
             return read_json(folder / "config.json")
         except Damaged as error:
-            raise ConfigError(f"{folder} is no run: {error}") from error
+            raise ConfigError(f"{folder} is not a run: {error}") from error
     hint = ""
     if below := [str(one.path) for one in list_runs(folder)]:
-        hint = f" Runs in it: {', '.join(below[:5])}."
+        hint = f" It contains these runs: {', '.join(below[:5])}."
     else:
         with contextlib.suppress(ConfigError, Damaged):  # of the user's defaults
             data_dir = Path(read_user_defaults()["data_dir"]).expanduser()
             runs = [one.path for one in list_runs(data_dir)]
             meant = [str(run) for run in runs if folder.name in (run.name, run.parent.name)]
             hint = f" Did you mean {' or '.join(meant[:5])}?" if meant else ""
-    raise ConfigError(f"{folder} is no run: it has no config.json.{hint}")
+    raise ConfigError(f"{folder} is not a run: it has no config.json.{hint}")

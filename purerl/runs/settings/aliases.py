@@ -32,12 +32,12 @@ SYNONYMS = {  # of Spinning Up, and of others
     "l": "layers",
 }
 REFUSED = {
-    "actor_critic": "custom networks are given in Python, as Spec(actor=..., critic=...)",
-    "actor": "a custom network is given in Python, as Spec(actor=...)",
-    "critic": "a custom network is given in Python, as Spec(critic=...)",
+    "actor_critic": "give custom networks in Python, as Spec(actor=..., critic=...)",
+    "actor": "give a custom network in Python, as Spec(actor=...)",
+    "critic": "give a custom network in Python, as Spec(critic=...)",
     "ac_kwargs": "give its entries: ac_kwargs:hidden_sizes and ac_kwargs:activation",
     "logger_kwargs": "give exp_name and data_dir",
-    "env_fn": "give env, an id of Gymnasium or module:Id",
+    "env_fn": "give env, a Gymnasium id or module:Id",
 }
 # Settings of the run itself, and their types. steps = epochs * steps_per_epoch, and hidden is the
 # width given, `layers` times.
@@ -83,7 +83,7 @@ def resolve_name(algo: str, key: str) -> Setting:
         raise ConfigError(f"{algo} has no setting {key!r}.{suggest(name, near)}")
     setting = known[name]
     if setting.part != part:
-        raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
+        raise ConfigError(f"{key}: {name} belongs to {setting.part}, not to {part}. Write {name}.")
     return setting
 
 
@@ -109,7 +109,7 @@ def drop_duplicates(key: str, values: Sequence[Any]) -> tuple[list[Any], str]:
     if len(different) == len(values):
         return different, ""
     shown = ", ".join(str(to_json(v)) for v in different)
-    return different, f"{key}: values that are equal count once, {shown}"
+    return different, f"{key}: dropped duplicate values, using {shown}"
 
 
 def normalise_activation(value: Any) -> Any:
@@ -138,11 +138,11 @@ def build_configuration(
             wrong.append(str(error))
             continue
         if name in seen:
-            wrong.append(f"{seen[name]} and {key} are the same setting.")
+            wrong.append(f"{seen[name]} and {key} are the same setting. Give only one.")
         seen[name] = key
         parts[part][name] = normalise_activation(value) if name == "activation" else value
     if "steps" in seen and "epochs" in seen:
-        wrong.append(f"{seen['steps']} and {seen['epochs']} both say how long: give one.")
+        wrong.append(f"{seen['steps']} and {seen['epochs']} both set the length. Give only one.")
     if wrong:
         raise ConfigError("\n".join(wrong))
     spec, schedule, run = parts["spec"], parts["schedule"], parts.pop("run")
@@ -155,6 +155,6 @@ def build_configuration(
         width = spec.get("hidden", algos.load(algo).Spec.hidden[:1])
         width = tuple(width) if isinstance(width, tuple | list) else (width,)
         if layers is not None and len(width) != 1:
-            raise ConfigError(f"l = {layers} repeats one width, got hid = {list(width)}.")
+            raise ConfigError(f"l = {layers} needs one width to repeat, got hid = {list(width)}.")
         spec["hidden"] = width * (1 if layers is None else layers)
     return made | parts | {name: run[name] for name in ("env", "seed", "name") if name in run}

@@ -27,13 +27,11 @@ class Options:
     """Options for checkpoints and reports of a run."""
 
     save_freq: int | None = _option(
-        10_000, "steps between checkpoints, besides new bests; none: at the end"
+        10_000, "steps between checkpoints, besides new bests; none: only at the end"
     )
-    keep: int = _option(3, "newest checkpoints that stay, besides the best", rare=True)
-    tensorboard: bool = _option(False, "write event files too; needs purerl[tensorboard]")
-    wandb: str | None = _option(
-        None, "project of Weights & Biases to report to; needs purerl[wandb]"
-    )
+    keep: int = _option(3, "number of newest checkpoints to keep, besides the best", rare=True)
+    tensorboard: bool = _option(False, "also write event files; needs purerl[tensorboard]")
+    wandb: str | None = _option(None, "Weights & Biases project to report to; needs purerl[wandb]")
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -105,9 +103,9 @@ def parse_spaces(content: Any) -> EnvSpec:
         action = {"discrete": Discrete, "box": Box}[kind](**parts)
         env = EnvSpec(tuple(content["obs_shape"]), action, content["obs_dtype"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"spaces must be as purerl writes them, got {content!r:.200}.") from error
+        raise ConfigError(f"spaces must be as in config.json, got {content!r:.200}.") from error
     if math.prod(env.obs_shape) > MAX_OBS:
-        raise ConfigError(f"spaces claim observations of shape {env.obs_shape}, too large to read.")
+        raise ConfigError(f"spaces has observations of shape {env.obs_shape}, too large to read.")
     return env
 
 
@@ -126,7 +124,7 @@ def from_json(
     _check_keys("the configuration", content, KEYS)
     for key in ("algo", "env"):
         if not isinstance(content.get(key), str):
-            raise ConfigError(f"{key} must be a word, got {content.get(key)!r}.")
+            raise ConfigError(f"{key} must be text, got {content.get(key)!r}.")
     algo, env = content["algo"], content["env"]
     try:
         module = algos.load(algo)
@@ -203,10 +201,10 @@ def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
     for name, value in given.items():
         if isinstance(value, dict):
             raise ConfigError(
-                f"{what}.{name} is a custom network, {value.get('repr')!r}, which no file "
-                f"can bring back. Give it in Python: purerl.runs.training.train.resume(Path(run), "
-                f"spec=Spec(...)) continues a run, purerl.load(run, spec=Spec(...)) uses its "
-                f"policy, purerl.train(..., {name}=...) begins one."
+                f"{what}.{name} is a custom network, {value.get('repr')!r}, which a file "
+                f"cannot contain. Give it in Python: purerl.runs.training.train.resume(Path(run), "
+                f"spec=Spec(...)) continues a run, purerl.load(run, spec=Spec(...)) loads its "
+                f"policy, purerl.train(..., {name}=...) starts a run."
             )
         is_tuple = typing.get_origin(hints[name]) is tuple
         fields[name] = tuple(value) if is_tuple and isinstance(value, list) else value
@@ -217,5 +215,5 @@ def _check_keys(what: str, given: Collection[str], known: Collection[str]) -> No
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Known are {', '.join(known)}."
+            hint = f" Did you mean {near[0]!r}?" if near else f" Choose from {', '.join(known)}."
             raise ConfigError(f"{what} has no entry {name!r}.{hint}")

@@ -82,9 +82,9 @@ def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
 def check_id(env: str) -> None:
     """Refuse a word that does not have the form of a Gymnasium id."""
     if not re.fullmatch(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+", env):
-        several = " Several are a grid: --grid env=A,B of purerl sweep." if "," in env else ""
+        several = " For several, use purerl sweep with --grid env=A,B." if "," in env else ""
         raise ConfigError(
-            f"env must be an id of Gymnasium, as CartPole-v1, or module:Id, got {env!r}.{several}"
+            f"env must be a Gymnasium id such as CartPole-v1, or module:Id, got {env!r}.{several}"
         )
 
 
@@ -125,8 +125,8 @@ def make_env_fn_of_file(env: str) -> Callable[[], Any]:
     """Return `make_env_fn(env)` for an id from a file; refuse an id that imports a module."""
     if ":" in env:
         raise ConfigError(
-            f"env {env!r} imports a module, which no file may ask for: give the environment "
-            f"yourself, with --env or env_fn."
+            f"env {env!r} imports a module, which purerl never does for an id from a file. Give "
+            f"the environment yourself, with --env or env_fn."
         )
     return make_env_fn(env)
 
@@ -170,4 +170,5 @@ def _explain_failure(env: str, error: BaseException) -> ConfigError:
 
 def _explain_missing(env: str) -> str:
     """Return what to install for an environment; nothing if it is installed or unknown."""
-    return next((f"it needs {s.extra}: {s.needs}" for s in STOCK if s.id == env and s.needs), "")
+    missing = (one for one in STOCK if one.id == env and one.needs)
+    return next((f"it needs {one.extra}. Type: {one.needs}" for one in missing), "")

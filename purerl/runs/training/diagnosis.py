@@ -44,14 +44,14 @@ class Finding(NamedTuple):
     def describe(self) -> str:
         """Return it in lines, with the first names of what is not finite."""
         if not self.update:
-            return f"the environment gave it: {self.message}"
-        lines = [f"update {self.update:,}, environment step {self.step:,}, is the first"]
+            return f"the environment returned the number: {self.message}"
+        lines = [f"first bad update: {self.update:,}, at environment step {self.step:,}"]
         lines += [f"  not finite: {name}" for name in self.bad[:SHOWN]]
         if len(self.bad) > SHOWN:
             lines.append(f"  and {len(self.bad) - SHOWN} more")
         if self.line:
             lines.append(f"  first NaN: {self.line}")
-        lines.append(f"  largest parameter before: {self.largest[0]}, {self.largest[1]:.3g}")
+        lines.append(f"  largest parameter before it: {self.largest[0]}, {self.largest[1]:.3g}")
         return "\n".join([*lines, f"batch and parameters before the update: {self.saved}"])
 
 

@@ -36,7 +36,7 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
     check_memory(config, ranks)
     env_fn = env_fn or environments.make_env_fn(config.env)
     env = config.spec.env
-    print_lines(f"{config.algo} on {config.env}: nothing is kept of this")
+    print_lines(f"{config.algo} on {config.env}: dry run, nothing is saved")
     print_lines(f"observations  {env.obs_shape} {np.dtype(env.obs_dtype).name}")
     print_lines(f"actions       {env.action}")
     began = time.monotonic()
@@ -50,7 +50,7 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
                 parameters += number
                 shapes = " ".join("x".join(map(str, np.shape(x))) for x in leaves if np.ndim(x) > 1)
                 print_lines(f"{name:<13} {number:>9,} parameters  {shapes}".rstrip())
-        print_lines(f"{'in all':<13} {parameters:>9,} parameters")
+        print_lines(f"{'total':<13} {parameters:>9,} parameters")
         while not carry.updates:
             carry, _ = loop.advance(carry)
         print_lines(f"built and compiled in {time.monotonic() - began:.1f} s")
@@ -93,11 +93,11 @@ def _describe_memory(config: Config, carry: loop.Carry, ranks: int) -> Iterator[
     needs = devices.estimate_memory(config.spec.env, config.schedule.resolve(ranks), (), ranks)
     replay, free = needs.get("replay_size", 0) * ranks, free_memory()
     total = process * ranks + replay
-    room = "" if free is None else f", of {format_size(free)} that are free"
-    line = f"memory        learner {format_size(learner)}, replay {format_size(replay)}, about "
-    yield f"{line}{format_size(total)} in all{room}"
+    room = "" if free is None else f"; {format_size(free)} are free"
+    line = f"memory        learner {format_size(learner)}, replay buffer {format_size(replay)}"
+    yield f"{line}, about {format_size(total)} in total{room}"
     if free is not None and total > free:
-        yield "              THAT IS MORE THAN IS FREE: lower --replay-size or --num-cpu"
+        yield "              NOT ENOUGH FREE MEMORY: lower --replay-size or --num-cpu"
 
 
 def _describe_time(
@@ -119,10 +119,10 @@ def _describe_time(
         epochs = -(-schedule.steps // schedule.steps_per_epoch)
         testing = epochs * schedule.num_test_episodes * most * each / ranks
         seconds += testing
-        line += f", {format_duration(testing)} of it for test episodes of {most:,} steps"
+        line += f", including {format_duration(testing)} for test episodes of {most:,} steps"
     line = f"time needed   about {format_duration(seconds)} for {line}"
     if ranks > 1:
-        line += f", if each of {ranks} ranks has a core of its own; measured on one"
+        line += f", if each of the {ranks} ranks has its own core; measured on one rank"
     yield line
     if len(made) > 1:
         yield f"              about {format_duration(seconds * len(made))} for {len(made)} seeds"

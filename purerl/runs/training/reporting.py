@@ -42,7 +42,7 @@ class Session(NamedTuple):
             self.screen.say(line)
         if self.screen.lost:
             lost, self.screen.lost = self.screen.lost, ""
-            lines += (f"the screen is gone ({lost}): what follows is said here alone",)
+            lines += (f"the screen is gone ({lost}); further lines are only in this file",)
         with contextlib.suppress(errors.StorageError):  # the tables report a failing disk
             append_text(self.run / "stdout.log", "".join(f"{line}\n" for line in lines))
 
@@ -63,9 +63,8 @@ class Report:
             self.sinks.append(WandB(options.wandb, session.run, content))
         self.sinks += session.sinks
         self.is_compiled = False
-        self.say(
-            progress.describe_sizes(carry), "compiling: seconds the first time, kept for the next"
-        )
+        compiling = "compiling: takes some seconds the first time, then it is cached"
+        self.say(progress.describe_sizes(carry), compiling)
 
     def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
         """Report an advance, and the epoch that ended with it."""
@@ -80,7 +79,7 @@ class Report:
         try:
             self.logs.write()
         except errors.StorageError as error:
-            self.say(f"the logs wait for the disk: {error}")
+            self.say(f"the logs were not written; trying again after the next epoch: {error}")
         numbers = {k: float(v) for k, v in row.items() if math.isfinite(v)}
         self._for_each_sink(lambda sink: sink.write(record["steps"], numbers))
 
@@ -92,7 +91,7 @@ class Report:
             except Exception as error:  # custom sinks may raise anything
                 self.sinks = [one for one in self.sinks if one is not sink]
                 name, why = type(sink).__name__, _format_error(error)
-                self.say(f"{name} failed, and the run goes on without it: {why}")
+                self.say(f"{name} failed, and the run continues without it: {why}")
 
     def notes(self) -> dict[str, Any]:
         """Write the epochs that wait; return the state of the logs for a checkpoint."""
@@ -155,12 +154,12 @@ def record_failure(run: Path) -> Iterator[None]:
 
 def _explain_next_step(run: Path, error: BaseException) -> str:
     kept = checkpoint_folders.list_steps(run)
-    what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
+    what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "there is no checkpoint yet"
     if not isinstance(error, errors.NonFiniteError):
-        return f"{what}. {'Go on' if kept else 'Begin again'}: {format_command('resume', run)}"
+        return f"{what}. {'Continue' if kept else 'Start again'}: {format_command('resume', run)}"
     if mpi.num_procs() > 1:
         return f"{what}."
-    return f"{what}; {format_command('doctor', run)} looks for the cause."
+    return f"{what}. Find the cause: {format_command('doctor', run)}"
 
 
 def _format_error(error: BaseException) -> str:
@@ -170,7 +169,7 @@ def _format_error(error: BaseException) -> str:
 def summarise_end(run: Path, step: int, total: int, score: float) -> str:
     """Return the last lines of a run that is done, or was asked to stop."""
     if step < total:
-        return f"stopped at {step:,} of {total:,}. Go on: {format_command('resume', run)}"
+        return f"stopped at step {step:,} of {total:,}. Continue: {format_command('resume', run)}"
     result = f"return {score:.1f}" if math.isfinite(score) else "no episode has ended"
     more = format_command("resume", run, "--steps", str(2 * total))
     commands = (format_command("watch", run), format_command("plot", run), more)

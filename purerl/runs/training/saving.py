@@ -55,10 +55,11 @@ class Saver:
         except errors.StorageError as error:
             self.failures += 1
             if self.failures == PATIENCE or last:
-                which = f"the checkpoint of step {carry.steps:,} was not made"
-                error.add_note(f"{which}, number {self.failures} in a row.")
+                which = f"the checkpoint of step {carry.steps:,} was not saved"
+                error.add_note(f"{which}: failure {self.failures} in a row.")
                 raise
-            self.say(f"checkpoint at {carry.steps:,} failed: {error}")
+            again = "The run continues and tries again at the next checkpoint."
+            self.say(f"the checkpoint of step {carry.steps:,} was not saved: {error} {again}")
 
     @contextlib.contextmanager
     def save_on_fault(self, carry: Carry, score: float) -> Iterator[None]:

@@ -99,7 +99,7 @@ def resume(
         env_fn = env_fn or environments.make_env_fn(config.env)
         session = Session(run, config, env_fn, screen or Screen(), sinks)
         if not run_on_root(lambda: checkpoint_folders.list_steps(run)) and at == "last":
-            session.say(f"{run} has no checkpoint yet: it begins again.")
+            session.say(f"{run} has no checkpoint yet. It starts again from step 0.")
             return _begin(session)
         step = checkpoint_folders.resolve_step(run, at)
         loaded = checkpoint.load(run, describe_run(config), mpi.proc_id(), step)
@@ -118,36 +118,37 @@ def _begin(session: Session) -> Outcome:
 def _continue(session: Session, loaded: Loaded) -> Outcome:
     """Train from a checkpoint, after a line about everything that is not as it was."""
     run, config, total = session.run, session.config, session.config.schedule.steps
-    session.say(*(f"passed over: {why}" for why in loaded.skipped))
-    session.say(*(f"noticed: {what}" for what in loaded.changed))
+    session.say(*(f"skipped a damaged checkpoint: {why}" for why in loaded.skipped))
+    session.say(*(f"warning: {what} The run continues." for what in loaded.changed))
     state = status.read_status(run)
     wrong = ""
     if loaded.step > total:
-        wrong = f"has done {loaded.step:,} steps, and {total:,} are asked for"
+        wrong = f"has done {loaded.step:,} steps, more than the {total:,} of its new total"
     elif loaded.step == total and state.get("status") == "done":
         wrong = f"is complete: {loaded.step:,} of {total:,} steps"
     if wrong:
-        raise ConfigError(f"{run} {wrong}. Give more with --steps.")
+        raise ConfigError(f"{run} {wrong}. Give a larger total with --steps.")
     then = state.get("versions", {})
     for name, version in machine.list_versions().items():
         if then.get(name, version) != version:
-            session.say(f"{name} was {then[name]} and is {version}: bits may differ from now on.")
+            now = f"warning: {name} was {then[name]} and is now {version}."
+            session.say(f"{now} Results may not be bit for bit identical from here on.")
     carry, lost = restore_carry(config, session.env_fn, loaded, session.say)
-    line = f"{_describe(config)}: goes on at {loaded.step:,}"
+    line = f"{_describe(config)}: continues at step {loaded.step:,}"
     if loaded.skipped:
         behind = checkpoint_folders.list_steps(run)[-1] - loaded.step
-        line += f"; the {behind:,} steps up to the newest checkpoint are lost and done again"
+        line += f". The {behind:,} steps up to the newest checkpoint are lost and repeated."
     session.say(line)
     if lost:
         session.say(
-            f"environments {lost} cannot be brought back to where they were: they start new "
-            f"episodes, and the run is not bit for bit the one that was interrupted."
+            f"warning: environments {lost} did not return to their saved state. They start new "
+            f"episodes, so the run is not bit for bit identical to one without interruption."
         )
     folder.update_status(run, status="running", step=loaded.step, steps=total, reason=None)
     with reporting.record_failure(run):
         if later := run_on_root(lambda: checkpoint_folders.delete_later(run, loaded.step)):
             steps = ", ".join(f"{step:,}" for step in later)
-            session.say(f"deleted the checkpoints that came after step {loaded.step:,}: {steps}")
+            session.say(f"deleted the checkpoints after step {loaded.step:,}: {steps}")
         return _train_to_end(session, carry, loaded)
 
 
@@ -231,7 +232,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                     saver.save(carry, score, last)
     except BaseException as error:
         if isinstance(error, EnvFault):
-            error.add_note(f"it came after environment step {before:,} of the run.")
+            error.add_note(f"This happened after environment step {before:,} of the run.")
         with contextlib.suppress(EnvFault):  # hides no earlier error
             carry.envs.close()
         raise

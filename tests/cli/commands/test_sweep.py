@@ -50,7 +50,7 @@ def test_a_sweep_is_the_same_grid_in_other_words(start_nothing, tmp_path):
         ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown flag --gird. Did you mean --grid?"),
         (
             "ppo --env A,B --grid gamma=1",
-            "as CartPole-v1, or module:Id, got 'A,B'. Several are a grid",
+            "such as CartPole-v1, or module:Id, got 'A,B'. For several",
         ),
         ("ppo --env CartPole-v1 --jobs x --gamma 2", "gamma must be a number in"),
         ("ppo --env CartPole-v1 --jobs 0 --grid gamma=1", "jobs must be an integer of at least 1"),
@@ -121,7 +121,7 @@ def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_
     assert (states["g_gam0-9"], states["g_gam0-8"]) == ("stopped", "failed")
     assert "ended by SIGKILL" in out
     process = sweeping(tmp_path, *long)
-    wait(lambda: all("goes on at" in log.read_text() for log in logs))
+    wait(lambda: all("continues at step" in log.read_text() for log in logs))
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 75, err + out

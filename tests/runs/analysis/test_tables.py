@@ -110,8 +110,8 @@ def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
         (b"1\t2\n3\t4\n", "is no table: its header must be names of columns"),
         (b"a\tb\n", "has no rows yet"),
         (b"a\tb\n1\t2\n1\t2\t3\n", "is no table: row 2 has 3 entries, its header 2"),
-        (b"\xff\xfe\x00\n", "is no text"),
-        (b"\x80\x04\x95pickle\n.", "is no text"),
+        (b"\xff\xfe\x00\n", "is not a text file"),
+        (b"\x80\x04\x95pickle\n.", "is not a text file"),
     ],
 )
 def test_what_is_no_table_is_named_in_one_line_and_the_others_are_read(tmp_path, content, reason):

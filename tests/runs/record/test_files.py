@@ -44,7 +44,7 @@ def test_a_file_is_read_as_written_or_refused_at_every_cut_and_flip(tmp_path):
     with pytest.raises(Damaged, match="is missing"):
         read(path, file)
     path.symlink_to("/etc/passwd")
-    with pytest.raises(Damaged, match="no plain file"):
+    with pytest.raises(Damaged, match="not a regular file"):
         read(path, file)
 
 
@@ -71,19 +71,19 @@ def test_lines_are_complete_text_of_limited_length(tmp_path, monkeypatch):
     path.write_bytes("é\n\nb\nc".encode())
     assert [*files.read_lines(path)] == ["é", "", "b"]
     (tmp_path / "link").symlink_to(path)
-    with pytest.raises(Damaged, match="no plain file"):
+    with pytest.raises(Damaged, match="not a regular file"):
         next(files.read_lines(tmp_path / "link"))
     path.write_bytes(b"a\n\xff\n")
-    with pytest.raises(Damaged, match="is no text"):
+    with pytest.raises(Damaged, match="is not a text file"):
         [*files.read_lines(path)]
     path.write_bytes(b"a\n")
     with open(path, "r+b") as file:
         file.truncate(10**9)  # with a hole
-    with pytest.raises(Damaged, match="at most 1048576 bytes in a line"):
+    with pytest.raises(Damaged, match="a line of more than 1048576 bytes"):
         [*files.read_lines(path)]
     monkeypatch.setattr(files, "MAX_LINE", 4)
     path.write_bytes(b"abc\nabcd\n")
-    with pytest.raises(Damaged, match="at most 4 bytes in a line"):
+    with pytest.raises(Damaged, match="a line of more than 4 bytes"):
         [*files.read_lines(path)]
 
 
@@ -128,7 +128,7 @@ def test_a_file_that_does_not_fit_is_refused_by_the_kernel_and_explained(tmp_pat
     assert ".tmp" not in said
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
-    full = pytest.raises(StorageError, match="the disk is full; make room, or write elsewhere")
+    full = pytest.raises(StorageError, match="the disk is full; free some space")
     with full, safe_files.explain_errors(tmp_path):
         raise OSError(errno.ENOSPC, "x")
 

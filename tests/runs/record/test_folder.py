@@ -23,7 +23,7 @@ def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed
         folder.create_folder(configs.to_json(config), str(tmp_path))
     with (
         safe_files.lock_folder(second),
-        pytest.raises(ConfigError, match=r"is running, in .* --name other"),
+        pytest.raises(ConfigError, match=r"is running in .* --name other"),
     ):
         folder.create_folder(configs.to_json(config), str(tmp_path))
     dated = folder.create_folder(configs.to_json(config), str(tmp_path), datestamp=True)
@@ -37,7 +37,7 @@ def test_a_run_that_failed_is_named_with_the_line_that_goes_on(tmp_path):
     second = folder.create_folder(configs.to_json(tiny()), str(tmp_path), say=said.append)
     assert second.name == f"{first.name}-2"
     assert said == [
-        f"{first} failed (EnvFault: no? joint); to go on with it: purerl resume {first}"
+        f"an earlier run failed (EnvFault: no? joint): {first}. Continue: purerl resume {first}"
     ]
     out = io.StringIO()
     run = train.train(tiny(), data_dir=str(tmp_path), screen=Screen(out)).run

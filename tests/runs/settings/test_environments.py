@@ -34,9 +34,9 @@ def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch)
     monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(errors.ConfigError) as error:
         environments.check_available("LunarLander-v3")
-    text = "environment LunarLander-v3: it needs box2d: pip install 'purerl[box2d]'"
+    text = "environment LunarLander-v3: it needs box2d. Type: pip install 'purerl[box2d]'"
     assert str(error.value) == text
-    with pytest.raises(errors.ConfigError, match=r"Ant-v5: it needs mujoco: .*purerl\[mujoco\]"):
+    with pytest.raises(errors.ConfigError, match=r"Ant-v5: it needs mujoco\. .*purerl\[mujoco\]"):
         environments.read_env_spec("Ant-v5", lambda: make("Ant-v5"))
     with pytest.raises(errors.ConfigError, match="Mine-v0: go elsewhere"):
         environments.read_env_spec("Mine-v0", lambda: make("Mine-v0"))

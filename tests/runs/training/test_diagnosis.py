@@ -69,7 +69,7 @@ def test_divergence_keeps_the_last_checkpoint_and_says_what_to_type(diverged):
     kept = checkpoint_folders.list_steps(run)[-1]
     assert kept in (500, 600)  # the row came at 555
     assert error.__notes__ == [
-        f"the checkpoint of step {kept} is kept; purerl doctor {run} looks for the cause."
+        f"the checkpoint of step {kept} is kept. Find the cause: purerl doctor {run}"
     ]
     assert status.read_status(run)["status"] == "failed"
 
@@ -115,7 +115,7 @@ def test_on_policy_the_line_of_the_first_nan_is_named(tmp_path):
     assert (finding.update, finding.step) == (2, 200)
     assert "purerl/" in finding.line
     lines = finding.describe().split("\n")
-    assert lines[0] == "update 2, environment step 200, is the first"
+    assert lines[0] == "first bad update: 2, at environment step 200"
     assert len(lines) <= 13
 
 
@@ -126,7 +126,7 @@ def test_a_number_from_the_environment_is_not_laid_on_an_update(tmp_path):
     finding = diagnosis.diagnose(run, env_fn)
     assert finding.update == 0
     assert "rew of environment 0 is not finite at environment step 150" in finding.message
-    assert finding.describe() == f"the environment gave it: {finding.message}"
+    assert finding.describe() == f"the environment returned the number: {finding.message}"
 
 
 def test_other_errors_do_not_send_to_the_doctor(tmp_path):
@@ -140,5 +140,5 @@ def test_other_errors_do_not_send_to_the_doctor(tmp_path):
         train.train(made, broken, data_dir=str(tmp_path), screen=Screen(quiet=True))
     (path,) = tmp_path.rglob("config.json")
     assert caught.value.__notes__ == [
-        f"no checkpoint yet. Begin again: purerl resume {path.parent}"
+        f"there is no checkpoint yet. Start again: purerl resume {path.parent}"
     ]

@@ -31,9 +31,9 @@ def test_all_lines_of_the_screen_are_in_the_log(tmp_path):
     train.resume(run, screen=Screen(out))
     said = out.getvalue()
     assert (run / "stdout.log").read_text() == said
-    for words in ("vpg on CartPole-v1", "passed over: ", "noticed: ", "numpy was 0.1", "return "):
+    for words in ("vpg on CartPole-v1", "skipped a dam", "warning: ", "numpy was 0.1", "return "):
         assert words in said
-    assert "goes on at 100; the 100 steps up to the newest checkpoint are lost and done" in said
+    assert "continues at step 100. The 100 steps up to the newest checkpoint are lost" in said
 
 
 def test_what_the_loop_warns_of_is_a_line_and_other_warnings_stay_what_they_are():
@@ -55,13 +55,9 @@ def test_a_failed_run_says_why_in_its_folder(tmp_path, monkeypatch):
         train.train(settings("ppo"), data_dir=str(tmp_path), screen=Screen(quiet=True))
     run = the_run(tmp_path)
     state = status.read_status(run)
-    assert (
-        (run / "stdout.log")
-        .read_text()
-        .endswith(
-            f"purerl: division by zero\n  no checkpoint yet. Begin again: purerl resume {run}\n"
-        )
-    )
+    note = f"there is no checkpoint yet. Start again: purerl resume {run}"
+    said = (run / "stdout.log").read_text()
+    assert said.endswith(f"purerl: division by zero\n  {note}\n")
     assert (state["status"], state["reason"]) == ("failed", "ZeroDivisionError: division by zero")
 
 
@@ -131,9 +127,10 @@ def test_a_run_that_is_interrupted_at_once_can_go_on(tmp_path, monkeypatch):
     run = the_run(tmp_path)
     state = status.read_status(run)
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
-    assert caught.value.__notes__ == [f"no checkpoint yet. Begin again: purerl resume {run}"]
+    (note,) = caught.value.__notes__
+    assert note == f"there is no checkpoint yet. Start again: purerl resume {run}"
     said = (run / "stdout.log").read_text()
-    assert said.splitlines()[-2:] == ["interrupted", f"  {caught.value.__notes__[0]}"]
+    assert said.splitlines()[-2:] == ["interrupted", f"  {note}"]
     train.resume(run, screen=Screen(quiet=True))
     assert "reason" not in status.read_status(run)
 
@@ -153,8 +150,8 @@ def test_seeds_that_were_not_begun_are_named(tmp_path):
     run = the_run(tmp_path / "my data")
     assert done.err.splitlines() == [
         "purerl train: environment 0 raised SystemExit in step: 0 (step 1 of its episode 1)",
-        "  it came after environment step 0 of the run.",
-        f"  no checkpoint yet. Begin again: purerl resume '{run}' --env faulty:Faulty-v0",
+        "  This happened after environment step 0 of the run.",
+        f"  there is no checkpoint yet. Start again: purerl resume '{run}' --env faulty:Faulty-v0",
         "  not begun: seed 7 8. Type the same line with --seed 7 8",
     ]
     assert status.read_status(run)["status"] == "failed"

@@ -47,11 +47,12 @@ def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeyp
     run = the_run(tmp_path)
     assert str(caught.value).startswith(f"{run}/x.npz could not be written: the disk is full")
     assert caught.value.__notes__ == [
-        "the checkpoint of step 400 was not made, number 3 in a row.",
-        f"the checkpoint of step 100 is kept. Go on: purerl resume {run}",
+        "the checkpoint of step 400 was not saved: failure 3 in a row.",
+        f"the checkpoint of step 100 is kept. Continue: purerl resume {run}",
     ]
     said = (run / "stdout.log").read_text()
-    assert [f"checkpoint at {n} failed: " in said for n in failed] == [True, True, False]
+    reported = [f"the checkpoint of step {n} was not saved: " in said for n in failed]
+    assert reported == [True, True, False]
 
 
 class Breaks(gymnasium.Wrapper):
@@ -152,10 +153,10 @@ def test_what_is_done_after_going_back_stays_and_no_row_is_lost(tmp_path, scores
     assert checkpoint_folders.list_steps(run) == [500, 1_000]
     assert epochs(run) == [1, 2]
     lines = (run / "stdout.log").read_text()
-    assert "deleted the checkpoints that came after step 500: 2,500, 3,000\n" in lines
+    assert "deleted the checkpoints after step 500: 2,500, 3,000\n" in lines
     outcome = train.resume(run, screen=QUIET)
     assert (outcome.code, outcome.step) == (0, 3_500)
-    assert "goes on at 1,000\n" in (run / "stdout.log").read_text()
+    assert "continues at step 1,000\n" in (run / "stdout.log").read_text()
     assert checkpoint_folders.list_steps(run) == [500, 3_000, 3_500]
     assert epochs(run) == [1, 2, 3, 4, 5, 6, 7]
 
@@ -175,7 +176,7 @@ def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
     damage(run, 1_500)
     train.resume(run, steps=3_500, screen=QUIET)
     lines = (run / "stdout.log").read_text()
-    assert lines.count("a damaged checkpoint is never loaded") == 1
+    assert lines.count("damaged checkpoint, never loaded") == 1
     assert checkpoint_folders.list_steps(run) == [500, 2_500, 3_000, 3_500]
 
 
@@ -196,4 +197,5 @@ def test_a_disk_that_fails_is_not_asked_more_often_for_the_best(tmp_path, scores
     scores(*range(-50, 0))
     with pytest.raises(errors.StorageError) as caught:
         train.train(configured(6_000, 2_000), data_dir=str(tmp_path), screen=QUIET)
-    assert "the checkpoint of step 4,000 was not made, number 3 in a row." in caught.value.__notes__
+    note = "the checkpoint of step 4,000 was not saved: failure 3 in a row."
+    assert note in caught.value.__notes__

@@ -70,9 +70,9 @@ def test_a_sink_that_fails_is_said_once_and_the_run_goes_on_without_it(tmp_path,
     assert good.called == ["write", "write", "close"]
     assert bad.called == (["write"] if fails == "write" else good.called)
     why = {"write": "OSError: [Errno 28] No space", "close": "ConnectionError: no network"}[fails]
-    assert f"Remote failed, and the run goes on without it: {why}" in out.getvalue()
-    assert out.getvalue().count("goes on without it") == 1
-    assert "goes on without it" in (outcome.run / "stdout.log").read_text()
+    assert f"Remote failed, and the run continues without it: {why}" in out.getvalue()
+    assert out.getvalue().count("continues without it") == 1
+    assert "continues without it" in (outcome.run / "stdout.log").read_text()
 
 
 def test_an_interrupt_passes_through_a_sink(tmp_path):

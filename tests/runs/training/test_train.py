@@ -95,13 +95,13 @@ def test_asked_to_stop_it_saves_says_how_to_go_on_and_ends_the_same(
             break
     assert process.returncode == errors.STOPPED, out
     run = the_run(data)
-    assert f"Go on: purerl resume {run}" in out
+    assert f"Continue: purerl resume {run}" in out
     state = status.read_status(run)
     assert state["status"] == "stopped"
     assert checkpoint_folders.list_steps(run)[-1] == state["step"] < 6_000
     screen = Screen(io.StringIO())
     assert train.resume(run, screen=screen).code == 0
-    assert f"goes on at {state['step']:,}" in screen.stream.getvalue()
+    assert f"continues at step {state['step']:,}" in screen.stream.getvalue()
     assert final(run) == undisturbed(algo)[1]
 
 
@@ -163,7 +163,7 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
         time.sleep(0.05)
     out, err = process.communicate(timeout=600)
     assert process.returncode == errors.STOPPED, err
-    assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
+    assert f"Continue: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
     assert checkpoint_folders.list_steps(the_run(tmp_path))
 
 
@@ -218,7 +218,7 @@ def test_a_total_that_a_run_cannot_have_is_a_mistake_in_what_was_typed(tmp_path)
     for steps in (0, -5, 8_500.5, 250):
         with pytest.raises(ConfigError, match="steps"):
             train.resume(run, steps=steps)
-    with pytest.raises(ConfigError, match="has done 200 steps, and 100 are asked for.*--steps"):
+    with pytest.raises(ConfigError, match="has done 200 steps, more than the 100 of .*--steps"):
         train.resume(run, steps=100)
     with pytest.raises(ConfigError, match="is complete: 200 of 200 steps.*--steps"):
         train.resume(run)
