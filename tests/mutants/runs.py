@@ -91,7 +91,7 @@ MUTANTS = [
     Mutant(TABLE, 'max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)', "episodes", T_PROGRESS),
     Mutant(TABLE, 'max(0, _cut(run / "progress.txt", 1 + rows) - 1)', '(_cut(run / "progress.txt", 1 + rows), rows)[1]', T_PROGRESS),
     Mutant(TABLE, 'notes.get("objects", rows)', "rows", T_PROGRESS),
-    Mutant(TABLE, "        path.unlink()  # the next run of `Logs` begins it with its header\n", "        pass\n", T_PROGRESS),
+    Mutant(TABLE, "        path.unlink()  # `Logs` starts it again, with its header\n", "        pass\n", T_PROGRESS),
     Mutant(KEEPER, 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
     Mutant(KEEPER, "steps // freq > before // freq:", "False:", T_SAVING),
     Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise', "    if False:\n        raise", T_COMMANDS),

@@ -1,7 +1,7 @@
-"""Files of arrays: an uncompressed `.npz`, read without pickle and without trusting its sizes.
+"""Array files: uncompressed `.npz`, read without pickle and without trusting claimed sizes.
 
-A reader allocates nothing that the file does not hold. The first member of the archive lists the
-names and types of the arrays, so that names may contain any character.
+The reader allocates memory only for data that the file contains. The first member of the archive
+lists the names and types of the arrays, so that names may contain any character.
 """
 
 import json
@@ -19,7 +19,7 @@ from purerl.runs.record import files
 
 MAX_ARRAYS = 20_000
 _NAMES = "names.json"
-_KINDS = "biuf"  # bools, integers and floats; nothing that could hold objects
+_KINDS = "biuf"  # bools, integers and floats; no type that can contain objects
 _EXTENDED = {"bfloat16": ml_dtypes.bfloat16}  # stored as the integers of their bits
 
 
@@ -27,7 +27,7 @@ def write_arrays(arrays: dict[str, np.ndarray], stream: Any) -> None:
     """Write arrays to a stream, without a second copy of them in memory."""
     names = [[name, x.dtype.name] for name, x in arrays.items()]
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        # A `ZipInfo` has the date of 1980, so that equal arrays are equal bytes.
+        # A `ZipInfo` has the date of 1980, so that equal arrays give equal bytes.
         archive.writestr(zipfile.ZipInfo(_NAMES), json.dumps(names))
         for i, x in enumerate(arrays.values()):
             if x.dtype.name in _EXTENDED:
@@ -40,11 +40,11 @@ def write_arrays(arrays: dict[str, np.ndarray], stream: Any) -> None:
 
 
 def read_arrays(path: Path, file: files.File) -> dict[str, np.ndarray]:
-    """Read the arrays of a file, after comparing its size and SHA-256."""
+    """Read the arrays of a file, after verifying its size and SHA-256."""
     with files.verify_and_open(path, file) as stream:
         try:
             return _read_archive(stream, file.bytes)
-        except Exception as error:  # zipfile, json and NumPy raise a dozen kinds
+        except Exception as error:  # zipfile, json and NumPy raise many kinds
             raise Damaged(f"{path} is not a file of arrays: {error}.") from error
 
 
@@ -58,8 +58,8 @@ def _read_archive(stream: IO[bytes], size: int) -> dict[str, np.ndarray]:
         if sum(m.file_size for m in members) > size:
             raise ValueError(f"its entries claim more than its {size} bytes")
         names = json.loads(archive.read(_NAMES))
-        words = all(isinstance(word, str) for pair in names for word in pair)
-        if not words or not len(dict(names)) == len(names) == len(members) - 1:
+        is_text = all(isinstance(word, str) for pair in names for word in pair)
+        if not is_text or not len(dict(names)) == len(names) == len(members) - 1:
             raise ValueError("its arrays do not match its list of names")
         return {
             name: _read_member(stream, archive.getinfo(f"{i}.npy"), dtype)
@@ -68,7 +68,7 @@ def _read_archive(stream: IO[bytes], size: int) -> dict[str, np.ndarray]:
 
 
 def _read_member(file: Any, member: zipfile.ZipInfo, dtype_name: str) -> np.ndarray:
-    """Read an array straight into its memory, which `ZipFile.open` cannot."""
+    """Read an array directly into its final memory, which `ZipFile.open` cannot do."""
     file.seek(member.header_offset + 26)  # lengths of the name and of the extra field
     name, extra = np.frombuffer(file.read(4), "<u2").tolist()
     began = file.seek(name + extra, os.SEEK_CUR)

@@ -1,7 +1,7 @@
-"""Manifests of checkpoints: which checkpoints a run has, the files of each, and the best one.
+"""Folders and manifests of checkpoints: list, find the best, delete old ones.
 
-Read without importing JAX. A manifest also contains hashes of the configuration and the logs, which
-are for people and other programs and contain no checksum of their own.
+This module does not import JAX. A manifest also contains hashes of the configuration and the logs,
+because these files, made for people and other programs, have no checksum inside.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from purerl.runs.record import files as storage
 from purerl.runs.record import safe_files
 
 FORMAT = 1
-WHOLE = ("config.json",)  # must not grow either
-TABLE = "progress.txt"  # its header and rows grow to the right when a column is new
+WHOLE = ("config.json",)  # may not even grow after a checkpoint
+TABLE = "progress.txt"  # a new column makes its header and rows longer
 LOGS = (*WHOLE, "metrics.jsonl", "episodes.csv", TABLE)
 _SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
 
@@ -27,7 +27,7 @@ Manifest = dict[str, Any]
 
 
 class Segment(NamedTuple):
-    """A file with the rows `first` .. `stop` of the replay memory of a rank."""
+    """A file with the rows `first` .. `stop` of the replay buffer of a rank."""
 
     name: str
     first: int
@@ -37,14 +37,14 @@ class Segment(NamedTuple):
 
 
 def list_steps(run: Path) -> list[int]:
-    """Return the steps of a run's checkpoints, oldest first, unverified."""
+    """Return the steps of a run's checkpoints, oldest first, without verifying them."""
     folder = safe_files.get_subfolder(run, "checkpoints")
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if re.fullmatch(r"\d{12}", name))
 
 
 def checkpoint_folder(run: Path, step: int, prefix: str = "") -> Path:
-    """Return the folder of a checkpoint; `.tmp-` begins the name of one being made or deleted."""
+    """Return the folder of a checkpoint; the prefix `.tmp-` marks one being made or deleted."""
     return run / "checkpoints" / f"{prefix}{step:012d}"
 
 
@@ -58,7 +58,7 @@ def read_best(run: Path) -> tuple[int, float] | None:
 
 
 def resolve_step(run: Path, wanted: str | int) -> int | None:
-    """Return the step of `best` or of a number; None for `last`, the newest that is complete."""
+    """Return the step of `best` or of a number; None for `last`, the newest undamaged one."""
     if wanted == "last":
         return None
     if wanted == "best":
@@ -102,10 +102,10 @@ def read_manifest(run: Path, step: int) -> Manifest:
 
 
 def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
-    """Mark the best checkpoint; delete old ones but the best, and segments that none needs.
+    """Mark the best checkpoint; delete other old ones, and segments that no checkpoint needs.
 
-    The segments of a damaged checkpoint are unknown, so while one is kept, all segments stay.
-    `say` gets a line about each damaged checkpoint.
+    The segments of a damaged checkpoint are unknown. So all segments stay while it exists. `say`
+    receives a line about each damaged checkpoint.
     """
     there = list_steps(run)
     whole = _read_all(run, there, say)
@@ -124,8 +124,8 @@ def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) 
 def delete_later(run: Path, step: int) -> list[int]:
     """Delete the checkpoints after a step, the newest first; return their steps.
 
-    A kill on the way leaves a run that is less far. Delete before the logs are cut, so that no
-    remaining checkpoint counts rows that the logs no longer contain.
+    A kill meanwhile leaves a valid run with fewer checkpoints. Call this before the logs are cut,
+    so that no remaining checkpoint counts rows that the logs no longer contain.
     """
     there = list_steps(run)
     later = [one for one in there if one > step]
@@ -140,7 +140,7 @@ def delete_later(run: Path, step: int) -> list[int]:
 def _read_all(
     run: Path, steps: list[int], say: Callable[[str], None] = lambda line: None
 ) -> dict[int, Manifest]:
-    """Return the manifests of checkpoints, without those that are damaged."""
+    """Return the manifests of the undamaged checkpoints by their steps."""
     whole = {}
     for step in steps:
         try:
@@ -151,9 +151,9 @@ def _read_all(
 
 
 def _mark_best_of(run: Path, whole: dict[int, Manifest]) -> tuple[int, ...]:
-    """Mark the best of some checkpoints, the first of equal ones; return its step, if any.
+    """Mark the checkpoint with the best score, the first of equal ones; return its step, if any.
 
-    Only checkpoints at the end of an epoch have a score of their own.
+    Only checkpoints made at the end of an epoch count, because only they have their own score.
     """
     notes = {step: manifest["notes"] for step, manifest in whole.items()}
     scores = {step: one.get("score") for step, one in notes.items() if one.get("step") == step}
@@ -169,7 +169,7 @@ def _mark_best_of(run: Path, whole: dict[int, Manifest]) -> tuple[int, ...]:
 
 
 def _delete(run: Path, step: int) -> None:
-    """Delete a checkpoint; a kill on the way leaves none, rather than a damaged one."""
+    """Delete a checkpoint; rename it first, so that a kill leaves no damaged one."""
     path, unnamed = checkpoint_folder(run, step), checkpoint_folder(run, step, ".tmp-")
     storage.remove(unnamed)
     with safe_files.explain_errors(path):
@@ -183,7 +183,7 @@ def hash_logs(run: Path) -> dict[str, Any]:
 
 
 def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
-    """Return a message for each hashed file that changed; rows that came later do not matter."""
+    """Return a message for each hashed file that changed; ignore rows that were added."""
     messages = []
     for name, (length, digest) in then.items():
         path = run / name
@@ -196,7 +196,7 @@ def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
 
 
 def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
-    """Return length and SHA-256 of the first bytes of a file; of a table, without empty cells."""
+    """Return length and SHA-256 of a file's first bytes, without a table's header and end tabs."""
     digest, length = hashlib.sha256(), 0
     with safe_files.open_file(path) as file:
         rows: Iterator[bytes] = iter(lambda: file.readline(storage.MAX_LINE), b"")

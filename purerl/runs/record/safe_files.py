@@ -1,6 +1,6 @@
-"""Safe file access: refuse symlinks, pipes and devices; lock folders; explain errors.
+"""Safe file access: refuse symlinks, pipes and devices, lock folders, and explain errors.
 
-A folder from another person may contain links to files of the user, and pipes that never end.
+A folder from another person may contain links to the user's own files, and pipes that never end.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from purerl.errors import Damaged, StorageError
 
-TRIES, PAUSE = 100, 0.01  # seconds, to lock a folder, whose lock `is_running` holds for a moment
+TRIES, PAUSE = 100, 0.01  # seconds; `is_running` holds the lock for a moment
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # follow no link, wait for no pipe or device
 _WAYS_OUT = {
     errno.ENOSPC: "the disk is full; free some space, or write elsewhere",
@@ -31,7 +31,7 @@ _WAYS_OUT = {
 
 @contextlib.contextmanager
 def open_file(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a plain file to read, without following a link or waiting for a pipe or device."""
+    """Open a regular file for reading; never follow a link or wait for a pipe or device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | _SAFELY)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -51,7 +51,7 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def get_subfolder(run: Path, name: str) -> Path:
-    """Return a folder of a run; refuse a link to another place."""
+    """Return a subfolder of a run; refuse a link to another place."""
     path = run / name
     if path.is_symlink():
         raise Damaged(f"{path} is a link, but a run must be in one folder. Move its files there.")
@@ -60,7 +60,7 @@ def get_subfolder(run: Path, name: str) -> Path:
 
 @contextlib.contextmanager
 def lock_folder(run: Path) -> Iterator[None]:
-    """Lock a run's folder while the block runs; refuse a second process, and links in the folder.
+    """Lock a run's folder during the block; refuse a second process, and links in the folder.
 
     The kernel releases the lock when the process ends, however it ends.
     """
@@ -88,7 +88,7 @@ def lock_folder(run: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explain_errors(path: Path) -> Iterator[None]:
-    """Explain errors of the system in a block that writes a file: its path, and a way out."""
+    """Turn system errors in a block that writes a file into errors with its path and advice."""
     try:
         yield
     except StorageError:

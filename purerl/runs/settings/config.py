@@ -1,4 +1,4 @@
-"""The configuration of a run and its form in JSON: printed, saved and loaded back the same."""
+"""The configuration of a run, and its JSON form, which is saved and loaded back unchanged."""
 
 import dataclasses
 import difflib
@@ -48,7 +48,7 @@ class Config:
     """Everything that determines a run."""
 
     algo: str
-    env: str  # Gymnasium id, or a word for an environment that is given as a function
+    env: str  # Gymnasium id, or any name for an environment given as a function
     seed: int
     name: str
     spec: Any
@@ -56,7 +56,7 @@ class Config:
     options: Options = Options()
 
     def __post_init__(self) -> None:
-        """Check what the parts do not check themselves."""
+        """Check the algorithm, seed and name; the parts check themselves."""
         algos.load(self.algo)
         _check_run(self.seed, self.name)
 
@@ -90,7 +90,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def parse_spaces(content: Any) -> EnvSpec:
-    """Read the spaces that `to_json` wrote: with them, a policy needs no environment."""
+    """Read spaces that `to_json` wrote; with them, a policy is loaded without its environment."""
     try:
         (kind,) = set(content) - {"obs_shape", "obs_dtype"}
         parts: dict[str, Any] = {
@@ -115,10 +115,10 @@ def from_json(
     spec: Any = None,
     spaces: EnvSpec | None = None,
 ) -> Config:
-    """Make a configuration from plain data, in which all but `algo` and `env` may be missing.
+    """Make a configuration from plain data, in which only `algo` and `env` are required.
 
-    `spec` replaces the settings of the data, for custom networks. With `spaces` no environment is
-    made, else that of `env_fn` or of the id in the data. All mistakes are reported at once.
+    `spec` replaces the spec in the data, for custom networks. Without `spaces`, they are read from
+    an environment, made by `env_fn` or from the id in the data. All mistakes are reported at once.
     """
     content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
     _check_keys("the configuration", content, KEYS)
@@ -169,9 +169,9 @@ def make_placeholder_spaces(algo: str) -> EnvSpec:
 
 
 def find_mistakes(make: Callable[..., Any], fields: Mapping[str, Any]) -> list[str]:
-    """Return everything that a dataclass refuses among fields, not only the first mistake.
+    """Return all mistakes that a dataclass finds in its fields, not only the first.
 
-    Its messages begin with the name of the field, which is left out for the next attempt.
+    Each message begins with the name of a field, which is left out in the next attempt.
     """
     left, found = dict(fields), list[str]()
     while True:
@@ -180,20 +180,20 @@ def find_mistakes(make: Callable[..., Any], fields: Mapping[str, Any]) -> list[s
             return found
         except (ValueError, TypeError) as error:
             named = str(error).partition(" ")[0].partition("[")[0]
-            if named not in left:  # it may only be due to what was left out
+            if named not in left:  # perhaps only because a field was left out
                 return found or [str(error)]
             del left[named]
             found.append(str(error))
 
 
 def choose_name(algo: str, env: str) -> str:
-    """Return the default name of a run, as `pendulum-v1-sac`."""
+    """Return the default name of a run, such as `pendulum-v1-sac`."""
     word = re.sub(r"[^A-Za-z0-9.]+", "-", env.rpartition(":")[2]).strip("-.").lower()
     return f"{word or 'env'}-{algo}"
 
 
 def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
-    """Return fields with lists as the tuples they stand for; the dataclass checks the rest."""
+    """Return fields, with lists as tuples where needed; the dataclass checks the rest."""
     if not isinstance(given, dict):
         raise ConfigError(f"{what} must be an object, got {given!r}.")
     _check_keys(what, given, [f.name for f in dataclasses.fields(cls) if f.name != "env"])

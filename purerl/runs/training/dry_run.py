@@ -1,6 +1,6 @@
-"""`--dry-run`: measure the needs of a run by building it and training it for a moment.
+"""`--dry-run`: estimate the memory and time that a run needs, by training it for a moment.
 
-Only compiled programs are written, into their cache.
+Nothing is written, except compiled programs in their cache.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ from purerl.runs.settings.config import Config
 from purerl.runs.training.train import check_memory, start_carry
 from purerl.schedules import OffPolicySchedule
 
-ROWS = 20_000  # of replay memory while measuring
+ROWS = 20_000  # most rows of the replay buffer while measuring
 SECONDS = 1.0  # duration of the measurement
 
 
 def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks: int) -> None:
-    """Print networks, memory, speed and time needed by runs that differ in their seeds alone.
+    """Print networks, memory, speed and time of runs that differ only in their seeds.
 
-    The measurement uses one rank, without `env_fn` with the id in the configuration.
+    The measurement uses one rank. Without `env_fn`, the configuration's id makes the environment.
     """
     config = made[0]
     check_memory(config, ranks)
@@ -75,7 +75,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _shorten(schedule: Any) -> Any:
-    """Return a schedule that learns from its first moments on, and does not end."""
+    """Return a schedule that updates as early as possible, with practically endless steps."""
     changes = {"steps": schedule.steps_per_epoch * 1_000_000}
     if isinstance(schedule, OffPolicySchedule):
         least = -(-schedule.batch_size // schedule.num_envs) * schedule.num_envs

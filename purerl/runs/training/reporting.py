@@ -32,7 +32,7 @@ class Session(NamedTuple):
     config: Config
     env_fn: Callable[[], Any]
     screen: Screen
-    sinks: Sequence[Sink]  # custom ones, besides those of the options
+    sinks: Sequence[Sink]  # custom ones, in addition to those of the options
 
     def say(self, *lines: str) -> None:
         """Write lines to the screen and to `stdout.log`, on rank 0."""
@@ -67,7 +67,7 @@ class Report:
         self.say(progress.describe_sizes(carry), compiling)
 
     def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
-        """Report an advance, and the epoch that ended with it."""
+        """Report an advance, and the epoch if one ended with it."""
         if carry.updates and not self.is_compiled:
             self.is_compiled = True
             self.say(f"compiled in {sum(compiled):.1f} s")
@@ -84,7 +84,7 @@ class Report:
         self._for_each_sink(lambda sink: sink.write(record["steps"], numbers))
 
     def _for_each_sink(self, call: Callable[[Sink], None]) -> None:
-        """Call a function with each sink; name one that fails, and drop it."""
+        """Call a function with each sink; report and drop a sink that fails."""
         for sink in [*self.sinks]:
             try:
                 call(sink)
@@ -94,19 +94,19 @@ class Report:
                 self.say(f"{name} failed, and the run continues without it: {why}")
 
     def notes(self) -> dict[str, Any]:
-        """Write the epochs that wait; return the state of the logs for a checkpoint."""
+        """Write the queued epochs; return the state of the logs for a checkpoint."""
         self.logs.write()
         return self.logs.notes()
 
     def close(self) -> None:
-        """End the bar and the sinks."""
+        """Remove the bar and close the sinks."""
         self.screen.end()
         self._for_each_sink(lambda sink: sink.close())
 
 
 @contextlib.contextmanager
 def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
-    """Give `tell` a line for each warning of the loop; show other warnings as usual."""
+    """Pass warnings of the loop to `tell` as lines; show other warnings as usual."""
     with warnings.catch_warnings(record=True, action="always", category=EpisodesCut) as caught:
         yield
     for one in caught:
@@ -118,7 +118,7 @@ def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_compilations() -> Iterator[list[float]]:
-    """Collect the seconds of each compilation."""
+    """Collect the duration of each compilation, in seconds."""
     spent: list[float] = []
 
     def add(event: str, duration_secs: float, **_: str | int) -> None:
@@ -134,7 +134,7 @@ def time_compilations() -> Iterator[list[float]]:
 
 @contextlib.contextmanager
 def record_failure(run: Path) -> Iterator[None]:
-    """Write the reason into the run's folder if the block fails, and add the next step to it."""
+    """If the block fails, write the reason into the run's folder and add the next command."""
     try:
         yield
     except BaseException as error:
@@ -144,7 +144,7 @@ def record_failure(run: Path) -> Iterator[None]:
         else:
             status, reason = "failed", _format_error(error)
             text = f"{traceback.format_exc()}purerl: {error}"
-        with contextlib.suppress(errors.StorageError):  # perhaps the disk is what fails
+        with contextlib.suppress(errors.StorageError):  # perhaps the disk itself fails
             folder.update_status(run, status=status, reason=reason)
         with contextlib.suppress(errors.StorageError):
             if mpi.is_root():
@@ -167,7 +167,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def summarise_end(run: Path, step: int, total: int, score: float) -> str:
-    """Return the last lines of a run that is done, or was asked to stop."""
+    """Return the last lines of a run that is complete or was stopped."""
     if step < total:
         return f"stopped at step {step:,} of {total:,}. Continue: {format_command('resume', run)}"
     result = f"return {score:.1f}" if math.isfinite(score) else "no episode has ended"
