@@ -1,4 +1,4 @@
-"""Errors in what a run keeps: snapshots, files, checkpoints, logs, the loop around it."""
+"""Mutants of saved runs: snapshots, files, checkpoints, logs, and training around them."""
 
 from tests.mutants import Mutant
 

@@ -89,7 +89,7 @@ def test_lines_are_complete_text_of_limited_length(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("call", ["fsync", "replace", "open"])
-def test_a_failing_disk_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch, call, number):
+def test_a_failing_disk_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, call, number):
     path = tmp_path / "x"
     files.replace_file(path, b"old")
 
@@ -119,7 +119,7 @@ except StorageError as error:
 """
 
 
-def test_a_file_that_does_not_fit_is_refused_by_the_kernel_and_explained(tmp_path):
+def test_a_too_large_file_is_explained_and_the_old_one_kept(tmp_path):
     path = tmp_path / "x"
     files.replace_file(path, b"old")
     said = subprocess.check_output([sys.executable, "-c", TOO_LARGE, str(path)], text=True)
@@ -133,7 +133,7 @@ def test_a_file_that_does_not_fit_is_refused_by_the_kernel_and_explained(tmp_pat
         raise OSError(errno.ENOSPC, "x")
 
 
-def test_an_error_of_storage_has_no_number_and_no_name_that_is_not_the_users(tmp_path):
+def test_a_storage_error_names_the_final_path_and_no_error_number(tmp_path):
     with pytest.raises(StorageError) as caught:
         files.replace_file(tmp_path / "no" / "a.png", b"")
     assert str(caught.value) == f"{tmp_path}/no/a.png could not be written: its folder is missing."
@@ -168,7 +168,7 @@ def test_values_become_plain_data():
     }
 
 
-def test_a_file_is_written_with_a_line_end(tmp_path):
+def test_a_json_file_ends_with_a_line_end(tmp_path):
     write_json(tmp_path / "x.json", {"b": 1, "a": [2]}, sort_keys=True)
     text = (tmp_path / "x.json").read_text()
     assert text.endswith("}\n")

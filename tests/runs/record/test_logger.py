@@ -40,7 +40,7 @@ def test_rows_have_the_columns_of_spinning_up(tmp_path, capsys):
     assert "|            Loss |             1.5 |" in said
 
 
-def test_an_epoch_without_values_and_a_new_key_are_no_error(tmp_path):
+def test_an_epoch_without_values_and_a_new_key_are_allowed(tmp_path):
     logger = EpochLogger(tmp_path, quiet=True)
     logger.log_tabular("Epoch", 1)
     logger.log_tabular("EpRet", with_min_and_max=True)
@@ -91,7 +91,7 @@ def test_configurations_and_states_are_plain_files(tmp_path):
     assert found["['w']"].tolist() == [0, 1, 2]
 
 
-def test_what_cannot_be_saved_is_named(tmp_path):
+def test_leaves_that_cannot_be_saved_are_named(tmp_path):
     logger = EpochLogger(tmp_path, quiet=True)
     for state, message in (
         ({"w": jnp.ones(2), "env": object()}, r"state\['env'\] is a object, but only arrays"),
@@ -106,14 +106,14 @@ def test_what_cannot_be_saved_is_named(tmp_path):
     assert np.load(path)["['word']"] == "x"
 
 
-def test_a_line_may_have_spinning_ups_colour(tmp_path, capsys):
+def test_the_colour_of_a_line_is_ignored(tmp_path, capsys):
     logger = EpochLogger(tmp_path)
     logger.log("a", color="green")
     logger.log("b", "red")
     assert capsys.readouterr().out == "a\nb\n"
 
 
-def test_words_stay_in_their_cells(tmp_path, capsys):
+def test_tabs_and_line_ends_stay_inside_their_cells(tmp_path, capsys):
     logger = EpochLogger(tmp_path)
     said = "a\tb\nc\u2028d"
     for epoch in (1, 2):

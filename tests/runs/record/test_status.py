@@ -1,4 +1,4 @@
-"""The status of runs, and the commands to type for them."""
+"""Status files of runs, suggested commands, and errors for wrong folders."""
 
 import json
 
@@ -8,7 +8,7 @@ from purerl.errors import ConfigError
 from purerl.runs.record import status
 
 
-def test_what_is_to_be_typed_can_be_copied(tmp_path):
+def test_suggested_commands_can_be_copied(tmp_path):
     run = tmp_path / "my runs" / "a"
     run.mkdir(parents=True)
     quoted = f"'{run}'"
@@ -37,7 +37,7 @@ def test_the_configuration_of_a_run_is_read(run):
     assert status.read_config(run)["seed"] == 3
 
 
-def test_a_folder_of_runs_is_refused_with_the_runs_below(run):
+def test_a_folder_of_runs_is_refused_with_the_runs_inside(run):
     with pytest.raises(
         ConfigError, match=rf"is not a run: it has no config\.json\. It contains these runs: {run}"
     ):
@@ -50,7 +50,7 @@ def test_the_name_of_a_run_is_refused_with_its_path(run, tmp_path, name):
         status.read_config(tmp_path / name)
 
 
-def test_without_a_guess_only_the_reason_is_given(run, tmp_path, monkeypatch):
+def test_without_a_similar_run_only_the_reason_is_given(run, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match=r"/nowhere is not a run: it has no config\.json\.$"):
         status.read_config(tmp_path / "nowhere")
     (tmp_path / "user.json").write_text("[]")

@@ -1,4 +1,4 @@
-"""`--dry-run` describes a run without keeping anything."""
+"""`--dry-run` describes a run without saving anything."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ def quick(monkeypatch):
 
 
 @pytest.mark.parametrize("algo", ["vpg", "dqn"])
-def test_the_needs_of_runs_are_printed_and_nothing_is_kept(tmp_path, monkeypatch, capsys, algo):
+def test_a_dry_run_prints_its_needs_and_saves_nothing(tmp_path, monkeypatch, capsys, algo):
     monkeypatch.chdir(tmp_path)
     config = tiny() if algo == "vpg" else settings(algo, batch_size=8)
     made = [dataclasses.replace(config, seed=seed) for seed in (0, 1)]

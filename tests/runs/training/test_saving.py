@@ -1,4 +1,4 @@
-"""Checkpoints during a run: when they are made, which stay, and what a bad disk changes."""
+"""Checkpoints during a run: when they are made, which stay, and failures of the disk."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ from tests.runs.record.test_checkpoint_folders import damage
 from tests.runs.script import final, quietly, settings, table, the_run, tiny
 
 
-def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
+def test_a_nan_score_is_never_the_best(tmp_path, monkeypatch):
     scores = iter([float("nan"), -2.0, -3.0])
     monkeypatch.setattr(train, "_compute_score", lambda record, before: next(scores, -4.0))
     config = settings("vpg")
@@ -27,7 +27,7 @@ def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
     assert checkpoint_folders.read_best(outcome.run) == (1_000, -2.0)
 
 
-def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeypatch):
+def test_a_full_disk_ends_a_run_after_three_failed_checkpoints(tmp_path, monkeypatch):
     real, failed = checkpoint.save, []
 
     def save(run, carry, *rest):
@@ -56,7 +56,7 @@ def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeyp
 
 
 class Breaks(gymnasium.Wrapper):
-    """Raises at a step of all that are taken, if it is to."""
+    """Environment that raises an error at step `at`, counted over all environments."""
 
     at, steps = 0, 0
 
@@ -71,7 +71,7 @@ class Breaks(gymnasium.Wrapper):
 
 
 @pytest.mark.parametrize("algo", ["dqn", "vpg"])
-def test_an_environment_that_fails_loses_nothing_before_its_burst(tmp_path, monkeypatch, algo):
+def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo):
     def made(name, steps=400):
         content = {"algo": algo, "env": name, "spec": {"hidden": [4]}, "seed": 2}
         schedule = {"steps": steps, "steps_per_epoch": 100, "num_envs": 2}
@@ -144,7 +144,7 @@ class Stopping:
         pass
 
 
-def test_what_is_done_after_going_back_stays_and_no_row_is_lost(tmp_path, scores):
+def test_a_run_that_went_back_keeps_all_later_rows_and_checkpoints(tmp_path, scores):
     scores(-1.0)
     run = train.train(configured(3_000), data_dir=str(tmp_path), screen=QUIET).run
     assert checkpoint_folders.list_steps(run) == [500, 2_500, 3_000]
@@ -161,7 +161,7 @@ def test_what_is_done_after_going_back_stays_and_no_row_is_lost(tmp_path, scores
     assert epochs(run) == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_what_a_kill_left_is_put_right_when_the_run_goes_on(tmp_path, scores, monkeypatch):
+def test_a_resume_marks_the_best_checkpoint_if_a_kill_prevented_it(tmp_path, scores, monkeypatch):
     scores(-3.0, -2.0)
     run = train.train(configured(1_000), data_dir=str(tmp_path), screen=QUIET).run
     (run / "checkpoints" / "best.json").unlink()
@@ -170,7 +170,7 @@ def test_what_a_kill_left_is_put_right_when_the_run_goes_on(tmp_path, scores, mo
     assert checkpoint_folders.read_best(run) == (1_000, -2.0)
 
 
-def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
+def test_a_damaged_checkpoint_is_reported_once(tmp_path, scores):
     scores(-1.0)
     run = train.train(configured(2_000, keep=3), data_dir=str(tmp_path), screen=QUIET).run
     damage(run, 1_500)
@@ -181,7 +181,7 @@ def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
 
 
 @pytest.mark.parametrize(("save_freq", "kept"), [(2_000, [1_000, 2_000]), (None, [2_000])])
-def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, scores, save_freq, kept):
+def test_the_best_epoch_so_far_is_saved_at_its_end(tmp_path, scores, save_freq, kept):
     scores(float("nan"), -2.0, -2.0)
     made = configured(2_000, save_freq, keep=5)
     run = train.train(made, data_dir=str(tmp_path), screen=QUIET).run
@@ -189,7 +189,7 @@ def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, score
     assert checkpoint_folders.read_best(run) == ((1_000, -2.0) if save_freq else (2_000, -9.0))
 
 
-def test_a_disk_that_fails_is_not_asked_more_often_for_the_best(tmp_path, scores, monkeypatch):
+def test_new_bests_cause_no_extra_saves_on_a_failing_disk(tmp_path, scores, monkeypatch):
     def full(*args, **options):
         raise errors.StorageError(28, "full")
 
