@@ -75,7 +75,7 @@ class StorageError(PurerlError, OSError):
 
 
 class Damaged(StorageError):
-    """A file is missing, was changed, or has a wrong form."""
+    """A file is missing, was changed, or has an invalid form."""
 
 
 class OutputClosed(PurerlError, OSError):

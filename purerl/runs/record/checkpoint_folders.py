@@ -107,15 +107,15 @@ def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) 
     The segments of a damaged checkpoint are unknown. So all segments stay while it exists. `say`
     receives a line about each damaged checkpoint.
     """
-    there = list_steps(run)
-    whole = _read_all(run, there, say)
-    kept = {*there[-keep:], *_mark_best_of(run, whole)}
-    for step in there:
+    steps = list_steps(run)
+    intact = _read_all(run, steps, say)
+    kept = {*steps[-keep:], *_mark_best_of(run, intact)}
+    for step in steps:
         if step not in kept:
             _delete(run, step)
-    if kept - whole.keys():
+    if kept - intact.keys():
         return
-    used = {Segment(*s).name for step in kept for part in whole[step]["segments"] for s in part}
+    used = {Segment(*s).name for step in kept for part in intact[step]["segments"] for s in part}
     for path in safe_files.get_subfolder(run, "replay").glob("*.npz"):
         if _SEGMENT.fullmatch(path.name) and path.name not in used:
             path.unlink(missing_ok=True)
@@ -127,10 +127,10 @@ def delete_later(run: Path, step: int) -> list[int]:
     A kill meanwhile leaves a valid run with fewer checkpoints. Call this before the logs are cut,
     so that no remaining checkpoint counts rows that the logs no longer contain.
     """
-    there = list_steps(run)
-    later = [one for one in there if one > step]
+    steps = list_steps(run)
+    later = [one for one in steps if one > step]
     if later:
-        _mark_best_of(run, _read_all(run, there[: -len(later)]))
+        _mark_best_of(run, _read_all(run, steps[: -len(later)]))
         for one in reversed(later):
             _delete(run, one)
         storage.sync_folder(run / "checkpoints")
@@ -141,21 +141,21 @@ def _read_all(
     run: Path, steps: list[int], say: Callable[[str], None] = lambda line: None
 ) -> dict[int, Manifest]:
     """Return the manifests of the undamaged checkpoints by their steps."""
-    whole = {}
+    intact = {}
     for step in steps:
         try:
-            whole[step] = read_manifest(run, step)
+            intact[step] = read_manifest(run, step)
         except Damaged as error:
             say(f"damaged checkpoint, never loaded and later deleted like any old one: {error}")
-    return whole
+    return intact
 
 
-def _mark_best_of(run: Path, whole: dict[int, Manifest]) -> tuple[int, ...]:
+def _mark_best_of(run: Path, intact: dict[int, Manifest]) -> tuple[int, ...]:
     """Mark the checkpoint with the best score, the first of equal ones; return its step, if any.
 
     Only checkpoints made at the end of an epoch count, because only they have their own score.
     """
-    notes = {step: manifest["notes"] for step, manifest in whole.items()}
+    notes = {step: manifest["notes"] for step, manifest in intact.items()}
     scores = {step: one.get("score") for step, one in notes.items() if one.get("step") == step}
     ranked = [(x, -n) for n, x in scores.items() if isinstance(x, float) and math.isfinite(x)]
     mark = run / "checkpoints" / "best.json"
@@ -196,7 +196,7 @@ def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
 
 
 def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
-    """Return length and SHA-256 of a file's first bytes, without a table's header and end tabs."""
+    """Return length and SHA-256 of a file's start; of a table, without header and trailing tabs."""
     digest, length = hashlib.sha256(), 0
     with safe_files.open_file(path) as file:
         rows: Iterator[bytes] = iter(lambda: file.readline(storage.MAX_LINE), b"")

@@ -18,7 +18,7 @@ from purerl.errors import Damaged, StorageError
 
 TRIES, PAUSE = 100, 0.01  # seconds; `is_running` holds the lock for a moment
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # follow no link, wait for no pipe or device
-_WAYS_OUT = {
+_ADVICE = {
     errno.ENOSPC: "the disk is full; free some space, or write elsewhere",
     errno.EDQUOT: "the quota is used up; free some space, or write elsewhere",
     errno.EROFS: "the disk is read-only; write elsewhere",
@@ -94,5 +94,5 @@ def explain_errors(path: Path) -> Iterator[None]:
     except StorageError:
         raise
     except OSError as error:
-        why = _WAYS_OUT.get(error.errno or 0) or error.strerror or str(error)
+        why = _ADVICE.get(error.errno or 0) or error.strerror or str(error)
         raise StorageError(error.errno, f"{path} could not be written: {why}.") from error

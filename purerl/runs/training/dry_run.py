@@ -58,8 +58,8 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
         steps, updates, began = carry.steps, carry.updates, time.monotonic()
         while (seconds := time.monotonic() - began) < SECONDS or carry.steps == steps:
             carry, _ = loop.advance(carry)
-        rate, often = (carry.steps - steps) / seconds, (carry.updates - updates) / seconds
-        updated = f"{often:,.0f}" if often > 10 else f"{often:.1f}"
+        rate, update_rate = (carry.steps - steps) / seconds, (carry.updates - updates) / seconds
+        updated = f"{update_rate:,.0f}" if update_rate > 10 else f"{update_rate:.1f}"
         print_lines(f"speed         {rate:,.0f} environment steps/s with {updated} updates/s")
         print_lines("\n".join(_describe_time(made, env_fn, carry, rate, ranks)))
     finally:

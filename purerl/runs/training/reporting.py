@@ -134,7 +134,7 @@ def time_compilations() -> Iterator[list[float]]:
 
 @contextlib.contextmanager
 def record_failure(run: Path) -> Iterator[None]:
-    """If the block fails, write the reason into the run's folder and add the next command."""
+    """If the block fails, write the reason to the run's folder, and add advice to the error."""
     try:
         yield
     except BaseException as error:

@@ -23,7 +23,7 @@ class Sink(Protocol):
         """Receive the finite numbers of a row of `progress.txt` and its step, on rank 0."""
 
     def close(self) -> None:
-        """Write the rest."""
+        """Write or send the remaining rows, at the end of the run."""
 
 
 def check_packages(config: Config) -> None:
@@ -50,7 +50,7 @@ class TensorBoard:
         self.writer.flush()
 
     def close(self) -> None:
-        """Write the rest."""
+        """Write the remaining rows and close the files."""
         self.writer.close()
 
 
@@ -70,5 +70,5 @@ class WandB:
         self.run.log({**row, "TotalEnvInteracts": step})
 
     def close(self) -> None:
-        """Send the rest."""
+        """Send the remaining rows and finish the run at Weights & Biases."""
         self.run.finish()

@@ -152,7 +152,7 @@ def _continue(session: Session, loaded: Loaded) -> Outcome:
 
 
 def check_memory(config: Config, ranks: int) -> None:
-    """Refuse a run that does not fit into memory, or whose counts do not divide by its ranks."""
+    """Refuse a run that does not fit into memory, or counts that are not divisible by the ranks."""
     algo = algos.load(config.algo)
     try:
         schedule = config.schedule.resolve(ranks)

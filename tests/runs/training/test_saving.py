@@ -51,7 +51,7 @@ def test_a_full_disk_ends_a_run_after_three_failed_checkpoints(tmp_path, monkeyp
         f"the checkpoint of step 100 is kept. Continue: purerl resume {run}",
     ]
     said = (run / "stdout.log").read_text()
-    reported = [f"the checkpoint of step {n} was not saved: " in said for n in failed]
+    reported = [f"the checkpoint of step {n} was not saved: {run}" in said for n in failed]
     assert reported == [True, True, False]
 
 
