@@ -253,7 +253,7 @@ def test_a_dry_run_off_policy_counts_the_replay_memory_and_test_episodes(tmp_pat
     run = python("-m", "purerl", "train", *words, "--steps", "1e5", "--dry-run")
     assert run.code == 0, run.err
     row = 4 * (3 + 1 + 1 + 3) + 2  # obs, act, rew, next_obs in float32; two flags
-    assert f"replay {row} MB" in run.out
+    assert f"replay buffer {row} MB" in run.out
     assert "for test episodes of 200 steps" in run.out
     assert "if each of the 2 ranks has its own core" in run.out
 
