@@ -183,7 +183,7 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
     path = folder / "config.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"spec": content["spec"] | {"hidden": [8, 9]}}))
-    with pytest.raises(NoCheckpoint, match=r"run: spec\.hidden was \[8, 8\], now it is \[8, 9\]"):
+    with pytest.raises(NoCheckpoint, match=r"spec\.hidden was \[8, 8\], now it is \[8, 9\]"):
         purerl.load(folder)
     path.write_text(json.dumps(content))
     made = folder / "checkpoints" / "000000000120"
