@@ -203,8 +203,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     if not changes:
         return
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
-    listed = f"{'; '.join(changes[:SHOWN])}{more}"
-    text = f"the checkpoints of {run} were made with other settings: {listed}."
+    text = f"the checkpoints of {run} have other settings: {'; '.join(changes[:SHOWN])}{more}."
     if found.get("ranks") != wanted.get("ranks", found.get("ranks")):
         text += f" Type: {status.format_command('resume', run, ranks=found.get('ranks'))}"
     raise NoCheckpoint(text)

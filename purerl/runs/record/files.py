@@ -177,7 +177,7 @@ def read_lines(path: Path) -> Iterator[str]:
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
             yield line[:-1].decode("utf-8")
         if len(line) == MAX_LINE:
-            raise Damaged(f"{path} has a line of more than {MAX_LINE} bytes, the limit.")
+            raise Damaged(f"{path} has a line longer than the limit of {MAX_LINE} bytes.")
 
 
 def check_name(name: Any) -> str:

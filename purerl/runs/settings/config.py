@@ -103,7 +103,8 @@ def parse_spaces(content: Any) -> EnvSpec:
         action = {"discrete": Discrete, "box": Box}[kind](**parts)
         env = EnvSpec(tuple(content["obs_shape"]), action, content["obs_dtype"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"spaces must be as in config.json, got {content!r:.200}.") from error
+        form = "obs_shape, obs_dtype, and box or discrete"
+        raise ConfigError(f"spaces must have {form}, got {content!r:.200}.") from error
     if math.prod(env.obs_shape) > MAX_OBS:
         raise ConfigError(f"spaces has observations of shape {env.obs_shape}, too large to read.")
     return env

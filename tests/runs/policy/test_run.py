@@ -250,7 +250,7 @@ LOW = {"low": [-1.0], "high": [1.0], "shape": [1]}
     ],
 )
 def test_spaces_that_purerl_does_not_write_are_refused(content):
-    with pytest.raises(ConfigError, match="spaces must be as in config.json"):
+    with pytest.raises(ConfigError, match="spaces must have obs_shape"):
         configs.parse_spaces(content)
 
 
@@ -358,7 +358,7 @@ def test_networks_of_ones_own_are_trained_and_need_the_spec_to_come_back(tmp_pat
     loaded = purerl.load(run.folder, spec=run.config.spec)
     assert bits(loaded.params) == bits(run.params)
     wrong = dataclasses.replace(run.config.spec, actor=Actor(6))
-    with pytest.raises(NoCheckpoint, match=r"were made with other settings: spec\.actor\.repr was"):
+    with pytest.raises(NoCheckpoint, match=r"have other settings: spec\.actor\.repr was"):
         purerl.load(run.folder, spec=wrong)
 
 

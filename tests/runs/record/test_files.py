@@ -79,11 +79,11 @@ def test_lines_are_complete_text_of_limited_length(tmp_path, monkeypatch):
     path.write_bytes(b"a\n")
     with open(path, "r+b") as file:
         file.truncate(10**9)  # with a hole
-    with pytest.raises(Damaged, match="a line of more than 1048576 bytes"):
+    with pytest.raises(Damaged, match="longer than the limit of 1048576 bytes"):
         [*files.read_lines(path)]
     monkeypatch.setattr(files, "MAX_LINE", 4)
     path.write_bytes(b"abc\nabcd\n")
-    with pytest.raises(Damaged, match="a line of more than 4 bytes"):
+    with pytest.raises(Damaged, match="longer than the limit of 4 bytes"):
         [*files.read_lines(path)]
 
 
