@@ -142,7 +142,7 @@ def build_configuration(
         seen[name] = key
         parts[part][name] = normalise_activation(value) if name == "activation" else value
     if "steps" in seen and "epochs" in seen:
-        wrong.append(f"{seen['steps']} and {seen['epochs']} both set the length. Give only one.")
+        wrong.append(f"{seen['steps']} and {seen['epochs']} both set the run's length. Give one.")
     if wrong:
         raise ConfigError("\n".join(wrong))
     spec, schedule, run = parts["spec"], parts["schedule"], parts.pop("run")

@@ -115,7 +115,7 @@ def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
         ("--hid 32 --set hidden=64", ["--set hidden=64: hidden is given twice"]),
         ("--set seed=1", ["give it as --seed"]),
         ("--set actor=x", ["in Python"]),
-        ("--steps 100 --epochs 3", ["steps and epochs both set the length"]),
+        ("--steps 100 --epochs 3", ["steps and epochs both set the run's length"]),
         ("--hid 64 64 --l 2", ["several values are a grid, of purerl sweep"]),
         ("--num_cpu some", ["expected an integer, got 'some'"]),
         ("--num-cpu 0", ["expected auto or an integer of at least 1"]),

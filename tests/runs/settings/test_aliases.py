@@ -83,7 +83,7 @@ def test_a_configuration_accepts_settings_under_any_name():
     ("given", "messages"),
     [
         ({"gamma": 1, "spec.gamma": 1}, ["gamma and spec.gamma are the same setting"]),
-        ({"steps": 1, "epochs": 1}, ["steps and epochs both set the length"]),
+        ({"steps": 1, "epochs": 1}, ["steps and epochs both set the run's length"]),
         ({"hid": (64, 32), "l": 2}, ["l = 2 needs one width to repeat, got hid = [64, 32]"]),
         ({"gama": 1, "lr": 2}, ["'gama'", "'lr'"]),
     ],
