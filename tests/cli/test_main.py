@@ -43,10 +43,10 @@ def test_the_overview_and_lists_need_no_jax(tmp_path):
         (("train", "sac", "--env", "CartPole-v1"), "sac needs a Box action space"),
         (("train", "ppo", *SMALL, "--gamma", "2"), "gamma must be a number in [0.0, 1.0]"),
         (("train", "ppo", *SMALL, "--gama", "1"), "unknown flag --gama. Did you mean --gamma?"),
-        (("train", "ppo", *SMALL, "--name", "../x"), "name must be of letters"),
+        (("train", "ppo", *SMALL, "--name", "../x"), "name must consist of letters"),
         (("train", "ppo", *SMALL, "--save-freq", "0"), "save_freq must be"),
         (("train", "ppo", *SMALL, "--num-cpu", "3"), "must divide by num_envs times ranks = 3"),
-        (("resume", "/nowhere"), "/nowhere is no run"),
+        (("resume", "/nowhere"), "/nowhere is not a run"),
     ],
 )
 def test_mistakes_give_a_short_message_and_exit_code_2(words, message):
@@ -99,7 +99,7 @@ def test_a_saved_configuration_can_be_used_as_a_preset(tmp_path):
     assert "spec has no entry 'clip_ration'. Did you mean 'clip_ratio'?" in done.err
     saved.write_text(json.dumps(first | {"env": "os:Nothing-v0"}))
     done = train(tmp_path, "ppo", "--config", str(saved), code=2)
-    assert "imports a module, which no file may ask for" in done.err
+    assert "imports a module, which purerl never does" in done.err
     done = train(tmp_path, "td3", "--config", str(saved), code=2)
     assert "is for 'ppo', not 'td3'" in done.err
 
@@ -140,8 +140,8 @@ def test_failures_have_exit_codes_and_keep_the_last_checkpoint(tmp_path, kind, c
     assert message in status.read_status(run)["reason"]
     assert "the checkpoint of step 200 is kept" in done.err
     if kind == "raise":
-        assert "it came after environment step 200 of the run." in done.err
-        assert f"Go on: purerl resume {run} --env faulty:Faulty-v0" in done.err
+        assert "This happened after environment step 200 of the run." in done.err
+        assert f"Continue: purerl resume {run} --env faulty:Faulty-v0" in done.err
     said = done.err.splitlines()[0].removeprefix("purerl train: ")
     assert f"purerl: {said}" in (run / "stdout.log").read_text().splitlines()
     assert "ArithmeticError" in (run / "stdout.log").read_text() or kind == "nan"

@@ -132,7 +132,7 @@ def test_spinning_ups_command_lines_start_the_same_runs(line, expected, start_no
         ("ppo --env CartPole-v1 --num_cpu 1 2", ["expected one value for all runs"]),
         ("ppo --env CartPole-v1 --save_freq 10", ["counts epochs in Spinning Up"]),
         ("ppo --env CartPole-v1 --logger_kwargs:output_dir x", ["give exp_name and data_dir"]),
-        ("ppo --env CartPole-v1 --actor_critic x", ["given in Python"]),
+        ("ppo --env CartPole-v1 --actor_critic x", ["in Python"]),
         ("ppo --env CartPole-v1 --hid 8 --ac_kwargs:hidden_sizes 9", ["hidden is given twice"]),
         (
             "ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9",
@@ -143,7 +143,7 @@ def test_spinning_ups_command_lines_start_the_same_runs(line, expected, start_no
             ["'CartPole-v1': expected a flag before the value, for example --env CartPole-v1"],
         ),
         ("ppo --env CartPole-v1 --steps 3 --jobs x", ["--jobs: expected an integer"]),
-        ("ppo --env CartPole-v1 --exp_name ../x --seed 0 1", ["name must be of letters"]),
+        ("ppo --env CartPole-v1 --exp_name ../x --seed 0 1", ["name must consist of letters"]),
     ],
 )
 def test_mistakes_in_spinning_ups_command_lines_have_exit_code_2(line, messages, capsys):
@@ -160,8 +160,8 @@ def test_equal_values_are_dropped_with_a_note(start_nothing, capsys):
     words = "ppo --env CartPole-v1 --hid 64 64 --seed 0 0 1 --exp_name x"
     spinningup.main(words.split())
     out = capsys.readouterr().out
-    assert "ac_kwargs:hidden_sizes: values that are equal count once, [64]" in out
-    assert "seed: values that are equal count once, 0, 1" in out
+    assert "ac_kwargs:hidden_sizes: dropped duplicate values, using [64]" in out
+    assert "seed: dropped duplicate values, using 0, 1" in out
     assert {("x", 0), ("x", 1)} < set(start_nothing)
 
 

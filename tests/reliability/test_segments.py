@@ -1,11 +1,11 @@
-"""However often a run saves, its replay memory stays in a bounded number of files."""
+"""The replay buffer of a run stays in a bounded number of files, however often it is saved."""
 
 from purerl.loops import snapshot
 from purerl.runs.record import checkpoint
 from tests.loops.test_snapshot import begin, everything, go_on
 
 
-def test_many_segments_become_one_again(tmp_path, monkeypatch):
+def test_many_segments_are_merged_into_one(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "MAX_SEGMENTS", 3)
     carry, segments, numbers = begin("td3"), (), []
     for step in range(10, 331, 10):

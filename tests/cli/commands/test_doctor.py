@@ -19,11 +19,11 @@ def test_doctor_finds_the_cause_of_a_divergence_and_reports_damage(tmp_path):
     done = python("-m", "purerl", *words, "--q-lr", "1e30")
     assert done.code == 3, done.err
     (path,) = tmp_path.rglob("config.json")
-    assert f"purerl doctor {path.parent} looks for the cause" in done.err
+    assert f"Find the cause: purerl doctor {path.parent}" in done.err
     done = python("-m", "purerl", "doctor", str(path.parent))
     assert done.code == 3, done.err
     assert "checkpoint 100: intact" in done.out
-    assert "is the first" in done.out
+    assert "first bad update: " in done.out
     assert "not finite: " in done.out
     (path.parent / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
     done = python("-m", "purerl", "doctor", str(path.parent), "--checkpoint", "100")

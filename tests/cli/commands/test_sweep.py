@@ -50,7 +50,7 @@ def test_a_sweep_combines_grids_flags_and_a_preset(start_nothing, tmp_path):
         ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown flag --gird. Did you mean --grid?"),
         (
             "ppo --env A,B --grid gamma=1",
-            "as CartPole-v1, or module:Id, got 'A,B'. Several are a grid",
+            "such as CartPole-v1, or module:Id, got 'A,B'. For several",
         ),
         ("ppo --env CartPole-v1 --jobs x --gamma 2", "gamma must be a number in"),
         ("ppo --env CartPole-v1 --jobs 0 --grid gamma=1", "jobs must be an integer of at least 1"),
@@ -122,7 +122,7 @@ def test_a_sweep_continues_stopped_and_killed_runs(tmp_path):
     assert (states["g_gam0-9"], states["g_gam0-8"]) == ("stopped", "failed")
     assert "ended by SIGKILL" in out
     process = start_sweep(tmp_path, *long)
-    wait(lambda: all("goes on at" in log.read_text() for log in logs))
+    wait(lambda: all("continues at step" in log.read_text() for log in logs))
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=600)
     assert process.returncode == 75, err + out

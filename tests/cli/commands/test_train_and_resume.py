@@ -73,7 +73,7 @@ def test_flags_of_the_run_folder_accept_spinning_ups_names(trained):
 def test_a_seed_given_twice_trains_once_with_a_note(trained, capsys):
     assert train_and_resume.train(["ppo", *ENV, "--seed", "7", "8", "7"]) == 0
     assert [made.seed for made, _ in trained] == [7, 8]
-    assert "seed: values that are equal count once, 7, 8\n" in capsys.readouterr().out
+    assert "seed: dropped duplicate values, using 7, 8\n" in capsys.readouterr().out
 
 
 def test_unfinished_runs_of_all_seeds_are_reported_before_training(trained):
@@ -115,15 +115,15 @@ def test_a_preset_may_be_part_of_a_configuration(trained, tmp_path):
         ("--hid 32 --set hidden=64", ["--set hidden=64: hidden is given twice"]),
         ("--set seed=1", ["use the flag --seed instead"]),
         ("--set actor=x", ["given in Python"]),
-        ("--steps 100 --epochs 3", ["steps and epochs both say how long"]),
+        ("--steps 100 --epochs 3", ["steps and epochs both set the run's length"]),
         ("--hid 64 64 --l 2", ["To train with several values, use purerl sweep"]),
         ("--num_cpu some", ["expected an integer, got 'some'"]),
         ("--num-cpu 0", ["expected auto or an integer of at least 1"]),
         ("--seed -1", ["seed must be an integer"]),
-        ("--name ../x", ["name must be of letters"]),
+        ("--name ../x", ["name must consist of letters"]),
         ("--activation rleu", ["activation must be one of elu, gelu"]),
         ("--gamma nan --steps 1.5", ["--total-timesteps: expected an integer", "gamma must be a"]),
-        ("--name ../x --steps 0", ["name must be of letters", "steps must be an integer"]),
+        ("--name ../x --steps 0", ["name must consist of letters", "steps must be an integer"]),
         ("--hid 8 --hidden 9", ["--hid and --hidden: the setting is given twice"]),
         ("--hid 8 --hid 16", ["--hid: the setting is given twice"]),
         ("--tensorboard --no-tensorboard", ["--tensorboard: the setting is given twice"]),
@@ -159,8 +159,8 @@ def test_errors_that_may_follow_from_an_unreadable_value_are_not_printed(trained
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ("a:b:c", "env must be an id of Gymnasium, as CartPole-v1, or module:Id, got 'a:b:c'."),
-        ("A,B", "got 'A,B'. Several are a grid: --grid env=A,B"),
+        ("a:b:c", "env must be a Gymnasium id such as CartPole-v1, or module:Id, got 'a:b:c'."),
+        ("A,B", "got 'A,B'. For several, use purerl sweep with --grid env=A,B"),
         ("CartPole-v9", "[ `v0`, `v1` ]. Did you mean CartPole-v1?"),
         ("HalfCheetah-v2", " Did you mean HalfCheetah-v5?"),
         ("Pendulum-v0", "environment Pendulum-v0: Environment version v0 for `Pendulum` is de"),
@@ -253,9 +253,9 @@ def test_an_off_policy_dry_run_counts_replay_buffer_and_test_episodes(tmp_path):
     run = python("-m", "purerl", "train", *words, "--steps", "1e5", "--dry-run")
     assert run.code == 0, run.err
     row = 4 * (3 + 1 + 1 + 3) + 2  # obs, act, rew, next_obs in float32; two flags
-    assert f"replay {row} MB" in run.out
-    assert "of it for test episodes of 200 steps" in run.out
-    assert "if each of 2 ranks has a core of its own" in run.out
+    assert f"replay buffer {row} MB" in run.out
+    assert "for test episodes of 200 steps" in run.out
+    assert "if each of the 2 ranks has its own core" in run.out
 
 
 def made(**schedule):

@@ -110,8 +110,8 @@ def test_a_table_cut_at_any_byte_gives_its_complete_rows(tmp_path):
         (b"1\t2\n3\t4\n", "is not a table: its first line must contain column names"),
         (b"a\tb\n", "has no complete row yet"),
         (b"a\tb\n1\t2\n1\t2\t3\n", "is not a table: row 2 has 3 entries, the header 2"),
-        (b"\xff\xfe\x00\n", "is no text"),
-        (b"\x80\x04\x95pickle\n.", "is no text"),
+        (b"\xff\xfe\x00\n", "is not a text file"),
+        (b"\x80\x04\x95pickle\n.", "is not a text file"),
     ],
 )
 def test_a_file_that_is_not_a_table_is_named_and_the_others_are_read(tmp_path, content, reason):

@@ -95,7 +95,7 @@ def test_invalid_parameters_of_a_grid_are_refused(parameters, message):
 
 
 def test_names_that_could_leave_the_folder_are_refused():
-    with pytest.raises(ValueError, match="name must be of letters"):
+    with pytest.raises(ValueError, match="name must consist of letters"):
         ExperimentGrid("../x")
     with pytest.raises(ValueError, match="at most 100 bytes"):
         make_grid([("word", ["y" * 200, "z"])]).name_runs()
