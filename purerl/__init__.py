@@ -90,7 +90,7 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
         jax.config.update("jax_num_cpu_devices", devices)
     except RuntimeError as error:
         raise RuntimeError(
-            "purerl.setup() must come before the first JAX computation of the process; call it "
+            "purerl.setup() must come before the first JAX computation of the process. Call it "
             "right after the imports."
         ) from error
     if threads is not None:

@@ -35,7 +35,9 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) 
         limits = "" if (low, high) == (-math.inf, math.inf) else f" in [{low}, {high}]"
         raise ValueError(f"{name} must be a number{limits}, got {_short(value)}.")
     if abs(value) > LARGEST:
-        raise ValueError(f"{name} must be at most {LARGEST} in size, got {_short(value)}.")
+        raise ValueError(
+            f"{name} must be at most {LARGEST} in absolute value, got {_short(value)}."
+        )
 
 
 def positive(name: str, value: Any) -> None:
@@ -44,7 +46,7 @@ def positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a number above 0, got {_short(value)}.")
     if not SMALLEST <= value <= LARGEST:
         raise ValueError(
-            f"{name} must lie in {SMALLEST} .. {LARGEST}, which float32 can hold, got "
+            f"{name} must be between {SMALLEST} and {LARGEST}, the limits of float32, got "
             f"{_short(value)}."
         )
 
@@ -158,9 +160,9 @@ def hashable(spec: Any) -> None:
             hash(value)
         except TypeError:
             raise ValueError(
-                f"{field.name} must be hashable, but its {type(value).__name__} holds something "
-                f"that is not, a list perhaps. Settings are compared by value: use tuples, as in "
-                f"nn.Sequential((one, two))."
+                f"{field.name} must be hashable, but its {type(value).__name__} contains an "
+                f"unhashable value, such as a list. Settings are compared by value, so use tuples: "
+                f"nn.Sequential((one, two)), for example."
             ) from None
 
 

@@ -86,8 +86,9 @@ def noise(batch: Batch, draws: int, dim: int) -> jax.Array:
         return jnp.asarray(batch.noise)
     if batch.key is None:
         raise ValueError(
-            "this loss draws noise and needs batch.key or batch.noise, got None for both. "
-            "replay.sample sets the key; by hand: batch._replace(key=jax.random.key(0))."
+            "this loss draws noise and needs batch.key or batch.noise, got None for both. Sample "
+            "with replay.sample, which sets the key, or use "
+            "batch._replace(key=jax.random.key(0))."
         )
     checks.key("batch.key", batch.key)
     return jax.random.normal(batch.key, shape, jnp.float32)

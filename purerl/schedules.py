@@ -15,14 +15,14 @@ from purerl import checks
 from purerl.fields import setting
 
 
-def _check_divides(schedule: Any, names: tuple[str, ...], unit: int, what: str) -> None:
+def _check_multiples(schedule: Any, names: tuple[str, ...], unit: int, what: str) -> None:
     for name in names:
         value = getattr(schedule, name)
         if value is not None and value % unit:
             near = max(1, round(value / unit)) * unit
             raise ValueError(
-                f"{name} counts transitions of all environments and must divide by {what} = "
-                f"{unit}, got {value}. The nearest that fits is {near}."
+                f"{name} counts transitions of all environments and must be a multiple of {what} "
+                f"= {unit}, got {value}. The nearest multiple is {near}."
             )
 
 
@@ -36,16 +36,16 @@ class OffPolicySchedule:
     steps: int = setting(
         400_000, "environment transitions of the whole run", flag="--total-timesteps", group="Run"
     )
-    steps_per_epoch: int = setting(4_000, "transitions between two records")
-    start_steps: int = setting(10_000, "first transitions taken with uniformly random actions")
+    steps_per_epoch: int = setting(4_000, "transitions per epoch: one row of the log")
+    start_steps: int = setting(10_000, "initial transitions with uniformly random actions")
     update_after: int = setting(1_000, "transitions stored before the first update", rare=True)
     update_every: int | None = setting(None, "transitions between two bursts; none: 50, rounded up")
     updates_per_burst: int | None = setting(
-        None, "updates in a burst; none: as many as update_every", rare=True
+        None, "updates per burst; none: the same number as update_every", rare=True
     )
     batch_size: int = setting(100, "rows of a batch, on each rank")
-    replay_size: int = setting(1_000_000, "transitions kept")
-    num_envs: int = setting(1, "environments stepped side by side, on each rank", group="Compute")
+    replay_size: int = setting(1_000_000, "capacity of the replay buffer, in transitions")
+    num_envs: int = setting(1, "environments on each rank, stepped together", group="Compute")
     devices: int = setting(
         1,
         "local devices that split each batch; purerl.setup(devices=2) makes two",
@@ -53,10 +53,10 @@ class OffPolicySchedule:
         rare=True,
     )
     max_ep_len: int | None = setting(
-        None, "cut episodes at this length; none: the environment's limit"
+        None, "time limit of an episode, in steps; none: the environment's own"
     )
     num_test_episodes: int = setting(
-        10, "episodes of the deterministic policy after each epoch", group="Logging and checkpoints"
+        10, "test episodes after each epoch, without exploration", group="Logging and checkpoints"
     )
 
     def __post_init__(self) -> None:
@@ -81,10 +81,10 @@ class OffPolicySchedule:
                 f"update_after must be at least batch_size, so that the first update can "
                 f"sample a full batch, got {self.update_after} < {self.batch_size}."
             )
-        _check_divides(self, self._COUNTS, self.num_envs, "num_envs")
+        _check_multiples(self, self._COUNTS, self.num_envs, "num_envs")
         if self.batch_size % self.devices:
             raise ValueError(
-                f"batch_size must divide by devices = {self.devices}, got {self.batch_size}."
+                f"batch_size must be a multiple of devices = {self.devices}, got {self.batch_size}."
             )
 
     _COUNTS: ClassVar = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
@@ -92,14 +92,14 @@ class OffPolicySchedule:
     def resolve(self, ranks: int) -> ResolvedOffPolicySchedule:
         """Derive the numbers that are None, and check the counts against the number of ranks."""
         unit = ranks * self.num_envs
-        _check_divides(self, self._COUNTS, unit, "num_envs times ranks")
-        _check_divides(self, ("replay_size",), ranks, "ranks")
+        _check_multiples(self, self._COUNTS, unit, "num_envs times ranks")
+        _check_multiples(self, ("replay_size",), ranks, "ranks")
         for name in ("update_after", "replay_size"):
             if getattr(self, name) < ranks * self.batch_size:
                 raise ValueError(
-                    f"{name} counts transitions of all {ranks} ranks, and each needs batch_size = "
-                    f"{self.batch_size} of its own: at least {ranks * self.batch_size}, got "
-                    f"{getattr(self, name)}."
+                    f"{name} must be at least {ranks} ranks * batch_size = "
+                    f"{ranks * self.batch_size}, because each rank samples batches of "
+                    f"{self.batch_size} from its own transitions, got {getattr(self, name)}."
                 )
         every = self.update_every or math.ceil(50 / unit) * unit
         updates = self.updates_per_burst or every
@@ -137,8 +137,8 @@ class OnPolicySchedule:
     steps: int = setting(
         200_000, "environment transitions of the whole run", flag="--total-timesteps", group="Run"
     )
-    steps_per_epoch: int = setting(4_000, "transitions of one rollout")
-    num_envs: int = setting(1, "environments stepped side by side, on each rank", group="Compute")
+    steps_per_epoch: int = setting(4_000, "transitions per epoch: one rollout and one update")
+    num_envs: int = setting(1, "environments on each rank, stepped together", group="Compute")
     devices: int = setting(
         1,
         "local devices that split each batch; purerl.setup(devices=2) makes two",
@@ -146,13 +146,13 @@ class OnPolicySchedule:
         rare=True,
     )
     max_ep_len: int | None = setting(
-        None, "cut episodes at this length; none: the environment's limit"
+        None, "time limit of an episode, in steps; none: the environment's own"
     )
     num_test_episodes: int = setting(
-        0, "episodes of the deterministic policy after each epoch", group="Logging and checkpoints"
+        0, "test episodes after each epoch, without exploration", group="Logging and checkpoints"
     )
     continue_episodes: bool = setting(
-        True, "across epochs; --no-...: start anew, as Spinning Up does", rare=True
+        True, "continue episodes in the next epoch; no: reset, as Spinning Up does", rare=True
     )
 
     def __post_init__(self) -> None:
@@ -164,19 +164,20 @@ class OnPolicySchedule:
         checks.boolean("continue_episodes", self.continue_episodes)
         if self.max_ep_len is not None:
             checks.integer("max_ep_len", self.max_ep_len, 1)
-        _check_divides(self, ("steps_per_epoch",), self.num_envs, "num_envs")
+        _check_multiples(self, ("steps_per_epoch",), self.num_envs, "num_envs")
         if self.steps % self.steps_per_epoch:
             near = max(1, round(self.steps / self.steps_per_epoch)) * self.steps_per_epoch
             raise ValueError(
-                f"steps must be a whole number of rollouts of steps_per_epoch = "
-                f"{self.steps_per_epoch}, got {self.steps}. The nearest that fits is {near}."
+                f"steps must be a multiple of steps_per_epoch = {self.steps_per_epoch}, because a "
+                f"run is a whole number of rollouts, got {self.steps}. The nearest multiple is "
+                f"{near}."
             )
 
     def resolve(self, ranks: int) -> ResolvedOnPolicySchedule:
         """Derive the length of a rollout, and check the counts against the number of ranks."""
         unit = ranks * self.num_envs
-        _check_divides(self, ("steps_per_epoch",), unit, "num_envs times ranks")
-        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")
+        _check_multiples(self, ("steps_per_epoch",), unit, "num_envs times ranks")
+        _check_multiples(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")
         derived = {"rollout_length": self.steps_per_epoch // unit}
         return ResolvedOnPolicySchedule(**(vars(self) | derived))
 

@@ -40,13 +40,13 @@ class Box:
                 f"got {len(low)} low and {len(high)} high for shape {shape}."
             )
         for i, (a, b) in enumerate(zip(low, high, strict=True)):
-            # Wider, narrower or further away, float32 could not map actions to [-1, 1] and back.
+            # Outside these limits float32 cannot map actions to [-1, 1] and back.
             if not (1e-30 < b - a < 1e30 and b - a > 1e-5 * max(abs(a), abs(b))):
                 raise ValueError(
                     f"action dimension {i} must have finite bounds with low < high that float32 "
-                    f"can tell apart, and no wider than 1e30, got [{a}, {b}]. A bounded space "
-                    f"helps: gymnasium.wrappers.TransformAction(env, lambda act: act, "
-                    f"gymnasium.spaces.Box(-1, 1, {shape})), say."
+                    f"can tell apart, and no wider than 1e30, got [{a}, {b}]. Give the environment "
+                    f"a bounded space, for example with gymnasium.wrappers.TransformAction(env, "
+                    f"lambda act: act, gymnasium.spaces.Box(-1, 1, {shape}))."
                 )
 
     @property
@@ -109,7 +109,10 @@ class EnvSpec:
         except TypeError:
             dtype = np.dtype(object)
         if dtype.kind not in "fiub" or dtype.itemsize > 8:
-            raise ValueError(f"obs_dtype must name a number's dtype, got {self.obs_dtype!r}.")
+            raise ValueError(
+                f"obs_dtype must be the name of a float, integer or bool dtype of at most 64 bits, "
+                f"such as 'float32', got {self.obs_dtype!r}."
+            )
         object.__setattr__(self, "obs_dtype", _NARROW.get(dtype.name, dtype.name))
 
     @classmethod
@@ -128,9 +131,9 @@ class EnvSpec:
         act = env.single_action_space if vector else env.action_space
         if not isinstance(obs, spaces.Box) or 0 in obs.shape or not obs.shape:
             raise ValueError(
-                f"observations must be a Box with at least one axis and no empty one, got {obs}. "
-                f"gymnasium.wrappers.FlattenObservation(env) turns Discrete, MultiBinary, "
-                f"MultiDiscrete, Dict and Tuple spaces of these into one."
+                f"observations must be a Box with at least one axis and no axis of length 0, got "
+                f"{obs}. gymnasium.wrappers.FlattenObservation(env) makes a Box from Discrete, "
+                f"MultiBinary and MultiDiscrete spaces, and from a Dict or Tuple of these."
             )
         if isinstance(act, spaces.Discrete):
             action: Box | Discrete = Discrete(int(act.n), int(act.start))
@@ -138,9 +141,9 @@ class EnvSpec:
             action = Box(tuple(act.low.ravel()), tuple(act.high.ravel()), act.shape)
         else:
             raise ValueError(
-                f"actions must be Discrete or a Box of floats, got {act}. "
-                f"gymnasium.wrappers.TransformAction(env, func, space) maps one of these onto the "
-                f"environment's own space."
+                f"actions must be Discrete or a Box of floats, got {act}. Wrap the environment in "
+                f"gymnasium.wrappers.TransformAction(env, func, space), where func maps actions of "
+                f"such a space to actions of the environment."
             )
         return cls(tuple(int(n) for n in obs.shape), action, str(obs.dtype))
 
@@ -220,7 +223,7 @@ class EnvSpec:
         """Refuse a batch for on-policy losses with a field of the wrong shape."""
         if not isinstance(batch, PolicyBatch):
             raise ValueError(
-                f"batch must be a purerl.types.PolicyBatch, as prepare makes one, got "
+                f"batch must be a purerl.types.PolicyBatch, as prepare returns it, got "
                 f"{type(batch)}."
             )
         leading = getattr(batch.adv, "shape", ())
@@ -251,9 +254,9 @@ def require_box(algo: str, env: Any) -> None:
     _require_spec(env)
     if not isinstance(env.action, Box) or len(env.action.shape or ()) != 1:
         raise ValueError(
-            f"{algo} needs a Box action space of one axis, got {env.action}. Discrete spaces need "
-            f"an algorithm for discrete actions, such as dqn; a Box of more axes can be flattened "
-            f"by gymnasium.wrappers.TransformAction."
+            f"{algo} needs a Box action space with one axis, got {env.action}. For a Discrete "
+            f"space, choose an algorithm for discrete actions, such as dqn. A Box with more axes "
+            f"can be flattened with gymnasium.wrappers.TransformAction."
         )
 
 
@@ -269,11 +272,11 @@ def require_discrete(algo: str, env: Any) -> None:
     _require_spec(env)
     if not isinstance(env.action, Discrete):
         raise ValueError(
-            f"{algo} needs a Discrete action space, got {env.action}. Box spaces need an algorithm "
-            f"for continuous actions, such as td3 or sac."
+            f"{algo} needs a Discrete action space, got {env.action}. For a Box, choose an "
+            f"algorithm for continuous actions, such as td3 or sac."
         )
 
 
 def _require_spec(env: Any) -> None:
     if not isinstance(env, EnvSpec):
-        raise ValueError(f"env must be an EnvSpec, as EnvSpec.of(env) gives, got {env!r}.")
+        raise ValueError(f"env must be an EnvSpec, such as EnvSpec.of(env), got {env!r}.")

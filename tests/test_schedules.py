@@ -16,7 +16,7 @@ COUNTS = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_eve
 
 def test_counts_divide_over_environments_and_ranks():
     for name in COUNTS:
-        near = r"must divide by num_envs = 4, got 1002\. The nearest that fits is 1000"
+        near = r"must be a multiple of num_envs = 4, got 1002\. The nearest multiple is 1000"
         with pytest.raises(ValueError, match=f"^{name} counts .* {near}"):
             OffPolicySchedule(**({"num_envs": 4} | {name: 1002}))
         with pytest.raises(ValueError, match=rf"^{name} .* num_envs times ranks = 8, got 1004"):
@@ -29,15 +29,15 @@ def test_counts_divide_over_environments_and_ranks():
         OnPolicySchedule(num_envs=3, steps=4000)
     with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs times ranks = 3"):
         OnPolicySchedule().resolve(3)
-    with pytest.raises(ValueError, match=r"update_after counts .* all 16 ranks, .* at least 1600"):
+    with pytest.raises(ValueError, match=r"^update_after must be .* 16 ranks .* = 1600, .* 1008"):
         OffPolicySchedule(
             steps=1600, steps_per_epoch=1600, start_steps=0, update_after=1008
         ).resolve(16)
-    with pytest.raises(ValueError, match=r"replay_size counts .* at least 400, got 200"):
+    with pytest.raises(ValueError, match=r"^replay_size must be .* 4 ranks .* = 400, .* got 200"):
         OffPolicySchedule(replay_size=200, update_after=400).resolve(4)
     with pytest.raises(
         ValueError,
-        match=r"^steps must be a whole number of rollouts .* 2048, got 100000\. .* 100352",
+        match=r"^steps must be a multiple of .* 2048, .* got 100000\. .* is 100352",
     ):
         OnPolicySchedule(steps=100_000, steps_per_epoch=2_048)
 

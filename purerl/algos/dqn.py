@@ -53,7 +53,7 @@ class Spec:
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
     lr: float = setting(3e-4, "learning rate of the critic")
@@ -62,7 +62,7 @@ class Spec:
         True, "double Q-learning: the online network chooses the target's action"
     )
     huber: bool = setting(
-        True, "Huber loss, of slope 1 beyond an error of 1; otherwise half the square", rare=True
+        True, "Huber loss, with slope 1 beyond an error of 1; no: half the square", rare=True
     )
     eps_start: float = setting(1.0, "exploration rate before the first update", rare=True)
     eps_end: float = setting(0.04, "exploration rate after eps_decay updates")

@@ -1,6 +1,6 @@
-r"""PPO: several gradient steps per rollout on a clipped objective.
+r"""PPO: reuse each rollout for many gradient steps; clipping discourages large policy changes.
 
-The clipping removes the incentive to move far from the policy that collected the rollout.
+Clipping removes the incentive to move r, the ratio of new to old probabilities, far from 1.
 
 .. math::
     r = \frac{\pi_\theta(a | s)}{\pi_{old}(a | s)}, \qquad
@@ -11,13 +11,13 @@ The clipping removes the incentive to move far from the policy that collected th
 Reference: Schulman et al., 2017, https://arxiv.org/abs/1707.06347.
 
 Differences from the paper: Spinning Up's numbers are the defaults, with 80 full-batch steps of each
-network. The policy stops early beyond 1.5 `target_kl`. The divergence is estimated by the
-non-negative :math:`\mathbb{E}\,[r - 1 - \log r]`, averaged over ranks and tested before each step.
+network. Policy steps stop early at a KL above 1.5 `target_kl`, tested before each step. The KL is
+estimated by :math:`\mathbb{E}\,[r - 1 - \log r]`, which is never negative, averaged over ranks.
 Advantages are standardised once per rollout, over the rows of all ranks. The row weight w is 1.
 
-All options beyond Spinning Up are off by default. `normalise_obs` and `scale_rewards` keep running
-statistics in `Params`, to which the last step of `update` adds the rollout. With `scale_rewards`,
-values are in scaled units, and the discounted sums that set the scale restart with each rollout.
+Options that Spinning Up lacks are off by default. `normalise_obs` and `scale_rewards` keep running
+statistics in `Params`, which `update` changes last. With `scale_rewards`, values are in scaled
+units. The discounted sums that set the scale restart with each rollout.
 """
 
 import dataclasses
@@ -51,26 +51,26 @@ class Spec:
     actor: Any = None
     critic: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
-    activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    log_std_init: float = network_setting(-0.5, "initial log std of actions in [-1, 1]", rare=True)
-    head_scale: float = network_setting(1.0, "scale of the policy head's first kernel", rare=True)
+    log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
+    head_scale: float = network_setting(1.0, "initial scale of the last policy layer", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    lam: float = setting(0.97, "GAE weight: 0 trusts the values, 1 the rewards")
+    lam: float = setting(0.97, "GAE lambda, from 0 (one-step errors) to 1 (full returns)")
     value_target: str = setting("mc", "value target: mc (reward-to-go) or lambda (GAE)", rare=True)
     clip_ratio: float = setting(0.2, "clip range of the probability ratio")
     pi_lr: float = setting(3e-4, "learning rate of the policy")
     vf_lr: float = setting(1e-3, "learning rate of the value function")
-    train_pi_iters: int = setting(80, "passes of the policy over the rollout")
-    train_v_iters: int = setting(80, "passes of the value function over the rollout")
-    target_kl: float | None = setting(0.01, "stop the policy at 1.5 times this KL; none: never")
+    train_pi_iters: int = setting(80, "passes over the rollout that train the policy")
+    train_v_iters: int = setting(80, "passes over the rollout that train the value function")
+    target_kl: float | None = setting(0.01, "stop policy steps at 1.5 times this KL; none: never")
     minibatch_size: int | None = setting(None, "rows of a minibatch; none: the whole rollout")
     ent_coef: float = setting(0.0, "weight of the entropy bonus")
     vf_clip: float | None = setting(None, "clip range of the values; none: no clipping", rare=True)
     max_grad_norm: float | None = setting(None, "largest gradient norm; none: no limit", rare=True)
     adam_eps: float = setting(1e-8, "epsilon of both Adam optimisers", rare=True)
-    lr_decay_updates: int | None = setting(None, "rollouts until learning rates reach 0", rare=True)
-    recompute_advantages: bool = setting(False, "recompute advantages at each pass", rare=True)
+    lr_decay_updates: int | None = setting(None, "updates until learning rates reach 0", rare=True)
+    recompute_advantages: bool = setting(False, "recompute advantages before each pass", rare=True)
     normalise_obs: bool = setting(False, "normalise observations by running statistics")
     scale_rewards: bool = setting(False, "divide rewards by the running std of returns", rare=True)
 
@@ -395,6 +395,6 @@ def _check_batch(spec: Spec, batch: PolicyBatch) -> None:
     minibatches.check(spec.minibatch_size, batch.adv.shape[0], batch.key)
     if (spec.recompute_advantages or spec.scale_rewards) and batch.rollout is None:
         raise ValueError(
-            "recompute_advantages and scale_rewards need the transitions in batch.rollout, where "
-            "prepare stores them, got None. A batch split over devices has rows alone."
+            "recompute_advantages and scale_rewards need the transitions in batch.rollout, got "
+            "None. Pass the whole batch from prepare: a part for one device has no rollout."
         )

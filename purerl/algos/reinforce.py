@@ -45,11 +45,11 @@ class Spec:
     env: EnvSpec
     actor: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
-    activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    log_std_init: float = network_setting(-0.5, "initial log std of actions in [-1, 1]", rare=True)
+    log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    reward_to_go: bool = setting(True, "return: rewards after the action, not of the whole episode")
+    reward_to_go: bool = setting(True, "use the reward-to-go; no: the return of the whole episode")
     standardise: bool = setting(True, "scale returns to mean 0 and std 1")
     pi_lr: float = setting(1e-2, "learning rate of the policy")
 

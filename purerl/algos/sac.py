@@ -53,7 +53,7 @@ class Spec:
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
     polyak: float = setting(0.995, "weight of the old target in each target update")
@@ -77,8 +77,8 @@ class Spec:
             for name in ("alpha_init", "target_entropy"):
                 if getattr(self, name) != getattr(Spec, name):
                     raise ValueError(
-                        f"{name} belongs to a learned temperature, but alpha is fixed at "
-                        f"{self.alpha}. Set alpha='auto', or leave {name} out."
+                        f"{name} needs a learned temperature, but alpha is fixed at {self.alpha}. "
+                        f"Set alpha='auto', or leave {name} out."
                     )
         elif self.alpha != "auto":
             raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")

@@ -45,11 +45,11 @@ class Spec:
     actor: Any = None
     critic: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
-    activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    log_std_init: float = network_setting(-0.5, "initial log std of actions in [-1, 1]", rare=True)
+    log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    lam: float = setting(0.97, "GAE weight: 0 trusts the values, 1 the rewards")
+    lam: float = setting(0.97, "GAE lambda, from 0 (one-step errors) to 1 (full returns)")
     value_target: str = setting("mc", "value target: mc (reward-to-go) or lambda (GAE)", rare=True)
     pi_lr: float = setting(3e-4, "learning rate of the policy")
     vf_lr: float = setting(1e-3, "learning rate of the value function")

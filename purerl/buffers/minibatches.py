@@ -23,12 +23,12 @@ def check(size: int | None, rows: int, key: Any) -> None:
         return
     if rows % size:
         raise ValueError(
-            f"minibatch_size must divide the {rows} rows of a rollout, got {size}. Change it or "
-            f"steps_per_epoch."
+            f"minibatch_size must divide the {rows} rows of a rollout, got {size}. Change "
+            f"minibatch_size or steps_per_epoch."
         )
     if key is None:
         raise ValueError(
-            "minibatches are shuffled with batch.key, got None. Set a key: "
+            "batch.key must be a key, because it shuffles the minibatches, got None. Set one: "
             "prepare(params, rollout)._replace(key=jax.random.key(0))."
         )
     checks.key("batch.key", key)

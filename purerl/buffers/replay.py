@@ -141,7 +141,7 @@ def _check_count(count: Any, given: int) -> Any:
     except TypeError:
         raise ValueError(f"count must be an integer, got {count!r}.") from None
     if not 0 <= number <= given:
-        raise ValueError(f"count must lie in 0 .. {given}, the rows of the block, got {number}.")
+        raise ValueError(f"count must be in 0 .. {given}, the rows of the block, got {number}.")
     return number
 
 

@@ -65,7 +65,7 @@ def add(block: Block, rows: Any) -> Block:
             )
     length = _length(block)
     if not isinstance(block.stored, jax.core.Tracer) and int(block.stored) >= length:
-        raise ValueError(f"the block is full: all {length} steps are there. Start a new one.")
+        raise ValueError(f"the block is full: it holds all {length} steps. Start a new one.")
     data = jax.tree.map(
         lambda old, new: old.at[block.stored].set(new, mode="drop"), block.data, rows
     )
@@ -78,7 +78,9 @@ def get(block: Block) -> Any:
     Outside jit a block that is not full is refused.
     """
     if not isinstance(block.stored, jax.core.Tracer) and int(block.stored) < _length(block):
-        raise ValueError(f"the block holds {int(block.stored)} of {_length(block)} steps.")
+        raise ValueError(
+            f"the block holds {int(block.stored)} of {_length(block)} steps. Add the others first."
+        )
     data = block.data
     return Rollout(*data) if isinstance(data, Transition) else data
 

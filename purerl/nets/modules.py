@@ -38,7 +38,7 @@ def _check_module(name: str, module: Any, env: EnvSpec) -> None:
     if module is None and len(env.obs_shape) != 1:
         raise ValueError(
             f"the default {name} takes flat observations [O], got shape {env.obs_shape}. Wrap the "
-            f"environment in gymnasium.wrappers.FlattenObservation, or give your own {name}."
+            f"environment in gymnasium.wrappers.FlattenObservation, or set a custom {name}."
         )
     if module is not None and not isinstance(module, nn.Module):
         raise ValueError(
@@ -65,19 +65,19 @@ def init_params(
         out = jax.eval_shape(module.apply, variables, *rows)
     except flax.errors.InvalidRngError as error:
         raise ValueError(
-            f"{name} must draw no random numbers, but {error}. A loss has none but those of its "
-            f"batch: leave Dropout out, or make it deterministic."
+            f"{name} must draw no random numbers, but {error}. All randomness of a loss is in its "
+            f"batch. Remove Dropout, or make it deterministic."
         ) from error
-    except Exception as error:  # whatever a user's module raises, the way out is the same
+    except Exception as error:  # the advice is the same whatever a custom module raises
         shapes = ", ".join(str(row.shape) for row in rows)
         raise ValueError(
-            f"{name} must accept inputs of shapes {shapes} and nothing else (purerl.nets documents "
-            f"them), but raised {type(error).__name__}: {error}"
+            f"{name} must accept inputs of shapes {shapes} and no others (see help(purerl.nets)), "
+            f"but raised {type(error).__name__}: {error}"
         ) from error
     if set(variables) != {"params"}:
         raise ValueError(
-            f"{name} must use the collection 'params' only, got {sorted(variables)}. Batch "
-            f"statistics and other mutable state have no place in a pure loss: use LayerNorm."
+            f"{name} must use the collection 'params' only, got {sorted(variables)}. A pure loss "
+            f"cannot update batch statistics or other state. Use LayerNorm instead of BatchNorm."
         )
     got = jax.tree.map(jnp.shape, list(out) if isinstance(out, tuple) else out)
     several = trailing if isinstance(trailing, list) else [trailing]

@@ -252,7 +252,7 @@ def test_bad_temperatures_are_refused():
         sac.Spec(ONE, target_entropy=float("nan"))
     for name in ("target_entropy", "alpha_init"):
         sac.Spec(ONE, alpha="auto", **{name: 0.5})
-        message = f"^{name} belongs to a learned temperature, but alpha is fixed at 0.2. Set alpha="
+        message = f"^{name} needs a learned temperature, but alpha is fixed at 0.2. Set alpha="
         with pytest.raises(ValueError, match=message):
             sac.Spec(ONE, **{name: 0.5})
 

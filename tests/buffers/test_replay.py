@@ -206,7 +206,7 @@ def test_blocks_unlike_the_example_are_refused_by_name():
         replay.add(buffer, good | {"x": np.zeros((3, 2), np.float32)})
     with pytest.raises(ValueError, match=r"^block\['n'\] must be int32 .*got float32"):
         replay.add(buffer, good | {"n": np.zeros(2)})
-    with pytest.raises(ValueError, match=r"^count must lie in 0 \.\. 2"):
+    with pytest.raises(ValueError, match=r"^count must be in 0 \.\. 2"):
         replay.add(buffer, good, 3)
     assert isinstance(replay.add(buffer, good | {"x": np.zeros((2, 2))}), replay.Replay)  # float64
 

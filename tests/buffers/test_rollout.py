@@ -53,7 +53,7 @@ def test_it_works_inside_scan():
 
 def test_refusals_name_what_was_wrong():
     block = filled()
-    with pytest.raises(ValueError, match="^the block is full: all 4 steps are there"):
+    with pytest.raises(ValueError, match="^the block is full: it holds all 4 steps"):
         rollout.add(block, {"x": np.zeros((2, 3), np.uint8)})
     with pytest.raises(ValueError, match="^the block holds 0 of 4 steps"):
         rollout.get(rollout.init(np.zeros(1), 4, 1))

@@ -323,7 +323,7 @@ def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_pat
         ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps' or"),
         ({"zzz": 5}, "ppo has no setting 'zzz'. Known are actor, critic"),
         ({"gamma": 2.0}, "gamma must be a number in"),
-        ({"steps": 5}, "steps must be a whole number of rollouts"),
+        ({"steps": 5}, "steps must be a multiple of steps_per_epoch"),
         ({"name": "../x"}, "name must be of letters"),
         ({"seed": -1}, "seed must be"),
     ):
