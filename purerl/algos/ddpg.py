@@ -1,7 +1,8 @@
-r"""DDPG: deep deterministic policy gradient.
+r"""DDPG: learn the values of continuous actions, and a deterministic policy that maximises them.
 
-A critic learns the value of a deterministic policy from replayed transitions. The policy climbs the
-critic's gradient through the action. Both have slowly moving targets.
+A critic learns the value of the policy from transitions in the replay buffer. The policy follows
+the critic's gradient with respect to the action. Both have target networks that move slowly. The
+name stands for deep deterministic policy gradient.
 
 .. math::
     y = r + \gamma (1 - d)\, Q_{\phi'}(s', \mu_{\theta'}(s')), \qquad
@@ -14,8 +15,9 @@ Differences from the paper: Spinning Up's numbers are the defaults (learning rat
 10 000 random steps). Exploration noise is Gaussian and uncorrelated, in units of the action range
 normalised to [-1, 1] per dimension. `examples/custom_ddpg_ou.py` adds the paper's
 Ornstein-Uhlenbeck noise. The networks use no weight decay, no batch normalisation and no smaller
-initial weights in the last layers, and the action enters the critic's first layer. Updates come in
-bursts of 50 after 50 steps. `d` is `terminated` alone, so a time limit never stops bootstrapping.
+initial weights in the last layers. The action enters the first layer of the critic. Updates come in
+bursts: 50 updates after every 50 steps. `d` is `terminated`, not `truncated`, so a time limit never
+stops bootstrapping.
 """
 
 import dataclasses
@@ -106,7 +108,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner whose targets are copies of the online networks.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -129,7 +131,7 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the Gaussian exploration noise.
+        key: PRNG key used for the exploration noise, which is Gaussian.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
@@ -221,7 +223,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     """Update the critic, then the policy against the new critic, then all targets.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch with the fields that `critic_loss` reads.
 
     Returns:

@@ -100,8 +100,8 @@ class Params:
 
     actor: Any
     critic: Any
-    obs_stats: moments.Moments  # of observations, per element
-    ret_stats: moments.Moments  # of discounted sums of rewards
+    obs_stats: moments.Moments  # moments of each element of the observations
+    ret_stats: moments.Moments  # moments of the discounted sums of rewards
     spec: Spec = struct.field(pytree_node=False)
 
 
@@ -121,16 +121,16 @@ def networks(spec: Spec) -> nets.Networks:
 
 
 def _optimizer(spec: Spec) -> optax.GradientTransformation:
-    """Return the optimiser of each network without its learning rate, which `update` decays."""
+    """Return the optimiser of both networks, without the learning rate that `update` decays."""
     clip = optax.clip_by_global_norm(spec.max_grad_norm) if spec.max_grad_norm else optax.identity()
     return optax.chain(clip, optax.scale_by_adam(eps=spec.adam_eps))
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Initialise a learner; its statistics have no effect before the first update.
+    """Initialise a learner. Running statistics have no effect before the first update.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -147,12 +147,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return actions drawn from the policy; those of a Box may leave it.
+    """Sample actions from the policy; actions in a Box may lie outside its bounds.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     return policies.sample(checks.spec_of(params).env, distribution(params, obs), key)
@@ -165,7 +165,7 @@ def policy(params: Params, obs: Any) -> jax.Array:
 
 
 def distribution(params: Params, obs: Any) -> Any:
-    """Return the logits `[..., n]`, or mean and log std `[..., A]` in units of [-1, 1]."""
+    """Return logits `[..., n]`, or mean and log std `[..., A]` in normalised units."""
     spec, obs = checks.spec_of(params), _normalise_obs(params, obs)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
 
@@ -177,7 +177,7 @@ def value(params: Params, obs: Any) -> jax.Array:
 
 
 def _normalise_obs(params: Params, obs: Any) -> Any:
-    """Check observations and return them as the networks see them."""
+    """Check observations, and normalise them if the setting is on."""
     params.spec.env.check_obs(obs)
     return moments.scale(obs, params.obs_stats) if params.spec.normalise_obs else obs
 
@@ -242,7 +242,7 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
 
 
 def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
-    r"""Return the squared error of the values, or the larger of two if `vf_clip` is set.
+    r"""Return the squared error of the values; with `vf_clip`, the larger of two errors.
 
     .. math::
         L = \mathbb{E}\,[w \max((V_\phi(s) - \hat R)^2, (V_{clip}(s) - \hat R)^2)], \qquad
@@ -273,11 +273,11 @@ def loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
 def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     """Do `train_pi_iters` passes of the policy and `train_v_iters` of the value function.
 
-    The two alternate, one pass each. The policy stops for good before its first step beyond 1.5
-    `target_kl`. Under `vmap` a stopped policy costs as much as a moving one.
+    The passes alternate. Once the KL exceeds 1.5 `target_kl`, the policy takes no more steps in
+    this update. Under `vmap` a skipped step costs as much as a real one.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch from `prepare`, with a key if there are minibatches.
 
     Returns:
@@ -306,15 +306,15 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
 @struct.dataclass
 class _Progress:
-    """Everything that changes in the course of an update."""
+    """Everything that changes during an update."""
 
     params: Params
     opt_state: dict[str, optax.OptState]
     rate: jax.Array  # factor on both learning rates
     going: jax.Array = struct.field(default_factory=lambda: jnp.bool_(True))  # policy not stopped
     steps: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # of the policy
-    kl: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # when last tested
-    clip_frac: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # the same
+    kl: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # at the last test
+    clip_frac: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # same test
 
 
 def _run_passes(start: _Progress, batch: PolicyBatch) -> _Progress:
@@ -343,7 +343,7 @@ def _run_passes(start: _Progress, batch: PolicyBatch) -> _Progress:
 
 
 def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
-    """Do one step of the policy, unless it has moved too far."""
+    """Do one step of the policy, unless its KL exceeds the limit."""
     spec, going = now.params.spec, now.going
     grads, info = jax.grad(actor_loss, has_aux=True)(now.params, rows)
     kl, grad = mpi.pmean((info["kl"], grads.actor))
@@ -373,7 +373,7 @@ def _apply_gradient(now: _Progress, name: str, grad: Any, lr: float) -> _Progres
 
 
 def _decay_rate(decay: int | None, step: jax.Array) -> jax.Array:
-    """Return the factor on the learning rates at update `step`: 1, or falling linearly to 0."""
+    """Return the factor on the learning rates at update `step`: 1, or a linear decay to 0."""
     return jnp.float32(1.0) if decay is None else jnp.maximum(1.0 - step / decay, 0.0)
 
 

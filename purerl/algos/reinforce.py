@@ -1,4 +1,6 @@
-r"""REINFORCE: the policy gradient with Monte Carlo returns and no value function.
+r"""REINFORCE: make actions that led to high returns more likely, without a value function.
+
+It follows the policy gradient, estimated from the returns of sampled episodes.
 
 .. math::
     L(\theta) = -\mathbb{E}\,[w \, \log \pi_\theta(a | s) \, R], \qquad
@@ -6,16 +8,17 @@ r"""REINFORCE: the policy gradient with Monte Carlo returns and no value functio
 
 Reference: Williams, 1992, https://doi.org/10.1007/BF00992696.
 
-The reward-to-go on the left leaves out the rewards before the action, because their expected
-contribution is zero. `reward_to_go=False` uses the return of the whole episode on the right, as the
-first of Spinning Up's two example scripts does (with `gamma=1.0, standardise=False`).
+The first form of R is the reward-to-go. It omits the rewards before the action, because their
+expected contribution is zero. The second form is the return of the whole episode, which
+`reward_to_go=False` selects. The first of Spinning Up's two example scripts uses it, with
+`gamma=1.0, standardise=False`.
 
 Differences from the paper: returns are standardised over the rows of all ranks, which replaces a
 baseline. Without a value function, the return of an episode that the rollout cuts off is unknown.
-Its steps have weight w = 0, and the other steps share the weight they lose. A time limit counts as
-an end. Both are biases of having no value function. By default every rollout starts new episodes.
-Of an older episode only the late steps would count, and on CartPole-v1 policies that could balance
-forgot it that way.
+Its steps have weight w = 0, and the weights of the other steps are scaled up to mean 1. A time
+limit counts as the end of an episode. Both rules bias the gradient. By default every rollout starts
+new episodes. If an episode continued from the rollout before, only its late steps would count. On
+CartPole-v1, policies that could balance the pole forgot it that way.
 """
 
 import dataclasses
@@ -94,7 +97,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -108,12 +111,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return actions drawn from the policy; those of a Box may leave it.
+    """Sample actions from the policy; actions in a Box may lie outside its bounds.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     return policies.sample(checks.spec_of(params).env, distribution(params, obs), key)
@@ -126,7 +129,7 @@ def policy(params: Params, obs: Any) -> jax.Array:
 
 
 def distribution(params: Params, obs: Any) -> Any:
-    """Return the logits `[..., n]`, or mean and log std `[..., A]` in units of [-1, 1]."""
+    """Return logits `[..., n]`, or mean and log std `[..., A]` in normalised units."""
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
@@ -136,9 +139,9 @@ def distribution(params: Params, obs: Any) -> Any:
 def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
     """Turn transitions `[T, N, ...]` into the rows that the loss needs, `[T*N, ...]`.
 
-    `ret` holds the returns, and `adv` the returns that the loss uses, standardised or not. Rows of
-    an episode that does not end inside the rollout have weight 0. All weights have mean 1 over the
-    rows of all ranks.
+    `ret` contains the returns. `adv` contains the same returns, standardised if the setting
+    `standardise` is true, and the loss uses it. Rows of an episode that does not end inside the
+    rollout have weight 0. The weights have mean 1 over the rows of all ranks.
     """
     spec = checks.spec_of(params)
     spec.env.check_rollout(rollout)
@@ -185,15 +188,15 @@ def loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
 
 @jax.jit
 def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
-    """Update the policy. Skip the step if all weights are zero, because Adam would still move it.
+    """Update the policy. Skip the step if all weights are 0, because Adam would still move it.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch from `prepare`.
 
     Returns:
         The new state, and the metrics of the loss before the update, its change `delta_loss_pi`
-        and the divergence KL(old || new) as `kl`. All counts are 0 if the step is skipped.
+        and the divergence KL(old || new) as `kl`. All counts are 0 if the step was skipped.
     """
     checks.state(state)
     old, spec = state.params, state.params.spec

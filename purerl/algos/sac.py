@@ -1,8 +1,9 @@
-r"""SAC: soft actor-critic, with fixed or learned temperature.
+r"""SAC: learn a stochastic policy that maximises reward plus an entropy bonus (soft actor-critic).
 
-The policy maximises reward plus an entropy bonus. Two critics learn its soft value, and the target
-uses the minimum of the two. The policy climbs the smaller critic through reparameterised,
-tanh-squashed Gaussian actions.
+Two critics learn the soft value of the policy, which includes the bonus. Targets and the policy's
+loss use the minimum of the two critics. Actions are tanh-squashed Gaussians. They are
+reparameterised, so gradients flow from the critics through the action into the policy. The weight
+of the bonus is the temperature alpha, fixed or learned.
 
 .. math::
     y &= r + \gamma (1 - d) (\min_i Q_{\phi'_i}(s', a') - \alpha \log \pi_\theta(a'|s')),
@@ -17,9 +18,10 @@ https://arxiv.org/abs/1812.05905 (temperature: equation 18, in its logarithmic f
 
 Differences from the papers: as in Spinning Up, there is no separate state-value network, all
 learning rates are 1e-3, and the critics' loss has no factor 1/2. The temperature is fixed at 0.2
-unless `alpha="auto"`. Log standard deviations are clipped to [-20, 2]. Updates come in bursts of 50
-after 50 steps. Densities and the target entropy are those of actions normalised to [-1, 1] per
-dimension, so that results do not depend on the scale of a Box. `d` is `terminated` alone.
+unless `alpha="auto"`. Log standard deviations are clipped to [-20, 2]. Updates come in bursts: 50
+updates after every 50 steps. Densities and the target entropy are for actions normalised to [-1, 1]
+per dimension, so that results do not depend on the scale of a Box. `d` is `terminated`, not
+`truncated`, so a time limit never stops bootstrapping.
 """
 
 import dataclasses
@@ -86,7 +88,7 @@ class Spec:
 
 
 SCHEDULE = OffPolicySchedule()
-NOISE_DRAWS = 2  # the next action in the target, the action in the policy's loss
+NOISE_DRAWS = 2  # 0: next action in the target; 1: action in the policy's loss
 LOG_STD = (-20.0, 2.0)  # bounds of the Gaussian's log standard deviation
 
 
@@ -126,7 +128,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner whose targets are copies of the online critics.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -144,12 +146,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return sampled actions in the environment's units.
+    """Sample actions from the policy, in the environment's units.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
@@ -191,7 +193,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
 
 
 def _sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array, jax.Array]:
-    """Return actions `[B, A]` in (-1, 1) from one noise draw, and their log-densities."""
+    """Return actions `[B, A]` in (-1, 1) made from noise draw `draw`, and their log-densities."""
     dist = distribution(params, obs)
     noise = rng.noise(batch, NOISE_DRAWS, params.spec.env.act_dim)[:, draw]  # [B, A]
     u = squashed.sample(dist, noise)
@@ -199,7 +201,7 @@ def _sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Arra
 
 
 def temperature(params: Params) -> jax.Array:
-    """Return the weight of the entropy, fixed or learned, without a gradient."""
+    """Return the weight of the entropy bonus, fixed or learned, without a gradient."""
     spec = checks.spec_of(params)
     if spec.alpha == "auto":
         return jax.lax.stop_gradient(jnp.exp(params.log_alpha))
@@ -216,7 +218,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Args:
         params: The learner's parameters, online and target.
         batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`, with
-            a key or noise `[B, 2, A]`. Draw 0 makes :math:`a'`.
+            a key or noise `[B, 2, A]`. Noise draw 0 makes the next action :math:`a'`.
 
     Returns:
         The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
@@ -235,12 +237,12 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 
 
 def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Return temperature times log-density minus the smaller critic; the critics are held fixed.
+    r"""Return temperature times log-density minus the smaller Q-value; the critics are held fixed.
 
     .. math::
         L = \mathbb{E}\,[\alpha \log \pi(\tilde a|s) - \min_i Q_{\phi_i}(s, \tilde a)]
 
-    Draw 1 of the batch makes the action :math:`\tilde a`, and gradients flow through it.
+    Noise draw 1 makes the action :math:`\tilde a`, and gradients flow through it.
 
     Returns:
         The loss, and `loss_pi`, `logp` (minus the entropy).
@@ -255,13 +257,13 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 
 
 def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Return the loss that pulls the entropy to its target; zero for a fixed temperature.
+    r"""Return the loss that drives the entropy to its target; 0 for a fixed temperature.
 
     .. math::
         L = -\log \alpha \; \mathbb{E}\,[\log \pi(\tilde a|s) + \bar{\mathcal{H}}]
 
-    The temperature falls above the target entropy and rises below it. Like `actor_loss`, this uses
-    draw 1.
+    The temperature falls while the entropy is above its target, and rises while it is below. Like
+    `actor_loss`, this uses noise draw 1.
 
     Returns:
         The loss, and `loss_alpha`, `alpha`.
@@ -292,7 +294,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     policy's loss, those of the policy before its step.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch with the fields that `critic_loss` reads.
 
     Returns:

@@ -1,8 +1,9 @@
-r"""TD3: twin delayed deep deterministic policy gradient.
+r"""TD3: DDPG with two critics, delayed policy updates and smoothed target actions.
 
 Two critics learn the value of a deterministic policy. The target uses the minimum of the two
-critics, at a target action smoothed with clipped noise. The policy and all targets are updated only
-every `policy_delay` updates.
+critics, which limits overestimation. Clipped noise smooths the action in the target. The policy and
+all target networks are updated only every `policy_delay` updates. The name stands for twin delayed
+deep deterministic policy gradient.
 
 .. math::
     y = r + \gamma (1 - d) \min_i Q_{\phi'_i}(s', \tilde a), \qquad
@@ -14,8 +15,8 @@ Reference: Fujimoto, van Hoof, Meger, 2018, https://arxiv.org/abs/1802.09477, al
 Differences from the paper: Spinning Up's numbers are the defaults (learning rates 1e-3, batch 100,
 10 000 random steps). All noise is in units of the action range, normalised to [-1, 1] per
 dimension. Exploring and smoothed actions are clipped to the range, as in the authors' code. `d` is
-`terminated` alone, so a time limit never stops bootstrapping. The delay counts all updates since
-`init`, and the first update includes a policy step.
+`terminated`, not `truncated`, so a time limit never stops bootstrapping. The delay counts all
+updates since `init`, and the first update includes a policy step.
 """
 
 import dataclasses
@@ -114,7 +115,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner whose targets are copies of the online networks.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -137,7 +138,7 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the Gaussian exploration noise.
+        key: PRNG key used for the exploration noise, which is Gaussian.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
@@ -176,7 +177,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
 
 
 def target_action(params: Params, batch: Batch) -> jax.Array:
-    r"""Return the smoothed target action `[B, A]`, normalised.
+    r"""Return the smoothed target action `[B, A]` in [-1, 1].
 
     .. math::
         \tilde a = \mathrm{clip}(\mu_{\theta'}(s') + \mathrm{clip}(\sigma \xi, -c, c), -1, 1),
@@ -248,7 +249,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     The first update includes a policy step. Under `vmap` both branches are always computed.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch with the fields that `critic_loss` reads.
 
     Returns:
@@ -265,7 +266,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     step, opt_critic = tx["critic"].update(grad, state.opt_state["critic"], params.critic)
     params = dataclasses.replace(params, critic=optax.apply_updates(params.critic, step))
 
-    # If it is due, step the policy against the new critics, then move all targets.
+    # If a policy step is due, step the policy against the new critics, then move all targets.
     def step_policy(params: Params, opt_actor: Any) -> tuple[Params, Any, Metrics]:
         grads, info = jax.grad(actor_loss, has_aux=True)(params, batch)
         grad = mpi.pmean(grads.actor)

@@ -1,7 +1,7 @@
-r"""TRPO: the largest natural-gradient step within a trust region around the old policy; also NPG.
+r"""TRPO: improve the policy within a limit on its KL divergence from the old policy; also NPG.
 
-Conjugate gradients find the step's direction, a quadratic model of the divergence its length. A
-line search shortens it until divergence and surrogate loss are acceptable. NPG skips that search.
+Conjugate gradients find the natural-gradient direction, and a quadratic model of the KL gives the
+step length. A line search shortens the step until KL and loss are acceptable. NPG skips the search.
 
 .. math::
     \min_\theta \; L(\theta) = -\mathbb{E}\Big[w \,
@@ -13,9 +13,9 @@ line search shortens it until divergence and surrogate loss are acceptable. NPG 
 References: Schulman et al., 2015, https://arxiv.org/abs/1502.05477; Kakade, 2001,
 https://papers.nips.cc/paper/2073 (NPG).
 
-Differences from the paper: Spinning Up's numbers are the defaults. Advantages are from GAE,
-standardised over the rows of all ranks. The damping c also counts in the step's length. The row
-weight w is 1. F is the Hessian of KL(old || new) at the old policy, for both kinds of actions.
+Differences from the paper: Spinning Up's numbers are the defaults. Advantages come from GAE and are
+standardised over the rows of all ranks. The damping c also enters the step length. The row weight w
+is 1. F is the Hessian of KL(old || new) at the old policy, for both kinds of actions.
 """
 
 import dataclasses
@@ -110,7 +110,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -126,12 +126,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return actions drawn from the policy; those of a Box may leave it.
+    """Sample actions from the policy; actions in a Box may lie outside its bounds.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     return policies.sample(checks.spec_of(params).env, distribution(params, obs), key)
@@ -144,7 +144,7 @@ def policy(params: Params, obs: Any) -> jax.Array:
 
 
 def distribution(params: Params, obs: Any) -> Any:
-    """Return the logits `[..., n]`, or mean and log std `[..., A]` in units of [-1, 1]."""
+    """Return logits `[..., n]`, or mean and log std `[..., A]` in normalised units."""
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
@@ -183,7 +183,7 @@ def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
 
 
 def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
-    r"""Return the surrogate loss: minus the advantage over the old policy, on its own data.
+    r"""Return the surrogate loss: minus the mean advantage, weighted by the probability ratio.
 
     .. math::
         L = -\mathbb{E}\,[w \, e^{\log \pi_\theta(a | s) - \log \pi_{old}(a | s)} \, \hat A]
@@ -247,12 +247,12 @@ def conjugate_gradient(product: Any, b: jax.Array, iters: int) -> jax.Array:
 
 
 def natural_step(params: Params, batch: PolicyBatch, grad: Any) -> Any:
-    r"""Return the full step of the policy's parameters, a tree to be subtracted.
+    r"""Return the full natural-gradient step, a tree to subtract from the policy's parameters.
 
     .. math::
         x = (F + c I)^{-1} g, \qquad \sqrt{2 \delta / (x^T (F + c I) x)} \; x
 
-    F is the Hessian of the divergence at `params`, averaged over ranks, and linearised once.
+    F is the Hessian of the divergence at `params`, averaged over ranks and linearised once.
     """
     spec = checks.spec_of(params)
     g, unravel = ravel_pytree(grad)
@@ -272,8 +272,8 @@ def natural_step(params: Params, batch: PolicyBatch, grad: Any) -> Any:
 def line_search(params: Params, batch: PolicyBatch, step: Any) -> tuple[Params, Metrics]:
     r"""Try :math:`\theta_{old} - \beta^j \, step` for j = 0, 1, ...; return the first accepted.
 
-    A step is accepted if the divergence is at most delta and the surrogate loss at most the old
-    one, both averaged over ranks. If no step is, the parameters do not change.
+    Accept a step if the divergence is at most `delta` and the surrogate loss has not risen, both
+    averaged over ranks. If no step is accepted, the parameters do not change.
 
     Returns:
         The parameters, and `backtrack_iters` (rejected steps) and `accepted` (1 or 0).
@@ -309,12 +309,12 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     """Do one natural step of the policy, then `train_v_iters` steps of the value function.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch from `prepare`.
 
     Returns:
         The new state, and the metrics of the losses before the update, their changes
-        `delta_loss_pi` and `delta_loss_v`, KL(old || new) as `kl`, and those of the line search.
+        `delta_loss_pi` and `delta_loss_v`, KL(old || new) as `kl`, and the line search metrics.
     """
     checks.state(state)
     old, spec = state.params, state.params.spec
