@@ -1,6 +1,6 @@
-"""Checks of user input. Each message names the argument, what is expected and the value.
+"""Checks of user input. Each error names the argument, the expected value and the actual one.
 
-Every validated dataclass uses them. They run while tracing, never inside a compiled program.
+All dataclasses of settings use them. They run during tracing, never inside a compiled program.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 LARGEST = 3.4e38  # largest float32
 SMALLEST = 1.2e-38  # smallest positive float32
 INTEGER = 2**31 - 1  # largest int32, the integer type of compiled programs
-COUNTER = 10**12 - 1  # largest counter outside of them: checkpoint names have twelve digits
+COUNTER = 10**12 - 1  # largest counter of Python code: checkpoint names have twelve digits
 
 
 S = TypeVar("S")
@@ -111,19 +111,19 @@ def _short(value: Any) -> str:
 
 
 def seed(value: Any) -> None:
-    """Refuse seeds outside 0 .. 2**32 - 1, which JAX would silently map to other seeds."""
+    """Refuse seeds outside 0 .. 2**32 - 1, because JAX silently maps them to other seeds."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
         raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {_short(value)}.")
 
 
 def key(name: str, value: Any) -> None:
-    """Refuse anything but one typed JAX key, traced or not."""
+    """Refuse anything but one typed JAX key; a traced key is accepted."""
     if not str(getattr(value, "dtype", "")).startswith("key<") or value.shape != ():
         raise ValueError(f"{name} must be one typed key such as jax.random.key(0), got {value!r}.")
 
 
 def spec(value: Any, cls: type[Any]) -> None:
-    """Refuse anything but an instance of `cls`, such as the `Spec` of another algorithm."""
+    """Refuse anything but an instance of `cls`, for example the `Spec` of another algorithm."""
     if not isinstance(value, cls):
         raise ValueError(f"spec must be a {_place(cls)}, got {_describe(value)}.")
 
@@ -137,13 +137,13 @@ def spec_of(params: _HasSpec[S]) -> S:
 
 
 def state(value: Any) -> None:
-    """Refuse anything but the state of a learner, such as its parameters alone."""
+    """Refuse anything but the state of a learner, for example its parameters."""
     if not hasattr(value, "params"):
         raise ValueError(f"state must be the State that init returns, got {_describe(value)}.")
 
 
 def _describe(value: Any) -> str:
-    """Return a dataclass as its class with the module, anything else as its short `repr`."""
+    """Describe a dataclass by its module and class, and anything else by a short `repr`."""
     cls = type(value)
     return f"a {_place(cls)}" if dataclasses.is_dataclass(cls) else _short(value)
 
@@ -153,7 +153,7 @@ def _place(cls: type[Any]) -> str:
 
 
 def hashable(spec: Any) -> None:
-    """Refuse a dataclass with an unhashable field, which would fail later, during tracing."""
+    """Refuse a dataclass with an unhashable field, because it would fail later, during tracing."""
     for field in dataclasses.fields(spec):
         value = getattr(spec, field.name)
         try:
@@ -167,7 +167,7 @@ def hashable(spec: Any) -> None:
 
 
 def shape(name: str, array: Any, expected: tuple[int, ...]) -> None:
-    """Refuse an array of another shape; shapes are static, so this costs nothing under jit."""
+    """Refuse an array with another shape. Under jit this costs nothing: shapes are static."""
     got = getattr(array, "shape", None)
     if got != expected:
         what = f"shape {got}" if got is not None else repr(array)

@@ -1,8 +1,8 @@
-"""Schedules: when a loop acts, learns and reports.
+"""Schedules: when a loop acts, updates and reports.
 
-A schedule holds what a user chose, and None where the number is to be derived. `resolve(ranks)`
-returns the form that loops use: it is checked against the number of ranks, and every derived number
-is filled in. Only `max_ep_len` may still be None, which means the environment's own limit.
+A schedule contains the numbers that a user chose, and None for numbers to derive. `resolve(ranks)`
+checks them against the number of ranks and returns the form that loops use, with every derived
+number filled in. Only `max_ep_len` may still be None, which means the environment's own limit.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def _check_multiples(schedule: Any, names: tuple[str, ...], unit: int, what: str
 
 @dataclasses.dataclass(frozen=True)
 class OffPolicySchedule:
-    """When an off-policy loop acts, learns and reports, with Spinning Up's names and numbers.
+    """Times at which an off-policy loop acts, updates and reports.
 
-    All counts are environment transitions over all environments and ranks.
+    Names and defaults are Spinning Up's. All counts are environment transitions over all
+    environments and ranks.
     """
 
     steps: int = setting(
@@ -60,7 +61,7 @@ class OffPolicySchedule:
     )
 
     def __post_init__(self) -> None:
-        """Check every field and how they fit together."""
+        """Check every field, and check that the fields fit together."""
         for name in ("steps", "steps_per_epoch", "update_after"):
             checks.integer(name, getattr(self, name), 1, checks.COUNTER)
         for name in ("batch_size", "num_envs", "devices"):
@@ -90,7 +91,7 @@ class OffPolicySchedule:
     _COUNTS: ClassVar = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
 
     def resolve(self, ranks: int) -> ResolvedOffPolicySchedule:
-        """Derive the numbers that are None, and check the counts against the number of ranks."""
+        """Fill in the numbers that are None, and check the counts against the number of ranks."""
         unit = ranks * self.num_envs
         _check_multiples(self, self._COUNTS, unit, "num_envs times ranks")
         _check_multiples(self, ("replay_size",), ranks, "ranks")
@@ -109,13 +110,13 @@ class OffPolicySchedule:
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedOffPolicySchedule(OffPolicySchedule):
-    """An off-policy schedule for a known number of ranks, with every number derived."""
+    """An off-policy schedule for a known number of ranks, without a number left to derive."""
 
     update_every: int = dataclasses.field(kw_only=True)
     updates_per_burst: int = dataclasses.field(kw_only=True)
 
     def count_rows(self, ranks: int) -> dict[str, int]:
-        """Count the transitions that one rank keeps in memory, by the setting that asks for them.
+        """Return how many transitions each setting makes one rank keep in memory.
 
         The rows of a burst exist twice, on the host and on the device.
         """
@@ -128,10 +129,10 @@ class ResolvedOffPolicySchedule(OffPolicySchedule):
 
 @dataclasses.dataclass(frozen=True)
 class OnPolicySchedule:
-    """When an on-policy loop learns and reports, with Spinning Up's names and numbers.
+    """Times at which an on-policy loop updates and reports.
 
-    All counts are environment transitions over all environments and ranks. One epoch is one
-    rollout and one update.
+    Names and defaults are Spinning Up's. All counts are environment transitions over all
+    environments and ranks. One epoch is one rollout and one update.
     """
 
     steps: int = setting(
@@ -156,7 +157,7 @@ class OnPolicySchedule:
     )
 
     def __post_init__(self) -> None:
-        """Check every field and how they fit together."""
+        """Check every field, and check that the fields fit together."""
         checks.integer("steps", self.steps, 1, checks.COUNTER)
         for name in ("steps_per_epoch", "num_envs", "devices"):
             checks.integer(name, getattr(self, name), 1)
@@ -189,7 +190,7 @@ class ResolvedOnPolicySchedule(OnPolicySchedule):
     rollout_length: int = dataclasses.field(kw_only=True)  # steps of each environment
 
     def count_rows(self, ranks: int) -> dict[str, int]:
-        """Count the transitions that one rank keeps in memory, by the setting that asks for them.
+        """Return how many transitions each setting makes one rank keep in memory.
 
         A rollout exists three times on its way to the device.
         """

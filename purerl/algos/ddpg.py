@@ -246,11 +246,11 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     params = dataclasses.replace(params, actor=optax.apply_updates(params.actor, step))
 
     # Move the targets a fraction 1 - polyak of the way to the online parameters.
-    part = 1.0 - spec.polyak
+    fraction = 1.0 - spec.polyak
     params = dataclasses.replace(
         params,
-        target_actor=optax.incremental_update(params.actor, params.target_actor, part),
-        target_critic=optax.incremental_update(params.critic, params.target_critic, part),
+        target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),
+        target_critic=optax.incremental_update(params.critic, params.target_critic, fraction),
     )
     opt_state = {"actor": opt_actor, "critic": opt_critic}
     return State(params, opt_state, state.step + 1), info_q | info_pi

@@ -243,7 +243,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     )
 
     # Decay the exploration rate linearly.
-    part = jnp.minimum(updates / spec.eps_decay, 1.0)
-    epsilon = jnp.float32(spec.eps_start + part * (spec.eps_end - spec.eps_start))
+    fraction = jnp.minimum(updates / spec.eps_decay, 1.0)
+    epsilon = jnp.float32(spec.eps_start + fraction * (spec.eps_end - spec.eps_start))
     params = Params(critic, target_critic, epsilon, spec)
     return State(params, {"critic": opt_critic}, updates), info | {"epsilon": epsilon}

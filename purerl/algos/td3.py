@@ -289,9 +289,9 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
 
 def _move_targets(params: Params) -> Params:
     """Move the targets a fraction `1 - polyak` of the way to the online parameters."""
-    part = 1.0 - params.spec.polyak
+    fraction = 1.0 - params.spec.polyak
     return dataclasses.replace(
         params,
-        target_actor=optax.incremental_update(params.actor, params.target_actor, part),
-        target_critic=optax.incremental_update(params.critic, params.target_critic, part),
+        target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),
+        target_critic=optax.incremental_update(params.critic, params.target_critic, fraction),
     )

@@ -282,8 +282,8 @@ def line_search(params: Params, batch: PolicyBatch, step: Any) -> tuple[Params, 
     old_loss = mpi.pmean(actor_loss(params, batch)[0])
 
     def shorten(j: jax.Array) -> Params:
-        part = jnp.float32(spec.backtrack_coeff) ** j
-        move = jax.tree.map(lambda s: -part * s, step)
+        scale = jnp.float32(spec.backtrack_coeff) ** j
+        move = jax.tree.map(lambda s: -scale * s, step)
         return dataclasses.replace(params, actor=optax.apply_updates(params.actor, move))
 
     def keep_searching(carry: tuple[jax.Array, jax.Array]) -> jax.Array:

@@ -17,10 +17,10 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": nn.tanh,
 }
 
-# Name -> (initialiser of the kernel, half-width of the uniform bias as a function of the fan-in).
+# Name -> (initialiser of the kernel, half-width of the uniform bias for a fan-in).
 INITIALIZERS: dict[str, tuple[Any, Callable[[int], float]]] = {
-    # PyTorch's Linear, which Spinning Up and most published results used. It is the default, so
-    # that published hyper-parameters carry over.
+    # As in PyTorch's Linear, which Spinning Up and most published results used. It is the default,
+    # so that published hyper-parameters remain valid.
     "torch_uniform": (
         nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform"),
         lambda fan_in: 1 / math.sqrt(fan_in),
@@ -80,7 +80,7 @@ class GaussianActor(nn.Module):
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return two linear heads on one trunk: one last layer of twice the width."""
+        """Return both outputs of one last layer that has twice the width."""
         mlp = MLP((*self.hidden, 2 * self.act_dim), self.activation, self.initializer)
         mean, log_std = jnp.split(mlp(obs.astype(jnp.float32)), 2, axis=-1)
         return mean, log_std
@@ -101,7 +101,7 @@ class GaussianPolicy(nn.Module):
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return the mean, and the vector repeated for each observation."""
+        """Return the mean, and the log standard deviation repeated for each observation."""
         style = (self.activation, self.initializer, self.head_scale)
         mean = MLP((*self.hidden, self.act_dim), *style)(obs.astype(jnp.float32))
         first = nn.initializers.constant(self.log_std_init)
@@ -134,7 +134,7 @@ class ValueFunction(nn.Module):
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> jax.Array:
-        """Return the value, linear in the last layer and without a trailing axis."""
+        """Return the value, without a trailing axis."""
         mlp = MLP((*self.hidden, 1), self.activation, self.initializer)
         return mlp(obs.astype(jnp.float32))[..., 0]
 
