@@ -31,7 +31,7 @@ def f32(*numbers: float) -> jax.Array:
         (0.4, (0.567319, -6.042124, 2.34312, 0.81596, -0.49)),
     ],
 )
-def test_gae_by_number(lam, expected):
+def test_gae_equals_published_numbers(lam, expected):
     rew, values = f32(0, 0, 1, 0, -0.5), f32(1, 4, -3, -2, -1, -1)
     no = jnp.zeros(5)
     for fn in (returns.gae, jax.jit(returns.gae)):
@@ -56,7 +56,7 @@ def test_gae_stops_at_a_terminal_step():
         (0.0, (454.010879, 375.238574, 290.366905, 199.01)),
     ],
 )
-def test_a_terminal_does_not_bootstrap_and_a_cut_does(terminated, expected):
+def test_a_terminal_step_does_not_bootstrap_but_a_cut_does(terminated, expected):
     val, next_val = f32(-3, 2, 3, 4), f32(2, 3, 4, -1)
     rew, last = f32(101, 102, 103, 200), f32(0, 0, 0, 1)
     flags = terminated * last, (1 - terminated) * last
@@ -64,7 +64,7 @@ def test_a_terminal_does_not_bootstrap_and_a_cut_does(terminated, expected):
     near(adv + val, expected)
 
 
-def test_the_end_of_the_rollout_cuts_and_a_terminal_there_still_counts():
+def test_the_end_of_the_rollout_is_a_cut_unless_it_is_terminal():
     """Spinning Up took V(s) for a true terminal that fell on the last step of an epoch."""
     rew, val, next_val, no = f32(1, 1), f32(0, 0), f32(5, 7), jnp.zeros(2)
     end = f32(0, 1)
@@ -75,7 +75,7 @@ def test_the_end_of_the_rollout_cuts_and_a_terminal_there_still_counts():
         near(returns.reward_to_go(rew, next_val, end, cut, 0.5), (1.5, 1))
 
 
-def test_lambda_and_n_step_returns_by_number():
+def test_lambda_and_n_step_returns_equal_published_numbers():
     rew, disc, v = f32(1, 0, -1, 0, 1), f32(0.5, 0.9, 1, 0.5, 0.8), f32(3, 1, 5, -5, 3)
     no = jnp.zeros(5)
     near(
@@ -95,7 +95,7 @@ def test_n_steps_do_not_cross_the_end_of_an_episode():
     near(cut[0], 2.9404 + 0.98**3 * 10)
 
 
-def test_returns_of_episodes_by_number():
+def test_returns_of_episodes_equal_published_numbers():
     rew = jnp.arange(8.0)
     terminated, truncated = f32(1, 0, 0, 1, 0, 0, 0, 1), f32(0, 0, 0, 0, 0, 1, 0, 0)
     to_go = returns.reward_to_go(rew, jnp.zeros(8), terminated, truncated, 0.1)
@@ -108,7 +108,7 @@ def test_returns_of_episodes_by_number():
     ("end", "expected"),
     [(None, (2.404, 2.52, 2.9)), (2, (2.0395, 1.71, 2)), (1, (1.27, 0, 2.9))],
 )
-def test_retrace_by_number(end, expected):
+def test_retrace_equals_published_numbers(end, expected):
     rew, q, rho = f32(1, 0, 2), f32(0.5, 0.4, 0.3), f32(2, 0.5, 1)
     next_v = f32(0.5, 0.2, 1)
     terminated = jnp.zeros(3) if end is None else jnp.zeros(3).at[end].set(1.0)
@@ -274,7 +274,7 @@ def test_vtrace_is_a_sum_of_weighted_errors(shape, gamma, lam, clip_rho, clip_c)
     near(adv, by_column(advantages, d), 1e-4)
 
 
-def test_vtrace_by_number():
+def test_vtrace_equals_the_numbers_of_rlax():
     """Errors of targets as rlax tests them: ratios of two softmax policies, two sequences."""
     behaviour = np.array([
         [[8.9, 0.7], [5.0, 1.0], [0.6, 0.1], [-0.9, -0.1]],
@@ -345,7 +345,7 @@ def test_retrace_is_a_sum_of_weighted_errors(shape, gamma, lam):
     near(got, by_column(definition, d), 1e-4)
 
 
-def test_integer_rewards_are_discounted_as_any():
+def test_integer_rewards_are_discounted_like_floats():
     rew, no = jnp.array([1, 2, 3]), jnp.zeros(3)
     near(returns.forward_sum(rew, no, no, 0.5), [1, 2.5, 4.25])
     near(returns.reward_to_go(rew, 0 * rew, no, no, 0.5), [2.75, 3.5, 3])

@@ -87,7 +87,7 @@ def test_seeds_that_would_alias_are_refused(seed):
             derive(seed, 0, "act", 0)
 
 
-def test_ranks_are_checked():
+def test_invalid_ranks_are_refused():
     for rank in (-1, 0.5, "0"):
         for derive in (rng.stream, rng.host_seed):
             with pytest.raises(ValueError, match="^rank must be an integer of at least 0"):

@@ -14,7 +14,7 @@ from purerl.schedules import (
 COUNTS = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
 
 
-def test_counts_divide_over_environments_and_ranks():
+def test_counts_must_be_multiples_of_environments_and_ranks():
     for name in COUNTS:
         near = r"must be a multiple of num_envs = 4, got 1002\. The nearest multiple is 1000"
         with pytest.raises(ValueError, match=f"^{name} counts .* {near}"):
@@ -46,7 +46,7 @@ def test_counts_divide_over_environments_and_ranks():
     ("num_envs", "ranks", "every"),
     [(1, 1, 50), (2, 1, 50), (4, 1, 52), (8, 1, 56), (1, 4, 52), (4, 2, 56)],
 )
-def test_update_every_is_fifty_rounded_up_to_what_divides(num_envs, ranks, every):
+def test_update_every_defaults_to_fifty_rounded_up_to_a_multiple(num_envs, ranks, every):
     resolved = OffPolicySchedule(num_envs=num_envs).resolve(ranks)
     assert (resolved.update_every, resolved.updates_per_burst) == (every, every)
     two = OffPolicySchedule(num_envs=num_envs, updates_per_burst=2).resolve(ranks)
@@ -64,7 +64,7 @@ def test_schedules_refuse_bad_numbers_by_name(schedule, value):
             dataclasses.replace(schedule, **{field.name: value})
 
 
-def test_schedules_refuse_what_does_not_fit_together():
+def test_schedules_refuse_numbers_that_do_not_fit_together():
     with pytest.raises(ValueError, match="^batch_size must not exceed replay_size, got 100 > 50"):
         OffPolicySchedule(replay_size=50)
     with pytest.raises(ValueError, match="^replay_size must be an integer of at most 1073"):
@@ -97,14 +97,14 @@ def test_the_derived_numbers_are_per_rank_and_environment():
     assert OnPolicySchedule(num_envs=4).resolve(2).rollout_length == 4_000 // 8
 
 
-def test_resolving_leaves_the_schedule_of_the_user_as_it_was():
+def test_resolve_does_not_change_the_schedule_of_the_user():
     schedule = OffPolicySchedule()
     schedule.resolve(1)
     assert schedule.update_every is None
     assert {field.name for field in dataclasses.fields(OffPolicySchedule)} == vars(schedule).keys()
 
 
-def test_rows_in_memory_are_counted_by_the_setting_that_asks_for_them():
+def test_rows_in_memory_are_counted_for_each_setting():
     off = OffPolicySchedule(updates_per_burst=7, replay_size=10_000).resolve(2)
     assert off.count_rows(2) == {
         "replay_size": 5_000,

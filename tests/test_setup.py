@@ -33,7 +33,7 @@ jax.jit(lambda x: x * 2 + 1)(3.0)
     assert any((tmp_path / "purerl" / "jax").iterdir())
 
 
-def test_setup_can_leave_threads_and_cache_alone():
+def test_setup_can_leave_threads_and_cache_unchanged():
     code = """
 import os, purerl
 os.environ.pop("NPROC", None)

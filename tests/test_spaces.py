@@ -25,7 +25,7 @@ def test_spec_of_single_environments():
     assert hash(pendulum) == hash(EnvSpec.of(gymnasium.make("Pendulum-v1")))
 
 
-def test_spec_of_vector_environments_is_that_of_one():
+def test_spec_of_a_vector_environment_equals_that_of_a_single_one():
     for name in ("Pendulum-v1", "CartPole-v1"):
         many = gymnasium.make_vec(name, 3, vectorization_mode="sync")
         assert EnvSpec.of(many) == EnvSpec.of(gymnasium.make(name))
@@ -72,7 +72,7 @@ def test_spec_keeps_asymmetric_bounds_starts_and_small_dtypes():
         (Fake(act=spaces.Discrete(3, start=2**31 - 2)), "must fit into int32"),
     ],
 )
-def test_other_spaces_are_refused_with_the_way_out(env, message):
+def test_unsupported_spaces_are_refused_with_advice(env, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         EnvSpec.of(env)
 
@@ -132,7 +132,7 @@ def test_units_are_affine_invertible_and_per_dimension(pairs, seed):
     assert (clipped <= np.float32(high)).all()
 
 
-def test_units_by_hand():
+def test_units_equal_numbers_computed_by_hand():
     spec = EnvSpec((1,), Box((-2.0, 0.0), (2.0, 1.0)))
     assert spec.denormalise(np.float32([[0.5, 0.5]])).tolist() == [[1.0, 0.75]]
     assert spec.normalise(np.float32([[1.0, 0.75]])).tolist() == [[0.5, 0.5]]

@@ -78,7 +78,7 @@ def copy(tmp_path_factory):
     for path, text in ((TABLE, "ALGORITHMS = {\n"), (CASES, "")):
         old = (root / path).read_text()
         (root / path).write_text(old.replace(text, ENTRY, 1) if text else old + CASE)
-    (root / TEST).write_text("def test_the_toy_has_a_test_of_its_own():\n    pass\n")
+    (root / TEST).write_text("def test_the_toy_has_its_own_test():\n    pass\n")
     (root / PAGE).parent.mkdir(exist_ok=True)
     (root / PAGE).write_text("# Toy\n")
     return root
@@ -109,7 +109,7 @@ def test_an_algorithm_is_added_in_five_places(copy, said):
     assert changed == FIVE_PLACES
 
 
-def test_list_and_show_know_it(said):
+def test_list_and_show_include_the_new_algorithm(said):
     assert re.search(r"\btoy\b", find(said, "list algos"))
     assert "CartPole-v1" in find(said, "list envs toy")
     assert "Pendulum-v1" not in find(said, "list envs toy")
@@ -118,7 +118,7 @@ def test_list_and_show_know_it(said):
     assert re.search(r"toy_rate.*0\.25.*rate of the toy", find(said, "show toy"))
 
 
-def test_train_knows_its_settings_and_logs_its_columns(copy, said):
+def test_train_accepts_its_settings_and_logs_its_columns(copy, said):
     assert re.search(r"--toy-rate FLOAT +rate of the toy \(0.25\)", find(said, "train toy --help"))
     assert "purerl train toy --env CartPole-v1\n" in find(said, "train toy --help")
     assert "unknown flag --quiet-please" in said["errors"]
@@ -130,6 +130,6 @@ def test_train_knows_its_settings_and_logs_its_columns(copy, said):
     assert "2 variants, 2 runs with their seeds" in find(said, "sweep toy")
 
 
-def test_its_policy_is_exported(copy, said):
+def test_export_writes_its_policy(copy, said):
     assert "exit code 0" in find(said, "export")
     assert [*(copy / "policy").iterdir()]

@@ -45,7 +45,7 @@ def pair(act=(0, 1), rew=(1.0, 1.0), terminated=(True, False), swap=False):
 
 
 @both
-def test_errors_of_the_published_example(wrap):
+def test_the_loss_of_a_published_example(wrap):
     # rlax: q [[1,1,0],[1,2,0]], a [0,1], r 1, discounts [0,1], next q [[0,1,0],[1,2,0]] -> [0,1]
     q, target = ([1, 1, 0], [1, 2, 0]), ([0, 1, 0], [1, 2, 0])
     params = learner(q, target, gamma=1.0, huber=False).params
@@ -55,7 +55,7 @@ def test_errors_of_the_published_example(wrap):
 
 
 @both
-def test_double_q_chooses_online_and_values_with_the_target(wrap):
+def test_double_q_chooses_with_the_online_and_values_with_the_target_network(wrap):
     # rlax: values [[99,1,98],[91,2,66]], selector [[2,10,1],[11,20,1]] -> errors [0,1] again.
     # The online network is also the selector here, so its values of the actions taken are 2 and 20.
     selector, values = ([2, 10, 1], [11, 20, 1]), ([99, 1, 98], [91, 2, 66])
@@ -68,7 +68,7 @@ def test_double_q_chooses_online_and_values_with_the_target(wrap):
 
 
 @both
-def test_the_target_network_is_asked_about_the_next_state_alone(wrap):
+def test_the_target_network_values_only_the_next_state(wrap):
     q, target = ([5, 6, 7], [8, 9, 10]), ([1, 2, 3], [40, 50, 60])
     params = learner(q, target, gamma=0.5).params
     _, info = wrap(dqn.critic_loss)(params, pair(terminated=(False, False), swap=True))
@@ -77,7 +77,7 @@ def test_the_target_network_is_asked_about_the_next_state_alone(wrap):
 
 
 @both
-def test_termination_alone_ends_the_return(wrap):
+def test_only_termination_stops_bootstrapping(wrap):
     params = learner(([0, 0, 0],) * 2, ([9, 9, 9],) * 2).params
     b = pair(terminated=(True, False))._replace(truncated=np.array([True, True]))
     assert wrap(dqn.critic_loss)(params, b)[1]["target"] == pytest.approx((1 + 1 + 0.99 * 9) / 2)
@@ -115,7 +115,7 @@ def test_the_loss_of_the_default_network_equals_a_numpy_program(wrap, name):
     assert info["target"] == pytest.approx(y.mean(), rel=1e-4)
 
 
-def test_the_target_is_a_hard_copy_after_every_so_many_updates():
+def test_the_target_is_copied_every_target_every_updates():
     state = learner(([1, 2, 3],) * 2, ([0, 0, 0],) * 2, target_every=3)
     copied = []
     for _ in range(7):
@@ -170,7 +170,7 @@ def test_defaults_are_those_that_solve_cartpole():
 
 
 @pytest.mark.parametrize("act", [(0, -1), (0, 3)])
-def test_an_action_that_there_is_not_is_noticed(act):
+def test_an_action_outside_the_space_makes_the_loss_nan(act):
     params = learner(([1, 2, 3],) * 2, ([0, 0, 0],) * 2).params
     assert np.isnan(dqn.critic_loss(params, pair(act=act))[0])
 
@@ -182,7 +182,7 @@ def test_first_update_is_adam():
     np.testing.assert_allclose(new.params.critic["params"]["table"], expected, atol=1e-5)
 
 
-def test_one_column_of_values_per_action_does_not_broadcast():
+def test_values_do_not_broadcast_against_targets():
     """A value `[B, 1]` minus a target `[B]` would be `[B, B]`, and its mean still a number."""
     params = learner(([1, 2, 3], [4, 5, 6]), ([0, 0, 0],) * 2, huber=False).params
     value, _ = dqn.critic_loss(params, pair(act=(0, 2), rew=(0.0, 5.0), terminated=(True, True)))

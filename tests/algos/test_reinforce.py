@@ -31,7 +31,7 @@ def test_the_loss_is_minus_the_mean_of_weighted_log_probabilities(wrap):
     assert float(info["entropy"]) == pytest.approx(entropy, rel=1e-5)
 
 
-def test_the_gradient_is_that_of_the_expected_reward_of_a_bandit():
+def test_the_gradient_equals_that_of_a_bandits_expected_reward():
     """Exactly p (1 - p) (r1 - r0) for the second logit, when actions come in their proportions."""
     p, r0, r1 = 0.75, 1.0, 3.0
     params = learner(actor=pg.Bandit((0.0, np.log(3.0)))).params
@@ -63,7 +63,7 @@ def test_log_probabilities_add_up_over_action_dimensions():
     ("to_go", "expected"),
     [(True, (5.23, 4.7, 3.0, 4.9, 1.0)), (False, (5.23, 5.23, 5.23, 4.9, 4.9))],
 )
-def test_returns_are_to_go_or_of_the_whole_episode(to_go, expected):
+def test_reward_to_go_selects_between_the_two_kinds_of_return(to_go, expected):
     end = [0, 0, 1, 0, 1]
     state = learner(reward_to_go=to_go, gamma=0.9, standardise=False)
     batch = reinforce.prepare(state.params, pg.rollout([1, 2, 3, 4, 1], end, [0] * 5))
@@ -97,7 +97,7 @@ def test_a_rollout_without_a_finished_episode_changes_nothing():
     assert float(reinforce.update(state, pg.rows([0, 1], [-1.0, 1.0]))[1]["kl_count"]) == 1.0
 
 
-def test_equal_returns_of_long_episodes_are_no_signal():
+def test_equal_returns_of_long_episodes_give_zero_advantages():
     """A solved task: equal but for rounding, and not made +-1 by dividing through it."""
     state = learner(reward_to_go=False)
     end = np.arange(4_000) % 500 == 499
@@ -105,14 +105,14 @@ def test_equal_returns_of_long_episodes_are_no_signal():
     np.testing.assert_array_equal(batch.adv, np.zeros(4_000))
 
 
-def test_the_loss_does_not_reach_back_through_the_returns():
+def test_equal_returns_are_standardised_to_zero():
     """Equal returns, standardised, are zeros and not numbers divided by zero."""
     state = learner(gamma=0.0)
     batch = reinforce.prepare(state.params, pg.rollout([1] * 4, [1] * 4, [0] * 4))
     np.testing.assert_array_equal(batch.adv, np.zeros(4))
 
 
-def test_an_update_follows_the_gradient_and_reports_what_changed():
+def test_an_update_follows_the_gradient_and_reports_the_changes():
     state = learner(pi_lr=0.1)
     batch = pg.rows([0, 1], [-1.0, 1.0])
     new, info = reinforce.update(state, batch)
@@ -124,7 +124,7 @@ def test_an_update_follows_the_gradient_and_reports_what_changed():
     assert after < before
 
 
-def test_a_part_without_rows_that_count_takes_the_step_of_the_others():
+def test_a_rank_whose_rows_all_have_weight_zero_takes_the_same_step():
     """Or ranks would part for good."""
     state = learner(pi_lr=0.1)
     part = pg.rows([0, 1], [-1.0, 1.0])
@@ -137,7 +137,7 @@ def test_a_part_without_rows_that_count_takes_the_step_of_the_others():
         np.testing.assert_array_equal(leaf[0], leaf[1])
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     """Of its two example scripts, with the networks and schedule of its other algorithms."""
     spec, schedule = reinforce.Spec(TWO), reinforce.SCHEDULE
     assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")

@@ -37,7 +37,7 @@ def learner(actor, first, second, target_actor=None, target_first=None, target_s
         (-1.2, -3.0, -2.0),
     ],
 )
-def test_smoothing_noise_is_scaled_clipped_and_clipped_again(wrap, mu, xi, expected):
+def test_smoothing_noise_is_scaled_and_clipped_and_so_is_the_action(wrap, mu, xi, expected):
     params = learner(line(0.0), line(0.0), line(0.0), target_actor=line(1.0)).params
     act = wrap(td3.target_action)(params, batch(next_obs=mu / 2, noise=xi))
     np.testing.assert_allclose(ONE.denormalise(act), [[expected]], atol=1e-6)
@@ -175,7 +175,7 @@ def test_second_adam_step_uses_its_moments():
 
 
 @pytest.mark.parametrize(("updates", "expected"), [(1, 0.005), (100, 0.394230), (1000, 0.993346)])
-def test_targets_keep_polyak_of_the_old(updates, expected):
+def test_targets_keep_a_fraction_polyak_of_their_old_parameters(updates, expected):
     still = {"pi_lr": 1e-30, "q_lr": 1e-30, "policy_delay": 1}
     zero, one = line(0.0, 0.0), line(1.0, 1.0)
     state = learner(one, one, one, zero, zero, zero, **still)
@@ -199,7 +199,7 @@ def test_exploration_noise_is_in_units_of_the_action_range():
     assert act.std() == pytest.approx(0.1 * 2.0, rel=0.02)
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     spec = td3.Spec(ONE)
     assert (spec.hidden, spec.activation, spec.initializer) == ((256, 256), "relu", "torch_uniform")
     assert (spec.gamma, spec.polyak, spec.pi_lr, spec.q_lr) == (0.99, 0.995, 1e-3, 1e-3)
@@ -249,7 +249,7 @@ def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
     assert {k: float(v) for k, v in info.items()} == pytest.approx(expected, rel=1e-4)
 
 
-def test_every_dimension_of_a_box_has_bounds_of_its_own():
+def test_every_dimension_of_a_box_has_its_own_bounds():
     """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
     case = CASES["td3"]
     params = td3.init(jax.random.key(0), case.spec()).params
@@ -260,7 +260,7 @@ def test_every_dimension_of_a_box_has_bounds_of_its_own():
 
 
 @both
-def test_values_are_of_actions_in_the_environments_units(wrap):
+def test_q_value_takes_actions_in_the_environments_units(wrap):
     params = learner(line(0.0), line(3.0, 1.0), line(2.0), None, line(9.0), line(9.0)).params
     act = jnp.float32([[[-2.0], [0.0]], [[1.0], [2.0]]])
     values = wrap(td3.q_value)(params, jnp.zeros((2, 2, 1)), act)

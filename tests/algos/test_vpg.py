@@ -22,7 +22,7 @@ def learner(**settings):
 
 
 @both
-def test_losses_by_number(wrap):
+def test_losses_equal_known_numbers(wrap):
     batch = pg.rows([0, 1], [1.0, -2.0], ret=[1.0, 5.0])._replace(weight=jnp.array([2.0, 1.0]))
     params = learner().params
     value, info = wrap(vpg.actor_loss)(params, batch)
@@ -33,7 +33,7 @@ def test_losses_by_number(wrap):
     assert float(info["val"]) == 2.0
 
 
-def test_advantages_and_targets_by_number():
+def test_advantages_and_targets_equal_known_numbers():
     """V is 2 everywhere: deltas 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
     rollout = pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0])
     state = learner(gamma=0.5, lam=0.5)
@@ -69,7 +69,7 @@ def test_next_values_are_those_of_the_true_successors():
     np.testing.assert_allclose(batch.adv, (delta - delta.mean()) / delta.std(), atol=1e-4)
 
 
-def test_an_update_is_one_step_of_the_policy_and_many_of_the_values():
+def test_an_update_is_one_policy_step_and_many_value_steps():
     state = learner(train_v_iters=3, pi_lr=0.01, vf_lr=0.1)
     batch = pg.rows([0, 1], [1.0, -1.0], ret=[0.0, 1.0])
     new, info = vpg.update(state, batch)
@@ -100,7 +100,7 @@ def test_divergence_and_change_of_the_loss_are_measured_after_the_step():
     assert float(info["delta_loss_pi"]) < -1e-2
 
 
-def test_no_value_steps_leave_the_values_as_they_are():
+def test_without_value_steps_the_value_function_does_not_change():
     """Spinning Up's torch code crashed."""
     state = learner(train_v_iters=0)
     new, info = vpg.update(state, pg.rows([0, 1], [1.0, -1.0]))
@@ -119,13 +119,13 @@ def test_constant_advantages_give_no_step_and_no_nan():
     chex.assert_trees_all_equal(new.params.actor, state.params.actor)
 
 
-def test_the_values_have_no_part_in_the_policys_gradient():
+def test_the_actor_loss_gives_the_critic_no_gradient():
     batch = pg.rows([0, 1], [1.0, -1.0])
     grads = jax.grad(lambda p: vpg.actor_loss(p, batch)[0])(learner().params)
     assert not np.any(pg.theta(grads.critic))
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     spec, schedule = vpg.Spec(TWO), vpg.SCHEDULE
     assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
     assert (spec.gamma, spec.lam, spec.value_target) == (0.99, 0.97, "mc")

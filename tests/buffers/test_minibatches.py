@@ -31,7 +31,7 @@ def test_every_row_is_used_once_in_a_new_order_each_pass():
     assert all(p.ravel().tolist() != list(range(12)) for p in passes)
 
 
-def test_the_order_depends_on_key_and_pass_alone():
+def test_the_order_depends_only_on_key_and_pass():
     np.testing.assert_array_equal(scan(3, seed=1, number=2), scan(3, seed=1, number=2))
     assert scan(3, seed=1).tobytes() != scan(3, seed=2).tobytes()
 

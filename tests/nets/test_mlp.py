@@ -84,7 +84,7 @@ def test_q_values_stack_critics_in_order(key):
     assert bool((q[0] != q[1]).all())
 
 
-def test_apply_rows_shows_the_module_one_leading_axis(key):
+def test_apply_rows_flattens_the_leading_axes_to_one(key):
     seen = []
 
     class Spy(nets.MLP):
