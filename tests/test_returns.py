@@ -1,4 +1,4 @@
-"""Returns and advantages against published numbers, and against their definitions as sums."""
+"""Returns and advantages, compared with published numbers and with their definitions as sums."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_a_terminal_step_does_not_bootstrap_but_a_cut_does(terminated, expected)
 
 
 def test_the_end_of_the_rollout_is_a_cut_unless_it_is_terminal():
-    """Spinning Up took V(s) for a true terminal that fell on the last step of an epoch."""
+    """Spinning Up bootstrapped from V(s) if the last step of an epoch was terminal."""
     rew, val, next_val, no = f32(1, 1), f32(0, 0), f32(5, 7), jnp.zeros(2)
     end = f32(0, 1)
     for cut in (no, end):
@@ -119,7 +119,7 @@ def test_retrace_equals_published_numbers(end, expected):
 
 
 def rows(seed: int, length: int, number: int) -> dict[str, np.ndarray]:
-    """Random rewards, values, ratios and flags `[T]` (number 0) or `[T, N]`, in float64."""
+    """Return random rewards, values, ratios and flags `[T]` (number 0) or `[T, N]`, in float64."""
     rng = np.random.default_rng(seed)
     shape = (length, number) if number else (length,)
     val, rew, next_val = rng.normal(size=(3, *shape))
@@ -134,7 +134,7 @@ def rows(seed: int, length: int, number: int) -> dict[str, np.ndarray]:
 
 
 def by_column(definition: Any, data: dict[str, np.ndarray]) -> np.ndarray:
-    """Apply a definition for one environment to each."""
+    """Apply a definition for one environment to every environment."""
     if data["rew"].ndim == 1:
         return np.array(definition(**data))
     number = data["rew"].shape[1]
@@ -143,19 +143,19 @@ def by_column(definition: Any, data: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def last_of(t: int, terminated: np.ndarray, truncated: np.ndarray) -> int:
-    """The last row of the episode that row t belongs to."""
+    """Return the index of the last row in the episode of row t."""
     ends = np.flatnonzero((terminated | truncated)[t:])
     return t + int(ends[0]) if len(ends) else len(terminated) - 1
 
 
-# Few shapes, since each compiles anew.
+# Few shapes, because each one compiles anew.
 data = st.tuples(st.integers(0, 10**6), st.sampled_from((1, 2, 9)), st.sampled_from((0, 2)))
 unit = st.floats(0.0, 1.0)
 examples = settings(max_examples=25, deadline=None)
 
 
 def n_step(t, n, gamma, rew, next_val, terminated, truncated, **_):
-    """Sum of n rewards, or as many as are left in the episode, and the value after them."""
+    """Return the sum of n rewards, or fewer at the end of the episode, and the value after them."""
     end = min(t + n - 1, last_of(t, terminated, truncated))
     total = sum(gamma ** (k - t) * rew[k] for k in range(t, end + 1))
     return total + gamma ** (end + 1 - t) * (0.0 if terminated[end] else next_val[end])
@@ -275,7 +275,7 @@ def test_vtrace_is_a_sum_of_weighted_errors(shape, gamma, lam, clip_rho, clip_c)
 
 
 def test_vtrace_equals_the_numbers_of_rlax():
-    """Errors of targets as rlax tests them: ratios of two softmax policies, two sequences."""
+    """The numbers are those of rlax's test: ratios of two softmax policies, two sequences."""
     behaviour = np.array([
         [[8.9, 0.7], [5.0, 1.0], [0.6, 0.1], [-0.9, -0.1]],
         [[0.3, -5.0], [1.0, -8.0], [0.3, 1.7], [4.7, 3.3]],
@@ -297,8 +297,8 @@ def test_vtrace_equals_the_numbers_of_rlax():
     rew, val, next_val, rho, gamma = (
         jnp.float32(x.T) for x in (rew, val[:, :-1], val[:, 1:], rho, gamma)
     )
-    goes_on = jnp.zeros((4, 2))
-    found, _ = returns.vtrace(rew, val, next_val, goes_on, goes_on, rho, gamma)
+    no = jnp.zeros((4, 2))
+    found, _ = returns.vtrace(rew, val, next_val, no, no, rho, gamma)
     errors = [[-1.615514, -3.497322, 1.867053, 50.316], [1.466243, 3.61164, -0.000083, -13.54]]
     near((found - val).T, errors, 1e-4)
 
@@ -311,9 +311,9 @@ def test_a_long_rollout_is_as_exact_as_a_loop_in_float64():
     got = returns.gae(rew, val, next_val, ends, 0 * ends, 0.999, 0.99)
     wanted, last = np.zeros(4_000), 0.0
     for t in range(3_999, -1, -1):
-        goes_on = 0.0 if ends[t] else 1.0
-        delta = float(rew[t]) + 0.999 * goes_on * float(next_val[t]) - float(val[t])
-        wanted[t] = last = delta + 0.999 * 0.99 * goes_on * last
+        continues = 0.0 if ends[t] else 1.0
+        delta = float(rew[t]) + 0.999 * continues * float(next_val[t]) - float(val[t])
+        wanted[t] = last = delta + 0.999 * 0.99 * continues * last
     np.testing.assert_allclose(got, wanted, atol=2e-5 * np.abs(wanted).max())
 
 
@@ -329,7 +329,7 @@ def test_vtrace_on_policy_is_the_lambda_return():
 @given(data, unit, unit)
 def test_retrace_is_a_sum_of_weighted_errors(shape, gamma, lam):
     def definition(rew, val, next_val, terminated, truncated, rho):
-        delta = rew + gamma * (1 - terminated) * next_val - val  # val plays Q(s, a)
+        delta = rew + gamma * (1 - terminated) * next_val - val  # val is Q(s, a) here
         c = lam * np.minimum(1.0, rho)
         return [
             val[t] + sum(
@@ -351,7 +351,7 @@ def test_integer_rewards_are_discounted_like_floats():
     near(returns.reward_to_go(rew, 0 * rew, no, no, 0.5), [2.75, 3.5, 3])
 
 
-# --- refusals -----------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------
 
 
 def test_arrays_that_would_broadcast_are_refused():

@@ -1,4 +1,4 @@
-"""Schedules: which numbers fit together, and what is filled in."""
+"""Schedules: errors for numbers that do not fit together, and derived numbers."""
 
 import dataclasses
 
@@ -87,7 +87,7 @@ def test_a_resolved_schedule_has_no_none_but_the_environments_own_limit(schedule
     unknown = [name for name, value in vars(resolved).items() if value is None]
     assert unknown == ["max_ep_len"]
     given = {name: value for name, value in vars(schedule).items() if value is not None}
-    assert given.items() <= vars(resolved).items()  # nothing that was given changes
+    assert given.items() <= vars(resolved).items()  # numbers that were set do not change
     assert resolved.resolve(2) == resolved
 
 

@@ -1,4 +1,4 @@
-"""purerl.setup and what importing the package does not do."""
+"""`purerl.setup`, and imports of the package that load and change as little as possible."""
 
 import ast
 import os
@@ -28,8 +28,8 @@ print(os.environ["NPROC"], len(jax.devices()), jax.config.values["jax_cpu_enable
       jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compilation_cache_dir)
 jax.jit(lambda x: x * 2 + 1)(3.0)
 """
-    words = python(code, XDG_CACHE_HOME=str(tmp_path)).split()
-    assert words == ["1", "2", "False", "0.0", str(tmp_path / "purerl" / "jax")]
+    printed = python(code, XDG_CACHE_HOME=str(tmp_path)).split()
+    assert printed == ["1", "2", "False", "0.0", str(tmp_path / "purerl" / "jax")]
     assert any((tmp_path / "purerl" / "jax").iterdir())
 
 

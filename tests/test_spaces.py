@@ -1,4 +1,4 @@
-"""Specs of environments and units of actions: what is read and what is refused."""
+"""`EnvSpec` reads the spaces of an environment, refuses some, and converts units of actions."""
 
 import gymnasium
 import numpy as np
@@ -11,7 +11,7 @@ from purerl.spaces import Box, Discrete, EnvSpec
 
 
 class Fake:
-    """Anything with two spaces."""
+    """Two spaces, the only part of an environment that `EnvSpec.of` reads."""
 
     def __init__(self, obs=None, act=None):
         self.observation_space = obs or spaces.Box(-1, 1, (3,))

@@ -1,4 +1,4 @@
-"""DDPG against numbers worked out by hand, with and without jit."""
+"""DDPG compared with numbers computed by hand, with and without jit."""
 
 import dataclasses
 
@@ -65,7 +65,7 @@ def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
 
 
 def test_update_steps_the_critic_then_the_policy_against_it_then_all_targets():
-    # The critic's weight must fall below zero first; only then does the policy go down.
+    # The critic's weight must fall below zero first. Only then does the policy move down.
     state = learner(line(0.0), line(0.05), gamma=0.0, q_lr=0.1, pi_lr=0.01)
     new, info = ddpg.update(state, batch(act=2.0, rew=-1.0, obs=1.0))
     assert new.params.critic["params"]["w"] == pytest.approx(0.05 - 0.1, abs=1e-5)
@@ -119,7 +119,7 @@ def test_defaults_are_those_of_spinning_up():
 
 
 def test_every_dimension_of_a_box_has_its_own_bounds():
-    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+    """Spinning Up used high[0] as every upper bound and -high[0] as every lower bound."""
     case = CASES["ddpg"]
     params = ddpg.init(jax.random.key(0), case.spec()).params
     steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))

@@ -1,4 +1,4 @@
-"""DQN against published numbers and a NumPy program, with and without jit."""
+"""DQN compared with published numbers and a NumPy program, with and without jit."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ def learner(q, target, env=THREE, double=False, **spec):
 
 
 def pair(act=(0, 1), rew=(1.0, 1.0), terminated=(True, False), swap=False):
-    """State 0 then 1; successors are the same states, or the other ones."""
+    """Return a batch of states 0 and 1. The successor is the same state, or with swap the other."""
     obs = np.eye(2, dtype=np.float32)
     flags = np.zeros(2, bool)
     next_obs = obs[::-1] if swap else obs
@@ -154,7 +154,7 @@ def test_acting_is_random_with_probability_epsilon(epsilon):
 
 
 def test_defaults_are_those_that_solve_cartpole():
-    """The module tells how they were found: Spinning Up has no DQN."""
+    """Spinning Up has no DQN. The docstring of the module describes how they were found."""
     spec, schedule = dqn.Spec(THREE), dqn.SCHEDULE
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.lr, spec.target_every) == (0.99, 3e-4, 100)
@@ -183,7 +183,7 @@ def test_first_update_is_adam():
 
 
 def test_values_do_not_broadcast_against_targets():
-    """A value `[B, 1]` minus a target `[B]` would be `[B, B]`, and its mean still a number."""
+    """A value `[B, 1]` minus a target `[B]` is `[B, B]`, and its mean would hide the error."""
     params = learner(([1, 2, 3], [4, 5, 6]), ([0, 0, 0],) * 2, huber=False).params
     value, _ = dqn.critic_loss(params, pair(act=(0, 2), rew=(0.0, 5.0), terminated=(True, True)))
     assert value == pytest.approx(0.5 * ((1 - 0) ** 2 + (6 - 5) ** 2) / 2)

@@ -1,4 +1,4 @@
-"""PPO: the clipped losses by number, the early stop, every option, and its ancestors' defects."""
+"""PPO: clipped losses, the early stop, all options, and bugs of Spinning Up and TorchingUp."""
 
 import chex
 import jax
@@ -19,7 +19,7 @@ PROBABILITIES = (0.5, 0.3, 0.2)
 
 
 def learner(actor=None, **settings):
-    """A softmax of three probabilities, and a value of 2 everywhere."""
+    """Return a learner with three known probabilities and a value of 2 everywhere."""
     actor = actor or pg.Bandit(tuple(float(np.log(p)) for p in PROBABILITIES))
     return ppo.init(
         jax.random.key(0), ppo.Spec(pg.THREE, actor=actor, critic=pg.Level(), **settings)
@@ -27,7 +27,7 @@ def learner(actor=None, **settings):
 
 
 def with_ratios(ratios, adv, **fields):
-    """Rows at which the policy of `learner` has these ratios to the old one."""
+    """Return rows in which the policy of `learner` has these ratios to the old policy."""
     logp = np.log(PROBABILITIES[: len(ratios)]) - np.log(ratios)
     return pg.rows(range(len(ratios)), adv, logp=logp, **fields)
 
@@ -76,7 +76,7 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient():
 
 
 def test_the_estimated_divergence_is_never_negative():
-    """Spinning Up's mean log-ratio may be negative and never stops then."""
+    """Spinning Up's mean log-ratio can be negative, and then it never stops the policy."""
     batch = with_ratios(np.exp([0.1, -0.2, 0.05]), [0.0, 0.0, 0.0])
     _, info = ppo.actor_loss(learner().params, batch)
     assert float(info["kl"]) == pytest.approx(0.0083909, rel=1e-4)
@@ -149,7 +149,7 @@ def test_networks_are_the_modules_of_the_spec():
 
 
 def by_hand(state, batch, passes):
-    """Passes of policy and value in turns, without a stop, as a Python loop."""
+    """Alternate passes of policy and value function in a Python loop, without an early stop."""
     spec, params = state.params.spec, state.params
     opt = {name: optax.adam(rate) for name, rate in (("actor", spec.pi_lr), ("critic", spec.vf_lr))}
     kept = {name: tx.init(getattr(params, name)) for name, tx in opt.items()}
@@ -167,7 +167,7 @@ def by_hand(state, batch, passes):
 
 
 def minibatches(rows, size, number):
-    """All rows, or parts of them in the order that belongs to the pass."""
+    """Return all rows as one batch, or the minibatches of pass `number`."""
     if size is None:
         return [rows]
     order = jax.random.permutation(jax.random.fold_in(rows.key, number), len(rows.adv))
@@ -196,7 +196,7 @@ def test_an_update_alternates_passes_of_policy_and_value_function(recompute, siz
 
 @pytest.mark.parametrize(("pi", "v"), [(0, 3), (3, 0), (2, 5), (5, 2), (0, 0)])
 def test_passes_of_policy_and_value_function_are_counted_separately(pi, v):
-    """No value steps crashed Spinning Up's torch code."""
+    """Spinning Up's torch code crashed without value steps."""
     rates = {"pi_lr": 1e-3, "vf_lr": 1e-3, "target_kl": None}
     state = learner(train_pi_iters=pi, train_v_iters=v, **rates)
     new, info = ppo.update(state, with_ratios([1.0, 1.0], [1.0, -1.0], ret=9.0))
@@ -207,7 +207,7 @@ def test_passes_of_policy_and_value_function_are_counted_separately(pi, v):
 
 
 def test_the_policy_stops_at_the_kl_limit_and_the_value_function_continues():
-    """Spinning Up's TensorFlow code had taken that step already."""
+    """Spinning Up's TensorFlow code took one step too many."""
     batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=9.0)
     settings = {"pi_lr": 0.02, "vf_lr": 0.1, "train_v_iters": 30, "clip_ratio": 10.0}
     stopped, info = ppo.update(learner(target_kl=0.002, train_pi_iters=30, **settings), batch)
@@ -270,7 +270,7 @@ def test_the_reported_divergence_is_the_one_that_stopped_the_policy():
 
 
 def test_clip_frac_is_that_of_the_policy_last_tested():
-    """Two steps of 0.2 each take the ratios of the first and third action out of 1 +- 0.05."""
+    """Steps of 0.2 move the ratios of the first and third action outside of 1 ± 0.05."""
     batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0])
     settings = {"pi_lr": 0.2, "clip_ratio": 0.05, "train_v_iters": 5}
     stopped, info = ppo.update(learner(target_kl=1e-3, train_pi_iters=9, **settings), batch)
@@ -279,7 +279,7 @@ def test_clip_frac_is_that_of_the_policy_last_tested():
     assert outside > 0.5
     assert float(info["clip_frac"]) == outside
     _, info = ppo.update(learner(target_kl=None, train_pi_iters=1, **settings), batch)
-    assert float(info["clip_frac"]) == 0.0  # its only step began at ratios of 1
+    assert float(info["clip_frac"]) == 0.0  # before its only step, all ratios are 1
 
 
 def test_a_minibatch_of_all_rows_equals_the_full_batch():
@@ -303,7 +303,7 @@ def test_gradients_are_clipped_before_adam(ret, gradient):
 
 
 def test_gradients_are_clipped_by_the_norm_of_the_whole_network():
-    """Two equal logits, one action: the gradient is proportional to (-1, 1)."""
+    """With two equal logits and one action, the gradient is proportional to (-1, 1)."""
     settings = {"max_grad_norm": 0.1, "adam_eps": 0.25, "pi_lr": 0.1, "train_pi_iters": 1}
     actor = pg.Bandit((0.0, 0.0))
     spec = ppo.Spec(EnvSpec((1,), Discrete(2)), actor=actor, critic=pg.Level(), **settings)
@@ -341,7 +341,7 @@ def test_observations_are_normalised_by_all_rows_of_earlier_rollouts():
         rollout = make_rollout(BOX, 20, seed=seed)
         rollout = rollout._replace(obs=5 + 3 * rollout.obs, next_obs=5 + 3 * rollout.next_obs)
         batch = ppo.prepare(state.params, rollout)
-        np.testing.assert_array_equal(batch.obs, rollout.obs.reshape(-1, 3))  # stored as they came
+        np.testing.assert_array_equal(batch.obs, rollout.obs.reshape(-1, 3))  # stored unchanged
         state, _ = ppo.update(state, batch)
         seen.append(rollout.obs.reshape(-1, 3))
         rows = np.concatenate(seen)
@@ -355,7 +355,7 @@ def test_observations_are_normalised_by_all_rows_of_earlier_rollouts():
 
 
 class Picky(nn.Module):
-    """Dense on observations of one dtype, and no other."""
+    """A dense layer that accepts observations of only one dtype."""
 
     width: int
     dtype: str
@@ -389,9 +389,9 @@ def test_rewards_are_scaled_by_the_deviation_of_earlier_discounted_sums():
     state = learner(**options)
     rollout = pg.rollout([1.0, 2.0, 4.0, 8.0], [0, 0, 1, 0], [0, 0, 0, 0])
     first = ppo.prepare(state.params, rollout)
-    np.testing.assert_allclose(first.ret, [3.0, 4.0, 4.0, 9.0])  # nothing seen: as they are
+    np.testing.assert_allclose(first.ret, [3.0, 4.0, 4.0, 9.0])  # unscaled before the first update
     state, _ = ppo.update(state, first)
-    sums = np.array([1.0, 2.5, 5.25, 8.0])  # anew after the terminal step
+    sums = np.array([1.0, 2.5, 5.25, 8.0])  # restart after the terminal step
     np.testing.assert_allclose(state.params.ret_stats.var, sums.var(), rtol=1e-5)
     second = ppo.prepare(state.params, rollout)
     scaled = np.array([1.0, 2.0, 4.0, 8.0]) / sums.std()
@@ -399,7 +399,7 @@ def test_rewards_are_scaled_by_the_deviation_of_earlier_discounted_sums():
     assert float(state.params.obs_stats.rows) == 0.0
     other = pg.rollout([10.0, 20.0], [0, 0], [0, 0])
     state, _ = ppo.update(state, ppo.prepare(state.params, other))
-    both = np.concatenate([sums, [10.0, 25.0]])  # those of all rollouts so far
+    both = np.concatenate([sums, [10.0, 25.0]])  # the sums of all rollouts so far
     np.testing.assert_allclose(state.params.ret_stats.var, both.var(), rtol=1e-5)
 
 

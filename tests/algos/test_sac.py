@@ -1,4 +1,4 @@
-"""SAC against numbers worked out by hand, with and without jit."""
+"""SAC compared with numbers computed by hand, with and without jit."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ from tests.cases import CASES
 
 
 class Head(nn.Module):
-    """actor(obs) = (mean, log_std), two numbers of one's own."""
+    """An actor with two parameters, mean and log_std, that ignores the observation."""
 
     @nn.compact
     def __call__(self, obs):
@@ -173,7 +173,7 @@ def test_the_standard_deviation_is_bounded():
 
 
 def test_update_steps_critics_then_policy_then_targets():
-    # The critics' weight must fall below zero first; only then does the policy's mean go down.
+    # The critics' weight must fall below zero first. Only then does the policy's mean move down.
     state = learner(head(0.0, -20.0), line(0.05), line(0.05), gamma=0.0, lr=0.1, alpha=0.0)
     new, info = sac.update(state, draws(act=2.0, rew=-1.0))
     for tree in new.params.critic:
@@ -209,7 +209,7 @@ def test_targets_keep_a_fraction_polyak_of_their_old_parameters(updates, expecte
 
 
 class Reward(nn.Module):
-    """Q(a) = alpha * log-density of a known squashed Gaussian, whatever the parameters."""
+    """Q(a) = alpha * log-density of a known squashed Gaussian; parameters have no effect."""
 
     @nn.compact
     def __call__(self, obs, act):
@@ -220,7 +220,7 @@ class Reward(nn.Module):
 
 
 def test_the_policy_of_a_soft_bandit_becomes_the_exponential_of_the_critic():
-    """pi is proportional to exp(Q / alpha): with this Q it is the known squashed Gaussian."""
+    """pi is proportional to exp(Q / alpha), which for this Q is the known squashed Gaussian."""
     spec = sac.Spec(ONE, actor=Head(), critic=Reward(), alpha=0.5, lr=5e-3)
     state = sac.init(jax.random.key(0), spec)
     rows = batch(rows=256)._replace(noise=None)
@@ -266,7 +266,7 @@ def test_defaults_are_those_of_spinning_up():
 
 
 def test_the_temperature_loss_moves_only_the_temperature():
-    """At a temperature of 1, its logarithm would hide a missing stop-gradient."""
+    """alpha_init is not 1, because log(1) = 0 would hide a missing stop-gradient."""
     state = learner(head(0.1, -0.3), line(0), line(0), alpha="auto", alpha_init=0.3)
     grads, _ = jax.grad(sac.alpha_loss, has_aux=True)(state.params, draws(second=0.7))
     assert grads.log_alpha != 0
@@ -274,7 +274,7 @@ def test_the_temperature_loss_moves_only_the_temperature():
 
 
 def test_every_dimension_of_a_box_has_its_own_bounds():
-    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+    """Spinning Up used high[0] as every upper bound and -high[0] as every lower bound."""
     case = CASES["sac"]
     params = sac.init(jax.random.key(0), case.spec()).params
     steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))
@@ -284,7 +284,7 @@ def test_every_dimension_of_a_box_has_its_own_bounds():
 
 
 def test_densities_do_not_depend_on_the_bounds_of_the_box():
-    """Spinning Up scaled the action and left the density: alpha weighed other entropies then."""
+    """Spinning Up scaled the action but not its density, so alpha weighted another entropy."""
     found = []
     for low, high in ((-1.0, 1.0), (-2.0, 2.0), (0.0, 50.0)):
         spec = sac.Spec(EnvSpec((1,), Box((low,), (high,))), Head(), Line(critic=True))
@@ -292,7 +292,7 @@ def test_densities_do_not_depend_on_the_bounds_of_the_box():
         params = dataclasses.replace(params, actor=head(0.5, -0.5))
         b = draws(second=0.5 * np.exp(0.5), act=(low + high) / 2)
         found.append(float(sac.actor_loss(params, b)[1]["logp"]))
-    assert found == pytest.approx([0.108837899] * 3, rel=1e-5)  # of the normalised action
+    assert found == pytest.approx([0.108837899] * 3, rel=1e-5)  # density of the normalised action
 
 
 def test_loss_is_a_mean_over_rows_and_does_not_broadcast():

@@ -1,4 +1,4 @@
-"""TD3 against numbers worked out by hand, with and without jit."""
+"""TD3 compared with numbers computed by hand, with and without jit."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ from tests.cases import CASES
 
 
 def learner(actor, first, second, target_actor=None, target_first=None, target_second=None, **spec):
-    """A state whose networks are the lines given; targets default to the online ones."""
+    """Return a state with these lines as networks. Targets default to the online networks."""
     state = td3.init(jax.random.key(0), td3.Spec(ONE, Line(), Line(critic=True), **spec))
     params = dataclasses.replace(
         state.params,
@@ -32,7 +32,7 @@ def learner(actor, first, second, target_actor=None, target_first=None, target_s
     [
         (1.2, 3.0, 2.0),  # std 0.2 * 2, clipped at 0.5 * 2, then at the bound; unscaled: 1.7
         (-0.4, 1.0, 0.0),  # unscaled: -0.2
-        (0.0, 9.0, 1.0),  # noise clip alone
+        (0.0, 9.0, 1.0),  # only the noise is clipped
         (0.0, -9.0, -1.0),
         (-1.2, -3.0, -2.0),
     ],
@@ -61,7 +61,7 @@ def test_smoothing_without_noise_in_the_batch_is_clipped_standard_normal():
 
 @both
 def test_target_is_reward_plus_discounted_minimum_of_the_target_critics(wrap):
-    # Online critics are far away on purpose: only targets may enter the target.
+    # The online critics are far away, because only target networks may enter the target.
     first, second = line(0.0, 100.0), line(0.0, -100.0)
     params = learner(
         line(50.0), first, second, line(0.0, 0.5), line(2.0, 10.0), line(1.0, 9.5)
@@ -138,7 +138,7 @@ def test_ten_updates_move_the_actor_five_times():
 
 
 def test_the_delay_counts_updates_across_bursts_of_one():
-    """Spinning Up restarted the count in each burst: no delay at all at one update each."""
+    """Spinning Up restarted the count in each burst, so bursts of one update had no delay."""
     state = learner(line(0.1), line(1.0), line(1.0), policy_delay=3)
     one = jax.jit(lambda s, b: jax.lax.scan(td3.update, s, jax.tree.map(lambda x: x[None], b)))
     counts = []
@@ -149,8 +149,8 @@ def test_the_delay_counts_updates_across_bursts_of_one():
 
 
 def test_first_update_is_adam_in_the_papers_order():
-    # q = 0.05 a, reward -1 at a = +1: the critic's weight must fall below zero first (Adam's first
-    # step is lr * sign), and only then does the actor follow it downwards.
+    # q = 0.05 a, with reward -1 at a = +1. The critic's weight must fall below zero first (Adam's
+    # first step is lr * sign). Only then does the actor move down.
     state = learner(line(0.0), line(0.05), line(0.05), gamma=0.0, q_lr=0.1, pi_lr=0.01)
     new, info = td3.update(state, batch(act=2.0, rew=-1.0, obs=1.0))
     for q in new.params.critic:
@@ -226,7 +226,7 @@ def test_defaults_are_those_of_spinning_up():
 
 @both
 def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
-    """All terms at once, every network and every field of the batch different from the others."""
+    """All terms at once. All networks and all fields of the batch have different numbers."""
     case = CASES["td3"]
     learners = [td3.init(jax.random.key(k), case.spec()).params for k in (0, 1)]
     params = dataclasses.replace(
@@ -250,7 +250,7 @@ def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
 
 
 def test_every_dimension_of_a_box_has_its_own_bounds():
-    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+    """Spinning Up used high[0] as every upper bound and -high[0] as every lower bound."""
     case = CASES["td3"]
     params = td3.init(jax.random.key(0), case.spec()).params
     steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))

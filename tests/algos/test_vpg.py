@@ -1,4 +1,4 @@
-"""VPG: losses and the whole update by number, and the defects of its ancestors."""
+"""VPG: its losses and whole updates, and bugs of Spinning Up and TorchingUp."""
 
 import chex
 import jax
@@ -34,7 +34,7 @@ def test_losses_equal_known_numbers(wrap):
 
 
 def test_advantages_and_targets_equal_known_numbers():
-    """V is 2 everywhere: deltas 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
+    """V is 2 everywhere, so deltas are 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
     rollout = pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0])
     state = learner(gamma=0.5, lam=0.5)
     batch = vpg.prepare(state.params, rollout)
@@ -48,7 +48,7 @@ def test_advantages_and_targets_equal_known_numbers():
 
 
 def test_a_terminal_at_the_last_step_of_an_epoch_does_not_bootstrap():
-    """Spinning Up's torch code took V(s) there; TorchingUp took the last reward."""
+    """Spinning Up's torch code used V(s) there, and TorchingUp used the last reward."""
     state = learner(gamma=0.5, value_target="mc")
     end = vpg.prepare(state.params, pg.rollout([1.0, 1.0], [0, 1], [0, 0]))
     np.testing.assert_allclose(end.ret, [1.5, 1.0])
@@ -56,7 +56,7 @@ def test_a_terminal_at_the_last_step_of_an_epoch_does_not_bootstrap():
         cut = vpg.prepare(state.params, pg.rollout([1.0, 1.0], [0, 0], truncated))
         np.testing.assert_allclose(cut.ret, [1 + 0.5 * 2, 2.0])
     limit = vpg.prepare(state.params, pg.rollout([1.0, 1.0], [0, 1], [0, 1]))
-    np.testing.assert_allclose(limit.ret, [1.5, 1.0])  # terminal and at the limit: terminal
+    np.testing.assert_allclose(limit.ret, [1.5, 1.0])  # terminal at the time limit: no bootstrap
 
 
 def test_next_values_are_those_of_the_true_successors():
@@ -91,7 +91,7 @@ def test_an_update_is_one_policy_step_and_many_value_steps():
 
 
 def test_divergence_and_change_of_the_loss_are_measured_after_the_step():
-    """Spinning Up's torch code measured them before: always zero."""
+    """Spinning Up's torch code measured them before the step, so they were always zero."""
     new, info = vpg.update(learner(pi_lr=0.1), pg.rows([0, 1], [1.0, -1.0]))
     p = np.array([0.25, 0.75])
     q = np.exp(jax.nn.log_softmax(pg.theta(new.params.actor)))
@@ -101,7 +101,7 @@ def test_divergence_and_change_of_the_loss_are_measured_after_the_step():
 
 
 def test_without_value_steps_the_value_function_does_not_change():
-    """Spinning Up's torch code crashed."""
+    """Spinning Up's torch code crashed without value steps."""
     state = learner(train_v_iters=0)
     new, info = vpg.update(state, pg.rows([0, 1], [1.0, -1.0]))
     chex.assert_trees_all_equal(new.params.critic, state.params.critic)
@@ -109,7 +109,7 @@ def test_without_value_steps_the_value_function_does_not_change():
 
 
 def test_constant_advantages_give_no_step_and_no_nan():
-    """Spinning Up divided by their deviation."""
+    """Spinning Up divided by their standard deviation, which is zero."""
     state = learner(gamma=0.0)
     batch = vpg.prepare(state.params, pg.rollout([1.0] * 4, [1] * 4, [0] * 4))
     np.testing.assert_array_equal(batch.adv, np.zeros(4))

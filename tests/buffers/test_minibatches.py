@@ -1,4 +1,4 @@
-"""Minibatches: every row once in each pass, in an order that depends on key and pass alone."""
+"""Minibatches use every row once in each pass, in an order that depends on key and pass."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ ROWS = {"x": np.arange(12.0, dtype=np.float32), "y": -np.arange(12.0, dtype=np.f
 
 
 def scan(size, seed=0, number=0):
-    """The minibatches `[number of steps, size]` that the steps of one pass see."""
+    """Return the minibatches `[number of steps, size]` of one pass."""
 
     def step(carry, rows):
         count, seen = carry

@@ -1,4 +1,4 @@
-"""The replay ring against a Python list, and what it refuses."""
+"""Replay buffer, compared with a Python list, and its errors."""
 
 import functools
 
@@ -18,7 +18,7 @@ add = jax.jit(replay.add)
 
 
 def rows(numbers, size):
-    """A block of `size` rows numbered as told, the rest marked as rubbish."""
+    """Return a block of `size` rows with these numbers, and with -1 in all further rows."""
     n = np.full(size, -1, np.int32)
     n[: len(numbers)] = numbers
     return {"n": n, "x": np.stack([n, 2 * n], axis=1).astype(np.float32)}
@@ -27,7 +27,7 @@ def rows(numbers, size):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 17), st.lists(st.integers(0, 9), max_size=12), st.sampled_from([4, 9]))
 def test_the_ring_contains_the_same_rows_as_a_list(capacity, counts, size):
-    """Capacities 1..17, blocks larger than the ring, empty blocks, many times around."""
+    """Capacities are 1 to 17. Blocks may be empty or larger than the ring."""
     buffer, model, next_row, position = replay.init(ROW, capacity), [], 0, 0
     slots = [None] * capacity
     for count in counts:
@@ -149,7 +149,7 @@ def test_a_million_halfcheetah_rows_take_their_raw_bytes():
     before = _resident()
     buffer = jax.block_until_ready(replay.init(spec.example(), 10**6))
     assert sum(x.nbytes for x in jax.tree.leaves(buffer)) <= 1.05 * raw
-    assert _resident() - before <= 1.05 * raw + 8 * 2**20  # and nothing else beside them
+    assert _resident() - before <= 1.05 * raw + 8 * 2**20  # no second copy
     del buffer
 
 

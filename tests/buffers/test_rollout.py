@@ -1,4 +1,4 @@
-"""The rollout block: rows in order, nothing lost, nothing changed, clear refusals."""
+"""Rollout buffer: rows keep their order and values, and errors are clear."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Errors in the core, the off-policy algorithms and their half of the loop."""
+"""Mutants of the core, off-policy algorithms and the off-policy loop."""
 
 from tests.mutants import Mutant
 
@@ -286,7 +286,7 @@ MUTANTS = [
     Mutant(DQN, "greedy.shape, jnp.float32) < params.epsilon", "greedy.shape, jnp.float32) > params.epsilon", T_DQN),
     Mutant(DQN, "return _start(spec) + jnp.where", "return jnp.where", T_DQN),
     Mutant(DQN, "key_choice, key_action = jax.random.split(key)", "key_choice, key_action = jax.random.split(jax.random.key(0))", T_CONTRACT),
-    # What an audit planted and the tests did not notice.
+    # Mutants from an audit, which the tests once missed.
     Mutant(SAC, "    grads_alpha, info_alpha = jax.grad(alpha_loss", "    params = dataclasses.replace(params, log_alpha=params.log_alpha - 0.1)\n    grads_alpha, info_alpha = jax.grad(alpha_loss", T_SAC),
     Mutant(SAC, "    grads_pi, info_pi = jax.grad(actor_loss", "    params = dataclasses.replace(params, log_alpha=params.log_alpha - 0.1)\n    grads_pi, info_pi = jax.grad(actor_loss", T_SAC),
     Mutant(SAC, "{name: optax.adam(spec.lr) for name in", "{name: optax.adam(spec.lr if name != 'log_alpha' else 1e-3) for name in", T_SAC),
@@ -298,7 +298,7 @@ MUTANTS = [
     Mutant(CHECKS, "    if not hasattr(params, \"spec\"):", "    if False:", f"{T_CONTRACT}::test_a_state_for_its_parameters_is_refused_and_the_other_way_round"),
     Mutant(CHECKS, "    if not isinstance(value, cls):", "    if False:", f"{T_CONTRACT}::test_settings_of_another_algorithm_are_refused"),
     Mutant(NETS, "    except flax.errors.InvalidRngError as error:", "    except ZeroDivisionError as error:", f"{T_CONTRACT}::test_own_networks_must_be_pure_and_float"),
-    # Values that can be called alone.
+    # Public value functions.
     Mutant(TD3, "for tree in params.critic]", "for tree in params.target_critic]", T_TD3),
     Mutant(SAC, "for tree in params.critic]", "for tree in params.target_critic]", T_SAC),
     Mutant(DDPG, "params.critic, *row)", "params.target_critic, *row)", T_DDPG),

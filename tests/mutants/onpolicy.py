@@ -1,4 +1,4 @@
-"""Errors in returns, distributions, the on-policy algorithms and their half of the loop."""
+"""Mutants of returns, distributions, on-policy algorithms and the on-policy loop."""
 
 from tests.mutants import Mutant
 
@@ -207,7 +207,7 @@ MUTANTS = [
     Mutant(PPO, 'kl, grad = mpi.pmean((info["kl"], grads.actor))', 'kl, grad = info["kl"], mpi.pmean(grads.actor)', "tests/mpi/test_ranks.py"),
     Mutant(PPO, 'kl, grad = mpi.pmean((info["kl"], grads.actor))', 'kl, grad = mpi.pmean(info["kl"]), grads.actor', T_CONTRACT),
     Mutant(PPO, "mpi.pmean(grads.critic)", "grads.critic", T_CONTRACT),
-    # Optimisers that forget.
+    # Optimisers that lose their state.
     Mutant(REINFORCE, '{"actor": opt_actor}, state.step + 1', "state.opt_state, state.step + 1", T_MEMORY),
     Mutant(VPG, '{"actor": opt_actor, "critic": opt_critic}', "state.opt_state", T_MEMORY),
     Mutant(VPG, '{"actor": opt_actor, "critic"', '{"actor": state.opt_state["actor"], "critic"', T_MEMORY),
@@ -217,7 +217,7 @@ MUTANTS = [
     Mutant(PPO, "now.opt_state, state.step + 1)", "state.opt_state, state.step + 1)", T_MEMORY),
     Mutant(PPO, 'now.opt_state | {name: opt}', "now.opt_state", T_MEMORY),
     Mutant(PPO, 'now.opt_state | {name: opt}', 'now.opt_state | ({name: opt} if name == "actor" else {})', T_MEMORY),
-    # Weights that some term leaves out.
+    # Terms that ignore the row weights.
     Mutant(REINFORCE, '(batch.weight * policies.kl(spec.env, before, after)).mean()', 'policies.kl(spec.env, before, after).mean()', T_WEIGHT),
     Mutant(REINFORCE, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
     Mutant(VPG, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
@@ -229,7 +229,7 @@ MUTANTS = [
     Mutant(PPO, "(batch.weight * (jnp.expm1(log_ratio) - log_ratio)).mean()", "(jnp.expm1(log_ratio) - log_ratio).mean()", T_WEIGHT),
     Mutant(PPO, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
     Mutant(PPO, "(batch.weight * (jnp.abs(ratio - 1.0) > spec.clip_ratio)).mean()", "(jnp.abs(ratio - 1.0) > spec.clip_ratio).mean()", T_WEIGHT),
-    # Settings that are not asked, and other defaults.
+    # Settings that have no effect, and wrong defaults.
     Mutant(REINFORCE, "counted = mpi.psum(batch.weight.sum()) > 0", "counted = batch.weight.sum() > 0", T_REINFORCE),
     Mutant(REINFORCE, "pi_lr: float = setting(1e-2,", "pi_lr: float = setting(1e-3,", T_REINFORCE),
     Mutant(VPG, "pi_lr: float = setting(3e-4,", "pi_lr: float = setting(3e-3,", T_VPG),
@@ -265,7 +265,7 @@ MUTANTS = [
     Mutant(ROLLOUT, "int(block.stored) < _length(block)", "False", T_ROLLOUT),
     Mutant("purerl/spaces.py", 'for name in ("ret", "logp", "val", "weight"):', 'for name in ("ret",):', T_CONTRACT),
     Mutant("purerl/spaces.py", 'checks.shape("batch.act", batch.act, leading + row.act.shape)', "pass", T_CONTRACT),
-    # What an audit planted and the tests did not notice.
+    # Mutants from an audit, which the tests once missed.
     Mutant(PPO, "-lr * now.rate * s", "-lr * s", T_PPO),
     Mutant(PPO, "moments.merge(params.ret_stats, sums)", "moments.merge(moments.init_moments(()), sums)", T_PPO),
     Mutant(PPO, "nets.policy_network(spec, spec.head_scale)", "nets.policy_network(spec)", f"{T_CONTRACT}::test_settings_of_the_default_networks_reach_each_of_them"),
@@ -280,7 +280,7 @@ MUTANTS = [
     Mutant("purerl/moments.py", "weight / jnp.where(mean > 0, mean, 1.0)", "weight / jnp.maximum(mean, 1e-3)", T_MOMENTS),
     Mutant("purerl/moments.py", "jnp.where(std <= rounding, 0.0, (x - mean) / (std + 1e-8))", "jnp.where(std > rounding, (x - mean) / (std + 1e-8), 0.0)", T_MOMENTS),
     Mutant(REINFORCE, "counted.astype(jnp.float32) for name", "1.0 for name", T_REINFORCE),
-    # Values that can be called alone, and minibatches.
+    # Public value functions, and minibatches.
     Mutant(PPO, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_PPO),
     Mutant(VPG, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_VPG),
     Mutant(TRPO, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_TRPO),

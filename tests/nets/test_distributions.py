@@ -1,4 +1,4 @@
-"""Categorical and diagonal Gaussian policies: closed forms against numbers and samples."""
+"""Categorical and diagonal Gaussian policies, compared with known numbers and samples."""
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ def test_entropies_are_minus_the_mean_log_probability_of_samples_and_joint():
 
 
 def test_actions_are_sampled_from_the_distribution_that_is_learned():
-    """TorchingUp drew in proportion to sigmoids and learned a softmax."""
+    """TorchingUp sampled in proportion to sigmoids but learned a softmax."""
     acts = np.asarray(categorical.sample(jnp.broadcast_to(LOGITS, (50_000, 3)), jax.random.key(2)))
     share = np.bincount(acts, minlength=3) / len(acts)
     learned = np.exp(categorical.log_prob(LOGITS[None], jnp.arange(3)))
@@ -134,13 +134,13 @@ def test_policies_work_in_environment_units():
     at_mode = policies.log_prob(box, dist, jnp.array([6.0]))
     assert float(at_mode) == pytest.approx(-0.5 * np.log(2 * np.pi), rel=1e-5)
     wide = policies.sample(box, (jnp.zeros((5000, 1)), jnp.zeros((5000, 1))), jax.random.key(0))
-    assert float(wide.std()) == pytest.approx(5.0, rel=0.05)  # not clipped: it leaves the box
+    assert float(wide.std()) == pytest.approx(5.0, rel=0.05)  # not clipped: samples leave the Box
     assert float(policies.kl(box, NORMAL, SHIFTED)) == pytest.approx(0.443147, abs=1e-6)
     assert float(policies.entropy(discrete, jnp.zeros(3))) == pytest.approx(np.log(3))
 
 
 def test_the_gaussian_policys_deviation_is_one_trainable_vector(key):
-    """TorchingUp held it constant; it starts at -0.5 and does not see the observation."""
+    """It starts at -0.5 and ignores the observation. TorchingUp kept it constant."""
     net = nets.GaussianPolicy(2, (4,))
     params = net.init(key, jnp.zeros((1, 3)))
     assert params["params"]["log_std"].tolist() == [-0.5, -0.5]

@@ -1,4 +1,4 @@
-"""Default networks: shapes, initial distributions, and what PyTorch would have drawn."""
+"""Default networks: shapes and initial distributions, by default the same as PyTorch's."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from purerl import nets
 
 
 def forward(params, x, activation):
-    """A multilayer perceptron as a NumPy loop."""
+    """Evaluate a multilayer perceptron with a NumPy loop."""
     layers = [params["params"][f"Dense_{i}"] for i in range(len(params["params"]))]
     for i, layer in enumerate(layers):
         x = x @ np.asarray(layer["kernel"]) + np.asarray(layer["bias"])

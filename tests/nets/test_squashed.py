@@ -1,4 +1,4 @@
-"""The squashed Gaussian: published numbers, integrals, limits."""
+"""Squashed Gaussian, compared with published numbers, integrals and limits."""
 
 import jax
 import jax.numpy as jnp
