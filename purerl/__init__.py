@@ -69,8 +69,8 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
     Args:
         threads: Size of XLA's CPU thread pool. With one thread, results are bit for bit
             reproducible, and small networks run as fast. None keeps JAX's default.
-        cache: Whether to keep compiled programs on disk for later processes. True keeps them in
-            `~/.cache/purerl/jax`, and a path in that directory.
+        cache: Directory for compiled programs, which later processes load. True means
+            `~/.cache/purerl/jax`, and False means that none are kept.
         devices: Number of CPU devices to split batches over.
 
     Raises:

@@ -3,6 +3,8 @@
 A schedule contains the numbers that a user chose, and None for numbers to derive. `resolve(ranks)`
 checks them against the number of ranks and returns the form that loops use, with every derived
 number filled in. Only `max_ep_len` may still be None, which means the environment's own limit.
+
+An off-policy loop works in bursts: `update_every` transitions, then `updates_per_burst` updates.
 """
 
 from __future__ import annotations
@@ -110,13 +112,13 @@ class OffPolicySchedule:
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedOffPolicySchedule(OffPolicySchedule):
-    """An off-policy schedule for a known number of ranks, without a number left to derive."""
+    """An off-policy schedule for a known number of ranks, with every number filled in."""
 
     update_every: int = dataclasses.field(kw_only=True)
     updates_per_burst: int = dataclasses.field(kw_only=True)
 
     def count_rows(self, ranks: int) -> dict[str, int]:
-        """Return how many transitions each setting makes one rank keep in memory.
+        """Return the transitions that one rank keeps in memory, by the setting that causes them.
 
         The rows of a burst exist twice, on the host and on the device.
         """
@@ -190,7 +192,7 @@ class ResolvedOnPolicySchedule(OnPolicySchedule):
     rollout_length: int = dataclasses.field(kw_only=True)  # steps of each environment
 
     def count_rows(self, ranks: int) -> dict[str, int]:
-        """Return how many transitions each setting makes one rank keep in memory.
+        """Return the transitions that one rank keeps in memory, by the setting that causes them.
 
         A rollout exists three times on its way to the device.
         """

@@ -63,11 +63,11 @@ class PolicyBatch(NamedTuple):
 
     obs: Any
     act: Any
-    adv: Any
-    ret: Any
-    logp: Any
-    val: Any
-    weight: Any
+    adv: Any  # advantages, or returns in REINFORCE
+    ret: Any  # targets of the value function
+    logp: Any  # log-probabilities under the policy that acted
+    val: Any  # values of the observations
+    weight: Any  # weights of the rows in the losses
     key: Any = None
     rollout: Any = None
 

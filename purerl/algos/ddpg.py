@@ -39,9 +39,9 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a DDPG learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape]) -> [B, A]` in [-1, 1] and
-    `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to actions `[B, A]` in [-1, 1]. The critic maps observations and such actions
+    to values `[B]`.
     """
 
     env: EnvSpec
@@ -74,7 +74,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses read; targets receive no gradient."""
+    """All arrays that the losses read; targets receive no gradient."""
 
     actor: Any
     critic: Any
@@ -93,7 +93,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy and critic."""
+    """Return the Flax modules of a learner: the policy and the critic."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.DeterministicActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)

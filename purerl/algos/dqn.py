@@ -46,8 +46,8 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a DQN learner: hashable and compared by value.
 
-    `critic` is a custom Flax module, or None for an MLP:
-    `critic(obs [B, *obs_shape]) -> [B, n]`, the values of all actions.
+    `critic` is a custom Flax module, or None for an MLP. It maps observations `[B, *obs_shape]` to
+    the values `[B, n]` of all actions.
     """
 
     env: EnvSpec
@@ -94,7 +94,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses and acting read; the target receives no gradient."""
+    """All arrays that the loss and `act` read; the target receives no gradient."""
 
     critic: Any
     target_critic: Any
@@ -112,7 +112,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: no policy, and a critic."""
+    """Return the Flax modules of a learner: None for the policy, and the critic."""
     style = (spec.hidden, spec.activation, spec.initializer)
     critic = spec.critic or nets.DiscreteQFunction(spec.env.act_dim, *style)
     return nets.Networks(None, critic)

@@ -42,9 +42,9 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a PPO learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
-    in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to logits `[B, n]`, or to mean and log std `[B, A]` in normalised units. The
+    critic maps observations to values `[B]`.
     """
 
     env: EnvSpec
@@ -96,7 +96,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses read; statistics receive no gradient."""
+    """All arrays that the losses read; statistics receive no gradient."""
 
     actor: Any
     critic: Any
@@ -115,7 +115,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy and value function."""
+    """Return the Flax modules of a learner: the policy and the value function."""
     critic = spec.critic or nets.ValueFunction(spec.hidden, spec.activation, spec.initializer)
     return nets.Networks(nets.policy_network(spec, spec.head_scale), critic)
 
@@ -312,7 +312,7 @@ class _Progress:
     opt_state: dict[str, optax.OptState]
     rate: jax.Array  # factor on both learning rates
     going: jax.Array = struct.field(default_factory=lambda: jnp.bool_(True))  # policy not stopped
-    steps: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # of the policy
+    steps: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # policy steps
     kl: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # at the last test
     clip_frac: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # same test
 

@@ -41,8 +41,8 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a REINFORCE learner: hashable and compared by value.
 
-    `actor` is a custom Flax module, or None for an MLP: `actor(obs [B, *obs_shape])` ->
-    logits `[B, n]`, or mean and log standard deviation `[B, A]` in units of [-1, 1].
+    `actor` is a custom Flax module, or None for an MLP. It maps observations `[B, *obs_shape]` to
+    logits `[B, n]`, or to mean and log std `[B, A]` in normalised units.
     """
 
     env: EnvSpec
@@ -73,7 +73,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the loss reads."""
+    """All arrays that the loss reads."""
 
     actor: Any
     spec: Spec = struct.field(pytree_node=False)
@@ -89,7 +89,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy, and no critic."""
+    """Return the Flax modules of a learner: the policy, and None for the critic."""
     return nets.Networks(nets.policy_network(spec), None)
 
 
@@ -207,7 +207,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     step, opt_actor = tx.update(mpi.pmean(grads.actor), state.opt_state["actor"])
     moved = (optax.apply_updates(old.actor, step), opt_actor)
 
-    # Keep the old policy if no row of any rank has a weight.
+    # Keep the old policy if all rows of all ranks have weight 0.
     counted = mpi.psum(batch.weight.sum()) > 0
     actor, opt_actor = jax.tree.map(
         lambda new, kept: jnp.where(counted, new, kept),

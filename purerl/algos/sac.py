@@ -44,9 +44,10 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a SAC learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]` of the Gaussian before squashing,
-    and `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing. The critic maps
+    observations and actions `[B, A]` in [-1, 1] to values `[B]`. It is initialised twice, once for
+    each of the two critics.
     """
 
     env: EnvSpec
@@ -94,7 +95,7 @@ LOG_STD = (-20.0, 2.0)  # bounds of the Gaussian's log standard deviation
 
 @struct.dataclass
 class Params:
-    """Every array the losses read; targets receive no gradient."""
+    """All arrays that the losses read; targets receive no gradient."""
 
     actor: Any
     critic: tuple[Any, ...]  # two trees of parameters
@@ -113,7 +114,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy, and the module of both critics."""
+    """Return the Flax modules of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)

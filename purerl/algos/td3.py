@@ -38,9 +38,9 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a TD3 learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape]) -> [B, A]` in [-1, 1] and
-    `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to actions `[B, A]` in [-1, 1]. The critic maps observations and such actions
+    to values `[B]`. It is initialised twice, once for each of the two critics.
     """
 
     env: EnvSpec
@@ -81,7 +81,7 @@ NOISE_DRAWS = 1  # the smoothing of the target action
 
 @struct.dataclass
 class Params:
-    """Every array the losses read; targets receive no gradient."""
+    """All arrays that the losses read; targets receive no gradient."""
 
     actor: Any
     critic: tuple[Any, ...]  # two trees of parameters
@@ -100,7 +100,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy, and the module of both critics."""
+    """Return the Flax modules of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.DeterministicActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)

@@ -37,9 +37,9 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a VPG learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
-    in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to logits `[B, n]`, or to mean and log std `[B, A]` in normalised units. The
+    critic maps observations to values `[B]`.
     """
 
     env: EnvSpec
@@ -73,7 +73,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses read."""
+    """All arrays that the losses read."""
 
     actor: Any
     critic: Any
@@ -90,7 +90,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy and value function."""
+    """Return the Flax modules of a learner: the policy and the value function."""
     critic = spec.critic or nets.ValueFunction(spec.hidden, spec.activation, spec.initializer)
     return nets.Networks(nets.policy_network(spec), critic)
 

@@ -56,7 +56,7 @@ class MLP(nn.Module):
 
 
 class DeterministicActor(nn.Module):
-    """Map observations `[B, O]` to actions `[B, A]` in [-1, 1]."""
+    """Deterministic policy, from observations `[B, O]` to actions `[B, A]` in [-1, 1]."""
 
     act_dim: int
     hidden: tuple[int, ...]
@@ -71,7 +71,7 @@ class DeterministicActor(nn.Module):
 
 
 class GaussianActor(nn.Module):
-    """Map observations `[B, O]` to mean and log standard deviation `[B, A]`, before squashing."""
+    """Gaussian before squashing, from observations `[B, O]` to mean and log std `[B, A]`."""
 
     act_dim: int
     hidden: tuple[int, ...]
@@ -87,7 +87,7 @@ class GaussianActor(nn.Module):
 
 
 class GaussianPolicy(nn.Module):
-    """Map observations `[B, O]` to mean and log standard deviation `[B, A]` of an action.
+    """Gaussian policy, from observations `[B, O]` to mean and log standard deviation `[B, A]`.
 
     The log standard deviation is one trainable vector, the same for all observations.
     """
@@ -110,7 +110,7 @@ class GaussianPolicy(nn.Module):
 
 
 class CategoricalPolicy(nn.Module):
-    """Map observations `[B, O]` to the logits `[B, n]` of all actions."""
+    """Categorical policy, from observations `[B, O]` to the logits `[B, n]` of all actions."""
 
     number: int
     hidden: tuple[int, ...]
@@ -126,7 +126,7 @@ class CategoricalPolicy(nn.Module):
 
 
 class ValueFunction(nn.Module):
-    """Map observations `[B, O]` to values `[B]`."""
+    """State values, from observations `[B, O]` to values `[B]`."""
 
     hidden: tuple[int, ...]
     activation: str = "tanh"
@@ -140,7 +140,7 @@ class ValueFunction(nn.Module):
 
 
 class DiscreteQFunction(nn.Module):
-    """Map observations `[B, O]` to the values `[B, n]` of all actions."""
+    """Action values, from observations `[B, O]` to the values `[B, n]` of all discrete actions."""
 
     number: int
     hidden: tuple[int, ...]
@@ -155,7 +155,7 @@ class DiscreteQFunction(nn.Module):
 
 
 class QFunction(nn.Module):
-    """Map observations `[B, O]` and actions `[B, A]` in [-1, 1] to values `[B]`."""
+    """Action values, from observations `[B, O]` and actions `[B, A]` in [-1, 1] to values `[B]`."""
 
     hidden: tuple[int, ...]
     activation: str = "relu"

@@ -1,4 +1,4 @@
-"""Check, initialise and apply the Flax modules of an algorithm."""
+"""Checks, initialisation and application of the Flax modules of an algorithm."""
 
 from typing import Any, NamedTuple
 
