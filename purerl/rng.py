@@ -57,7 +57,7 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
         checks.seed(seed)
         checks.integer("rank", rank, 0)
     key = jax.random.key(jnp.asarray(seed, jnp.uint32))
-    key = jax.random.fold_in(key, _code(name))
+    key = jax.random.fold_in(key, _hash_name(name))
     key = jax.random.fold_in(key, jnp.uint32(0 if name == "init" else rank))
     for counter in counters:
         traced = getattr(counter, "shape", ()) == (2,)
@@ -75,7 +75,7 @@ def host_seed(seed: int, rank: int, name: str, *counters: int) -> int:
     """
     checks.seed(seed)
     checks.integer("rank", rank, 0)
-    spawn = [_code(name), 0 if name == "init" else rank]
+    spawn = [_hash_name(name), 0 if name == "init" else rank]
     for counter in counters:
         spawn += words(counter).tolist()
     return int(np.random.SeedSequence(seed, spawn_key=spawn).generate_state(1)[0])
@@ -97,6 +97,6 @@ def noise(batch: Batch, draws: int, dim: int) -> jax.Array:
     return jax.random.normal(batch.key, shape, jnp.float32)
 
 
-def _code(name: str) -> int:
+def _hash_name(name: str) -> int:
     """Hash a name. Unlike Python's `hash`, the result is the same in every process and version."""
     return zlib.crc32(name.encode())

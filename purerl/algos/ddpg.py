@@ -180,7 +180,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
         batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`.
 
     Returns:
-        The loss, and `loss_q`, `q` (mean of the critic at the batch), `target`.
+        The loss, and `loss_q`, `q` (mean value of the critic), `target` (mean).
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)

@@ -192,7 +192,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
             action outside the space makes the loss NaN.
 
     Returns:
-        The loss, and `loss_q`, `q` (mean of the values of the actions taken), `target`.
+        The loss, and `loss_q`, `q` (mean value of the actions taken), `target` (mean).
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)

@@ -249,7 +249,7 @@ def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]
         V_{clip} = V_{old} + \mathrm{clip}(V_\phi - V_{old}, -c, c)
 
     Returns:
-        The loss, and `loss_v`, `val` (mean of the values).
+        The loss, and `loss_v`, `val` (mean value).
     """
     spec = checks.spec_of(params)
     spec.env.check_policy_batch(batch)

@@ -163,7 +163,7 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
-    """Return the actions at the mean for `obs` `[..., *obs_shape]`, in environment units."""
+    """Return the squashed mean actions for `obs` `[..., *obs_shape]`, in environment units."""
     spec = checks.spec_of(params)
     u = squashed.mode(distribution(params, obs))
     return spec.env.from_unit(squashed.squash(u))
@@ -222,7 +222,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
             a key or noise `[B, 2, A]`. Noise draw 0 makes the next action :math:`a'`.
 
     Returns:
-        The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
+        The loss, and `loss_q`, `q1`, `q2` (mean value of each critic), `target` (mean).
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)

@@ -76,7 +76,7 @@ class Spec:
 
 
 SCHEDULE = OffPolicySchedule()
-NOISE_DRAWS = 1  # the smoothing of the target action
+NOISE_DRAWS = 1  # 0: smoothing of the target action
 
 
 @struct.dataclass
@@ -204,7 +204,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
             a key or noise `[B, 1, A]` for the smoothing.
 
     Returns:
-        The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
+        The loss, and `loss_q`, `q1`, `q2` (mean value of each critic), `target` (mean).
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)

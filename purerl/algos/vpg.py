@@ -205,7 +205,7 @@ def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]
         L = \mathbb{E}\,[w \, (V_\phi(s) - \hat R)^2]
 
     Returns:
-        The loss, and `loss_v`, `val` (mean of the values).
+        The loss, and `loss_v`, `val` (mean value).
     """
     checks.spec_of(params).env.check_policy_batch(batch)
     v = value(params, batch.obs)  # [B]
