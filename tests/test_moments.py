@@ -89,7 +89,7 @@ def test_moments_merge_the_rows_of_all_ranks():
     chex.assert_trees_all_close(merge(x), wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_scale_shifts_divides_clips_and_passes_no_gradient_to_statistics():
+def test_scale_shifts_divides_and_clips_and_gives_statistics_no_gradient():
     seen = moments.Moments(f32(1, 2), f32(4, 9), jnp.float32(10))
     x = jnp.array([[3.0, -1.0], [100.0, 2.0]])
     near(moments.scale(x, seen), [[1, -1], [10, 0]])

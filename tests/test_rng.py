@@ -17,7 +17,7 @@ def data(key):
     return tuple(np.asarray(jax.random.key_data(key)).tolist())
 
 
-def test_a_stream_is_the_documented_chain_of_folds():
+def test_a_stream_folds_name_rank_and_counters_into_the_seed():
     key = jax.random.key(jnp.uint32(7))
     for word in (zlib.crc32(b"act"), 2, 1, 5):  # name, rank, high and low word of 2**32 + 5
         key = jax.random.fold_in(key, jnp.uint32(word))

@@ -71,7 +71,7 @@ HEAVY = ("jax", "flax", "optax", "gymnasium", "mpi4py", "matplotlib", "mujoco", 
         ("purerl.loops.gym", ("jax", "flax", "optax", "chex", "gymnasium")),
     ],
 )
-def test_imports_are_light(imports, allowed):
+def test_imports_do_not_load_heavy_packages(imports, allowed):
     code = f"import sys, {imports}; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert set(ast.literal_eval(python(code))) <= set(allowed)
 

@@ -115,7 +115,7 @@ def test_the_loss_of_the_default_network_equals_a_numpy_program(wrap, name):
     assert info["target"] == pytest.approx(y.mean(), rel=1e-4)
 
 
-def test_the_target_is_copied_every_target_every_updates():
+def test_the_target_network_is_copied_at_the_set_interval():
     state = learner(([1, 2, 3],) * 2, ([0, 0, 0],) * 2, target_every=3)
     copied = []
     for _ in range(7):
@@ -130,7 +130,7 @@ def test_the_target_is_copied_every_target_every_updates():
     assert copied == [False, False, True, False, False, True, False]
 
 
-def test_epsilon_falls_linearly_over_updates_and_stays():
+def test_epsilon_falls_linearly_over_updates_and_then_stays_constant():
     state = learner(([0, 0, 0],) * 2, ([0, 0, 0],) * 2, eps_start=0.9, eps_end=0.1, eps_decay=4)
     seen = [float(state.params.epsilon)]
     for _ in range(6):
@@ -175,7 +175,7 @@ def test_an_action_outside_the_space_makes_the_loss_nan(act):
     assert np.isnan(dqn.critic_loss(params, pair(act=act))[0])
 
 
-def test_first_update_is_adam():
+def test_the_first_update_is_an_adam_step():
     state = learner(([0, 0, 0],) * 2, ([0, 0, 0],) * 2, lr=0.1)
     new, _ = dqn.update(state, pair(rew=(1.0, -1.0), terminated=(True, True)))
     expected = [[0.1, 0, 0], [0, -0.1, 0]]

@@ -54,7 +54,7 @@ def test_ratios_outside_of_the_clip_range_are_counted(ratio, outside):
     ("ratio", "adv", "flat"),
     [(1.5, 1.0, True), (1.5, -1.0, False), (0.5, -1.0, True), (0.5, 1.0, False), (1.1, 1.0, False)],
 )
-def test_no_gradient_where_clipped_in_the_direction_of_the_advantage(ratio, adv, flat):
+def test_the_gradient_vanishes_only_if_clipping_limits_an_improvement(ratio, adv, flat):
     """TorchingUp's clipped branch lacked the advantage."""
     batch = with_ratios([ratio], [adv])
     grad = jax.grad(lambda p: ppo.actor_loss(p, batch)[0])(learner().params)

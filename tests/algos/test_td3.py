@@ -85,7 +85,7 @@ def test_target_is_the_reward_when_terminated_and_bootstraps_otherwise(wrap):
 
 
 @both
-def test_critic_sees_normalised_actions(wrap):
+def test_the_critic_gets_normalised_actions(wrap):
     params = learner(line(0.0), line(1.0), line(3.0)).params
     value, info = wrap(td3.critic_loss)(params, batch(act=1.0))  # 1 of bound 2 is 0.5
     assert (info["q1"], info["q2"]) == (0.5, 1.5)
@@ -148,7 +148,7 @@ def test_the_delay_counts_updates_across_bursts_of_one():
     assert counts == [1, 0, 0, 1, 0, 0, 1]
 
 
-def test_first_update_is_adam_in_the_papers_order():
+def test_the_first_update_is_adam_in_the_order_of_the_paper():
     # q = 0.05 a, with reward -1 at a = +1. The critic's weight must fall below zero first (Adam's
     # first step is lr * sign). Only then does the actor move down.
     state = learner(line(0.0), line(0.05), line(0.05), gamma=0.0, q_lr=0.1, pi_lr=0.01)

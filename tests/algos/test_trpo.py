@@ -181,7 +181,7 @@ def test_the_error_of_the_values_is_squared_and_weighted():
     assert float(info["val"]) == 2.0
 
 
-def test_the_lambda_of_the_advantages_is_the_setting():
+def test_advantages_use_the_setting_lam():
     """V is 2 everywhere, so deltas are 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
     state, _ = softmax(gamma=0.5, lam=0.25)
     batch = trpo.prepare(state.params, pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0]))

@@ -36,7 +36,7 @@ def test_the_order_depends_only_on_key_and_pass():
     assert scan(3, seed=1).tobytes() != scan(3, seed=2).tobytes()
 
 
-def test_without_a_size_there_is_one_step_on_all_rows_in_their_order():
+def test_without_a_size_one_step_uses_all_rows_unshuffled():
     np.testing.assert_array_equal(scan(None), ROWS["x"][None])
 
 

@@ -141,7 +141,7 @@ def test_add_and_sample_compose_in_a_scan():
     assert bool((largest <= jnp.arange(9)).all())
 
 
-def test_a_million_halfcheetah_rows_take_their_raw_bytes():
+def test_a_million_halfcheetah_rows_take_little_more_than_their_raw_bytes():
     spec = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
     raw = 10**6 * (4 * (17 + 6 + 1 + 17) + 2)
     shapes = jax.eval_shape(functools.partial(replay.init, spec.example(), 10**6))

@@ -54,7 +54,7 @@ def test_both_divergences_have_the_direction_old_to_new():
     assert float(gaussian.kl(NORMAL, SHIFTED)) == pytest.approx(float(ratio.mean()), abs=0.01)
 
 
-def test_entropies_are_minus_the_mean_log_probability_of_samples_and_joint():
+def test_entropies_of_whole_actions_equal_minus_the_mean_log_probability():
     """Spinning Up averaged the Gaussian's entropy over action dimensions."""
     key = jax.random.key(1)
     dist = (jnp.zeros((100_000, 3)), jnp.broadcast_to(jnp.array([-0.5, 0.0, 0.7]), (100_000, 3)))

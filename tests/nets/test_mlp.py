@@ -17,7 +17,7 @@ def forward(params, x, activation):
     return x
 
 
-def test_mlp_is_dense_layers_with_a_linear_last_one(key):
+def test_mlp_is_dense_layers_and_the_last_layer_is_linear(key):
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     relu = lambda z: np.maximum(z, 0)  # noqa: E731
     for name, activation in (("relu", relu), ("tanh", np.tanh)):
