@@ -101,8 +101,8 @@ class OffPolicySchedule:
             if getattr(self, name) < ranks * self.batch_size:
                 raise ValueError(
                     f"{name} must be at least {ranks} ranks * batch_size = "
-                    f"{ranks * self.batch_size}, because each rank samples batches of "
-                    f"{self.batch_size} from its own transitions, got {getattr(self, name)}."
+                    f"{ranks * self.batch_size}, got {getattr(self, name)}. Each rank samples its "
+                    f"batches of {self.batch_size} from its own transitions."
                 )
         every = self.update_every or math.ceil(50 / unit) * unit
         updates = self.updates_per_burst or every
@@ -171,9 +171,8 @@ class OnPolicySchedule:
         if self.steps % self.steps_per_epoch:
             near = max(1, round(self.steps / self.steps_per_epoch)) * self.steps_per_epoch
             raise ValueError(
-                f"steps must be a multiple of steps_per_epoch = {self.steps_per_epoch}, because a "
-                f"run is a whole number of rollouts, got {self.steps}. The nearest multiple is "
-                f"{near}."
+                f"steps must be a multiple of steps_per_epoch = {self.steps_per_epoch}, got "
+                f"{self.steps}. A run consists of whole rollouts. The nearest multiple is {near}."
             )
 
     def resolve(self, ranks: int) -> ResolvedOnPolicySchedule:

@@ -28,7 +28,7 @@ def check(size: int | None, rows: int, key: Any) -> None:
         )
     if key is None:
         raise ValueError(
-            "batch.key must be a key, because it shuffles the minibatches, got None. Set one: "
+            "batch.key is None but the minibatches need a key for shuffling. Set one: "
             "prepare(params, rollout)._replace(key=jax.random.key(0))."
         )
     checks.key("batch.key", key)
