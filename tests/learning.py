@@ -245,7 +245,7 @@ def values(preset: Preset, seed: int, episodes: int = 5, steps: int = 1_000) -> 
 
 
 def score(rows: list[dict[str, Any]]) -> float:
-    """Return the score of a seed: the mean of its last two evaluations, not of its best ones."""
+    """Return the score of a seed: the mean of its last two evaluations, never its best one."""
     return statistics.fmean(row["test_return"] for row in rows[-2:])
 
 
