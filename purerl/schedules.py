@@ -40,26 +40,26 @@ class OffPolicySchedule:
         400_000, "environment transitions of the whole run", flag="--total-timesteps", group="Run"
     )
     steps_per_epoch: int = setting(4_000, "transitions per epoch: one row of the log")
-    start_steps: int = setting(10_000, "initial transitions with uniformly random actions")
+    start_steps: int = setting(10_000, "first transitions with uniform random actions")
     update_after: int = setting(1_000, "transitions stored before the first update", rare=True)
     update_every: int | None = setting(None, "transitions between two bursts; none: 50, rounded up")
     updates_per_burst: int | None = setting(
         None, "updates per burst; none: the same number as update_every", rare=True
     )
     batch_size: int = setting(100, "rows of a batch, on each rank")
-    replay_size: int = setting(1_000_000, "capacity of the replay buffer, in transitions")
+    replay_size: int = setting(1_000_000, "transitions that the replay buffer holds")
     num_envs: int = setting(1, "environments on each rank, stepped together", group="Compute")
     devices: int = setting(
         1,
-        "local devices that split each batch; purerl.setup(devices=2) makes two",
+        "local devices that split each batch (see purerl.setup)",
         group="Compute",
         rare=True,
     )
     max_ep_len: int | None = setting(
-        None, "time limit of an episode, in steps; none: the environment's own"
+        None, "time limit of an episode; none: the environment's limit"
     )
     num_test_episodes: int = setting(
-        10, "test episodes after each epoch, without exploration", group="Logging and checkpoints"
+        10, "test episodes per epoch, without exploration", group="Logging and checkpoints"
     )
 
     def __post_init__(self) -> None:
@@ -144,18 +144,18 @@ class OnPolicySchedule:
     num_envs: int = setting(1, "environments on each rank, stepped together", group="Compute")
     devices: int = setting(
         1,
-        "local devices that split each batch; purerl.setup(devices=2) makes two",
+        "local devices that split each batch (see purerl.setup)",
         group="Compute",
         rare=True,
     )
     max_ep_len: int | None = setting(
-        None, "time limit of an episode, in steps; none: the environment's own"
+        None, "time limit of an episode; none: the environment's limit"
     )
     num_test_episodes: int = setting(
-        0, "test episodes after each epoch, without exploration", group="Logging and checkpoints"
+        0, "test episodes per epoch, without exploration", group="Logging and checkpoints"
     )
     continue_episodes: bool = setting(
-        True, "continue episodes in the next epoch; no: reset, as Spinning Up does", rare=True
+        True, "episodes continue in the next epoch; Spinning Up resets them", rare=True
     )
 
     def __post_init__(self) -> None:

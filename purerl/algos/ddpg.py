@@ -53,10 +53,10 @@ class Spec:
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    polyak: float = setting(0.995, "weight of the old target in each target update")
+    polyak: float = setting(0.995, "weight of the old target in a target update")
     pi_lr: float = setting(1e-3, "learning rate of the policy")
     q_lr: float = setting(1e-3, "learning rate of the critic")
-    act_noise: float = setting(0.1, "std of exploration noise, for actions in [-1, 1]")
+    act_noise: float = setting(0.1, "std of exploration noise for actions in [-1, 1]")
 
     def __post_init__(self) -> None:
         """Check every field."""

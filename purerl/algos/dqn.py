@@ -59,16 +59,14 @@ class Spec:
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
     lr: float = setting(3e-4, "learning rate of the critic")
-    target_every: int = setting(100, "updates between two copies to the target network")
-    double: bool = setting(
-        True, "double Q-learning: the online network chooses the target's action"
-    )
+    target_every: int = setting(100, "updates between copies to the target network")
+    double: bool = setting(True, "double Q-learning: online network chooses the target's action")
     huber: bool = setting(
-        True, "Huber loss, with slope 1 beyond an error of 1; no: half the square", rare=True
+        True, "Huber loss, slope 1 beyond an error of 1; no: half the square", rare=True
     )
     eps_start: float = setting(1.0, "exploration rate before the first update", rare=True)
     eps_end: float = setting(0.04, "exploration rate after eps_decay updates")
-    eps_decay: int = setting(4_000, "updates over which the exploration rate falls linearly")
+    eps_decay: int = setting(4_000, "updates until the exploration rate is eps_end; linear decay")
 
     def __post_init__(self) -> None:
         """Check every field."""

@@ -59,12 +59,12 @@ class Spec:
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    polyak: float = setting(0.995, "weight of the old target in each target update")
-    lr: float = setting(1e-3, "learning rate of policy, critics and temperature")
+    polyak: float = setting(0.995, "weight of the old target in a target update")
+    lr: float = setting(1e-3, "learning rate of all networks and of alpha")
     alpha: float | str = setting(0.2, "weight of the entropy bonus; auto: learned")
     alpha_init: float = setting(1.0, "initial value of a learned alpha", rare=True)
     target_entropy: float | None = setting(
-        None, "target entropy of a learned alpha; none: minus the action dimension", rare=True
+        None, "target entropy of a learned alpha; none: -(action dimension)", rare=True
     )
 
     def __post_init__(self) -> None:

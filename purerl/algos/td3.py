@@ -1,4 +1,4 @@
-r"""TD3: DDPG with two critics, delayed policy updates and smoothed target actions.
+r"""TD3: DDPG with two critics, delayed policy updates and smoothed targets.
 
 Two critics learn the value of a deterministic policy. The target uses the minimum of the two
 critics, which limits overestimation. Clipped noise smooths the action in the target. The policy and
@@ -52,17 +52,17 @@ class Spec:
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    polyak: float = setting(0.995, "weight of the old target in each target update")
+    polyak: float = setting(0.995, "weight of the old target in a target update")
     pi_lr: float = setting(1e-3, "learning rate of the policy")
     q_lr: float = setting(1e-3, "learning rate of the critics")
-    act_noise: float = setting(0.1, "std of exploration noise, for actions in [-1, 1]")
+    act_noise: float = setting(0.1, "std of exploration noise for actions in [-1, 1]")
     target_noise: float = setting(
-        0.2, "std of target smoothing noise, for actions in [-1, 1]", rare=True
+        0.2, "std of target smoothing noise for actions in [-1, 1]", rare=True
     )
     noise_clip: float = setting(
-        0.5, "bound of target smoothing noise, for actions in [-1, 1]", rare=True
+        0.5, "bound of target smoothing noise for actions in [-1, 1]", rare=True
     )
-    policy_delay: int = setting(2, "critic updates per update of the policy and all targets")
+    policy_delay: int = setting(2, "critic updates per policy and target update")
 
     def __post_init__(self) -> None:
         """Check every field."""

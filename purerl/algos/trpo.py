@@ -1,7 +1,7 @@
-r"""TRPO: improve the policy within a limit on its KL divergence from the old policy; also NPG.
+r"""TRPO: improve the policy, with a limit on its change in one update; also NPG.
 
-Conjugate gradients find the natural-gradient direction, and a quadratic model of the KL gives the
-step length. A line search shortens the step until KL and loss are acceptable. NPG skips the search.
+Conjugate gradients find the direction of the step, and a quadratic model of the KL divergence gives
+its length. A line search shortens it until KL and loss are acceptable. NPG has no line search.
 
 .. math::
     \min_\theta \; L(\theta) = -\mathbb{E}\Big[w \,
@@ -52,14 +52,14 @@ class Spec:
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    lam: float = setting(0.97, "GAE lambda, from 0 (one-step errors) to 1 (full returns)")
+    lam: float = setting(0.97, "GAE lambda: 0 uses one-step errors, 1 full returns")
     value_target: str = setting("mc", "value target: mc (reward-to-go) or lambda (GAE)", rare=True)
     method: str = setting("trpo", "trpo, or npg: the full step without a line search")
     delta: float = setting(0.01, "largest mean KL(old || new) of an update")
-    damping_coeff: float = setting(0.1, "damping added to the diagonal of the Fisher matrix")
+    damping_coeff: float = setting(0.1, "damping on the diagonal of the Fisher matrix")
     cg_iters: int = setting(10, "conjugate gradient iterations")
-    backtrack_iters: int = setting(10, "maximum number of step lengths that the line search tries")
-    backtrack_coeff: float = setting(0.8, "ratio of two successive step lengths of the line search")
+    backtrack_iters: int = setting(10, "maximum number of line search steps")
+    backtrack_coeff: float = setting(0.8, "step length factor of each line search step")
     vf_lr: float = setting(1e-3, "learning rate of the value function")
     train_v_iters: int = setting(80, "gradient steps of the value function per update")
 

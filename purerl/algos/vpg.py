@@ -50,7 +50,7 @@ class Spec:
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    lam: float = setting(0.97, "GAE lambda, from 0 (one-step errors) to 1 (full returns)")
+    lam: float = setting(0.97, "GAE lambda: 0 uses one-step errors, 1 full returns")
     value_target: str = setting("mc", "value target: mc (reward-to-go) or lambda (GAE)", rare=True)
     pi_lr: float = setting(3e-4, "learning rate of the policy")
     vf_lr: float = setting(1e-3, "learning rate of the value function")
