@@ -70,7 +70,7 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
         threads: Size of XLA's CPU thread pool. With one thread, results are bit for bit
             reproducible, and small networks run as fast. None keeps JAX's default.
         cache: Directory for compiled programs, which later processes load. True means
-            `~/.cache/purerl/jax`, and False means that none are kept.
+            `~/.cache/purerl/jax`, and False keeps JAX's default.
         devices: Number of CPU devices to split batches over.
 
     Raises:
