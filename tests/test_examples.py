@@ -75,7 +75,7 @@ def test_run_td3_takes_other_environments_and_every_field():
         (("--seed", "-1"), "seed must be an integer in 0 .. 2**32 - 1, got -1"),
         (("--gamma", "2"), "gamma must be a number in [0.0, 1.0], got 2.0"),
         (("--batch-size", "5000"), "update_after must be at least batch_size"),
-        (("--num-envs", "7"), "must divide by num_envs = 7"),
+        (("--num-envs", "7"), "must be a multiple of num_envs = 7"),
         (("--polyack", "0.9"), "unknown flag --polyack. Did you mean --polyak?"),
     ],
 )

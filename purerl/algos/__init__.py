@@ -1,7 +1,7 @@
-"""Algorithms: one flat module each, and the table of what is true of each; free of JAX.
+"""Algorithms: one module each, and a table of facts about them that imports no JAX.
 
-To add an algorithm: its file, its entry in `ALGORITHMS`, its test file, its entry in
-`tests/cases.py`, its page.
+To add an algorithm, write its module, its entry in `ALGORITHMS`, its test file, its entry in
+`tests/cases.py`, and its page.
 """
 
 import difflib
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Algorithm(NamedTuple):
-    """Facts about an algorithm that commands need before they import it."""
+    """Facts about an algorithm that commands need without importing it."""
 
     title: str
     actions: tuple[str, ...]  # kinds of action spaces: box, discrete
-    columns: Mapping[str, str]  # metric -> column of progress.txt, where it is not its own name
-    screen: tuple[str, ...]  # metrics on the line of each epoch
-    acting: str = "actor"  # network that acts: a field of Spec and of Params
+    columns: Mapping[str, str]  # metric -> column of progress.txt, if the names differ
+    screen: tuple[str, ...]  # metrics printed for each epoch
+    acting: str = "actor"  # network that chooses actions: a field of Spec and of Params
     squashed: bool = False  # whether tanh squashes the output of that network
 
 
@@ -76,7 +76,7 @@ def __getattr__(name: str) -> Any:
 
 
 def check(name: str) -> None:
-    """Refuse a name that is not an algorithm, with the nearest name."""
+    """Refuse a name that is not an algorithm, and suggest the nearest name."""
     if name not in NAMES:
         near = difflib.get_close_matches(name.lower(), NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""

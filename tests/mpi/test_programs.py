@@ -89,4 +89,4 @@ def test_a_command_for_one_process_is_refused_on_two_ranks():
 def test_an_example_with_counts_that_do_not_divide_is_refused_once():
     done = python("examples/run_vpg.py", "--num-cpu", "3")
     assert done.code == 2
-    assert done.err.count("must divide by num_envs times ranks = 3, got 4000") == 1
+    assert done.err.count("must be a multiple of num_envs times ranks = 3, got 4000") == 1

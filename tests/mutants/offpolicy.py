@@ -1,4 +1,4 @@
-"""Errors in the core, the off-policy algorithms and their half of the loop."""
+"""Mutants of the core, off-policy algorithms and the off-policy loop."""
 
 from tests.mutants import Mutant
 
@@ -92,9 +92,9 @@ MUTANTS = [
     Mutant(TD3, "state.step % spec.policy_delay == 0", "state.step % spec.policy_delay == 1", T_TD3),
     Mutant(TD3, "state.step % spec.policy_delay == 0", "state.step >= 0", T_TD3),
     Mutant(TD3, "state.step + 1)", "state.step)", T_TD3),
-    Mutant(TD3, "part = 1.0 - params.spec.polyak", "part = params.spec.polyak", T_TD3),
-    Mutant(TD3, "target_actor=optax.incremental_update(params.actor, params.target_actor, part),", "", T_TD3),
-    Mutant(TD3, "optax.incremental_update(params.critic, params.target_critic, part)", "params.target_critic", T_TD3),
+    Mutant(TD3, "fraction = 1.0 - params.spec.polyak", "fraction = params.spec.polyak", T_TD3),
+    Mutant(TD3, "target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),", "", T_TD3),
+    Mutant(TD3, "optax.incremental_update(params.critic, params.target_critic, fraction)", "params.target_critic", T_TD3),
     Mutant(TD3, "return _move_targets(params), opt_actor, info", "return params, opt_actor, info", T_TD3),
     Mutant(TD3, "grad = mpi.pmean(grads.critic)", "grad = grads.critic", T_CONTRACT),
     Mutant(TD3, "grad = mpi.pmean(grads.actor)", "grad = grads.actor", T_CONTRACT),
@@ -205,9 +205,9 @@ MUTANTS = [
     Mutant(DDPG, "loss_pi = -nets.apply", "loss_pi = nets.apply", T_DDPG),
     Mutant(DDPG, "pi = nets.apply(actor, params.actor, batch.obs)", "pi = nets.apply(actor, params.target_actor, batch.obs)", T_DDPG),
     Mutant(DDPG, "grads, info_pi = jax.grad(actor_loss, has_aux=True)(params, batch)", "grads, info_pi = jax.grad(actor_loss, has_aux=True)(state.params, batch)", T_DDPG),
-    Mutant(DDPG, "part = 1.0 - spec.polyak", "part = spec.polyak", T_DDPG),
-    Mutant(DDPG, "target_actor=optax.incremental_update(params.actor, params.target_actor, part),", "", T_DDPG),
-    Mutant(DDPG, "target_critic=optax.incremental_update(params.critic, params.target_critic, part),", "", T_DDPG),
+    Mutant(DDPG, "fraction = 1.0 - spec.polyak", "fraction = spec.polyak", T_DDPG),
+    Mutant(DDPG, "target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),", "", T_DDPG),
+    Mutant(DDPG, "target_critic=optax.incremental_update(params.critic, params.target_critic, fraction),", "", T_DDPG),
     Mutant(DDPG, '"actor": optax.adam(spec.pi_lr)', '"actor": optax.adam(spec.q_lr)', T_DDPG),
     Mutant(DDPG, "spec.act_noise * jax.random", "jax.random", T_DDPG),
     Mutant(DDPG, "jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q)", "pi, q", T_CONTRACT),
@@ -282,11 +282,11 @@ MUTANTS = [
     Mutant(DQN, "updates % spec.target_every == 0", "state.step % spec.target_every == 0", T_DQN),
     Mutant(DQN, "lambda: critic, lambda: params.target_critic", "lambda: params.critic, lambda: params.target_critic", T_DQN),
     Mutant(DQN, "jnp.minimum(updates / spec.eps_decay, 1.0)", "updates / spec.eps_decay", T_DQN),
-    Mutant(DQN, "part * (spec.eps_end - spec.eps_start)", "part * (spec.eps_start - spec.eps_end)", T_DQN),
+    Mutant(DQN, "fraction * (spec.eps_end - spec.eps_start)", "fraction * (spec.eps_start - spec.eps_end)", T_DQN),
     Mutant(DQN, "greedy.shape, jnp.float32) < params.epsilon", "greedy.shape, jnp.float32) > params.epsilon", T_DQN),
     Mutant(DQN, "return _start(spec) + jnp.where", "return jnp.where", T_DQN),
     Mutant(DQN, "key_choice, key_action = jax.random.split(key)", "key_choice, key_action = jax.random.split(jax.random.key(0))", T_CONTRACT),
-    # What an audit planted and the tests did not notice.
+    # Mutants from an audit, which the tests once missed.
     Mutant(SAC, "    grads_alpha, info_alpha = jax.grad(alpha_loss", "    params = dataclasses.replace(params, log_alpha=params.log_alpha - 0.1)\n    grads_alpha, info_alpha = jax.grad(alpha_loss", T_SAC),
     Mutant(SAC, "    grads_pi, info_pi = jax.grad(actor_loss", "    params = dataclasses.replace(params, log_alpha=params.log_alpha - 0.1)\n    grads_pi, info_pi = jax.grad(actor_loss", T_SAC),
     Mutant(SAC, "{name: optax.adam(spec.lr) for name in", "{name: optax.adam(spec.lr if name != 'log_alpha' else 1e-3) for name in", T_SAC),
@@ -298,7 +298,7 @@ MUTANTS = [
     Mutant(CHECKS, "    if not hasattr(params, \"spec\"):", "    if False:", f"{T_CONTRACT}/test_losses.py::test_a_state_in_place_of_parameters_is_refused_and_vice_versa"),
     Mutant(CHECKS, "    if not isinstance(value, cls):", "    if False:", f"{T_CONTRACT}/test_losses.py::test_settings_of_another_algorithm_are_refused"),
     Mutant(NETS, "    except flax.errors.InvalidRngError as error:", "    except ZeroDivisionError as error:", f"{T_CONTRACT}/test_networks.py::test_custom_networks_must_be_pure_and_float"),
-    # Values that can be called alone.
+    # Public value functions.
     Mutant(TD3, "for tree in params.critic]", "for tree in params.target_critic]", T_TD3),
     Mutant(SAC, "for tree in params.critic]", "for tree in params.target_critic]", T_SAC),
     Mutant(DDPG, "params.critic, *row)", "params.target_critic, *row)", T_DDPG),

@@ -1,4 +1,4 @@
-"""Errors in returns, distributions, the on-policy algorithms and their half of the loop."""
+"""Mutants of returns, distributions, on-policy algorithms and the on-policy loop."""
 
 from tests.mutants import Mutant
 
@@ -39,28 +39,28 @@ MUTANTS = [
     Mutant(REINFORCE, "counted = mpi.psum(batch.weight.sum()) > 0", "counted = True", T_REINFORCE),
     Mutant(PPO, "jnp.where(now.going, kl, now.kl)", "kl", T_PPO),
     Mutant(RETURNS, "discount = gamma * (1.0 - terminated)\n    mix", "discount = gamma * jnp.ones_like(rew)\n    mix", T_RETURNS),
-    Mutant(RETURNS, "mix = lam * _goes_on(terminated, truncated)", "mix = lam", T_RETURNS),
-    Mutant(RETURNS, "mix = lam * _goes_on(terminated, truncated)", "mix = lam * (1.0 - truncated)", T_RETURNS),
+    Mutant(RETURNS, "mix = lam * _continues(terminated, truncated)", "mix = lam", T_RETURNS),
+    Mutant(RETURNS, "mix = lam * _continues(terminated, truncated)", "mix = lam * (1.0 - truncated)", T_RETURNS),
     Mutant(RETURNS, "discount * (1.0 - mix) * next_val", "discount * mix * next_val", T_RETURNS),
     Mutant(RETURNS, "rew + gamma * (1.0 - terminated) * next_val - val", "rew + gamma * next_val - val", T_RETURNS),
     Mutant(RETURNS, "rew + gamma * (1.0 - terminated) * next_val - val", "rew + gamma * (1.0 - _ends(terminated, truncated)) * next_val - val", T_RETURNS),
     Mutant(RETURNS, "rew + gamma * (1.0 - terminated) * next_val - val", "rew + (1.0 - terminated) * next_val - val", T_RETURNS),
-    Mutant(RETURNS, "_backward(delta, gamma * lam * _goes_on(terminated, truncated))", "_backward(delta, gamma * lam * (1.0 - terminated))", T_RETURNS),
-    Mutant(RETURNS, "_backward(delta, gamma * lam * _goes_on(terminated, truncated))", "_backward(delta, lam * _goes_on(terminated, truncated))", T_RETURNS),
-    Mutant(RETURNS, "_backward(delta, gamma * lam * _goes_on(terminated, truncated))", "_backward(delta, gamma * _goes_on(terminated, truncated))", T_RETURNS),
+    Mutant(RETURNS, "_backward(delta, gamma * lam * _continues(terminated, truncated))", "_backward(delta, gamma * lam * (1.0 - terminated))", T_RETURNS),
+    Mutant(RETURNS, "_backward(delta, gamma * lam * _continues(terminated, truncated))", "_backward(delta, lam * _continues(terminated, truncated))", T_RETURNS),
+    Mutant(RETURNS, "_backward(delta, gamma * lam * _continues(terminated, truncated))", "_backward(delta, gamma * _continues(terminated, truncated))", T_RETURNS),
     Mutant(RETURNS, "ret = one = rew + discount * next_val", "ret = one = rew", T_RETURNS),
     Mutant(RETURNS, "for _ in range(n - 1):", "for _ in range(n):", T_RETURNS),
-    Mutant(RETURNS, "jnp.where(goes_on, rew + discount * later, one)", "rew + discount * later", T_RETURNS),
+    Mutant(RETURNS, "jnp.where(continues, rew + discount * later, one)", "rew + discount * later", T_RETURNS),
     Mutant(RETURNS, "held = jnp.where(row[0], row[1], held)", "held = row[1]", T_RETURNS),
     Mutant(RETURNS, "first = jnp.concatenate([jnp.ones_like(to_go[:1]), _ends(terminated, truncated)[:-1]])", "first = _ends(terminated, truncated)", T_RETURNS),
     Mutant(RETURNS, "bounded = jnp.minimum(clip_rho, rho)", "bounded = rho", T_RETURNS),
     Mutant(RETURNS, "lam * jnp.minimum(clip_c, rho)", "jnp.minimum(clip_c, rho)", T_RETURNS),
     Mutant(RETURNS, "lam * jnp.minimum(clip_c, rho)", "lam * jnp.minimum(clip_rho, rho)", T_RETURNS),
-    Mutant(RETURNS, "discount * goes_on * lam", "discount * lam", T_RETURNS),
-    Mutant(RETURNS, "later = next_val + goes_on * ", "later = next_val + 0.0 * ", T_RETURNS),
+    Mutant(RETURNS, "discount * continues * lam", "discount * lam", T_RETURNS),
+    Mutant(RETURNS, "later = next_val + continues * ", "later = next_val + 0.0 * ", T_RETURNS),
     Mutant(RETURNS, "return val + error, bounded * (rew + discount * later - val)", "return val + error, rew + discount * later - val", T_RETURNS),
     Mutant(RETURNS, "trace = lam * jnp.minimum(1.0, rho)", "trace = lam * rho", T_RETURNS),
-    Mutant(RETURNS, "trace = jnp.concatenate([trace[1:], trace[-1:]]) * _goes_on", "trace = trace * _goes_on", T_RETURNS),
+    Mutant(RETURNS, "trace = jnp.concatenate([trace[1:], trace[-1:]]) * _continues", "trace = trace * _continues", T_RETURNS),
     Mutant(RETURNS, "discount * (next_val - trace * later)", "discount * (next_val - later)", T_RETURNS),
     Mutant(RETURNS, "weight = gamma * (1.0 - before)", "weight = gamma", T_RETURNS),
     Mutant("purerl/moments.py", "mean = mpi.psum((weight * x).sum()) / total", "mean = (weight * x).sum() / weight.sum()", T_MOMENTS),
@@ -146,7 +146,7 @@ MUTANTS = [
     Mutant(TRPO, "x @ product(x) + 1e-8", "x @ x + 1e-8", T_TRPO),
     Mutant(TRPO, "jnp.sqrt(2.0 * spec.delta", "jnp.sqrt(spec.delta", T_TRPO),
     Mutant(TRPO, "x = conjugate_gradient(product, g, spec.cg_iters)", "x = g", T_TRPO),
-    Mutant(TRPO, "lambda s: -part * s", "lambda s: part * s", T_TRPO),
+    Mutant(TRPO, "lambda s: -scale * s", "lambda s: scale * s", T_TRPO),
     Mutant(TRPO, "jnp.float32(spec.backtrack_coeff) ** j", "jnp.float32(spec.backtrack_coeff) ** (j + 1)", T_TRPO),
     Mutant(TRPO, "(kl <= spec.delta) & (loss <= old_loss)", "kl <= spec.delta", T_TRPO),
     Mutant(TRPO, "(kl <= spec.delta) & (loss <= old_loss)", "loss <= old_loss", T_TRPO),
@@ -207,7 +207,7 @@ MUTANTS = [
     Mutant(PPO, 'kl, grad = mpi.pmean((info["kl"], grads.actor))', 'kl, grad = info["kl"], mpi.pmean(grads.actor)', "tests/mpi/test_ranks.py"),
     Mutant(PPO, 'kl, grad = mpi.pmean((info["kl"], grads.actor))', 'kl, grad = mpi.pmean(info["kl"]), grads.actor', T_CONTRACT),
     Mutant(PPO, "mpi.pmean(grads.critic)", "grads.critic", T_CONTRACT),
-    # Optimisers that forget.
+    # Optimisers that lose their state.
     Mutant(REINFORCE, '{"actor": opt_actor}, state.step + 1', "state.opt_state, state.step + 1", T_MEMORY),
     Mutant(VPG, '{"actor": opt_actor, "critic": opt_critic}', "state.opt_state", T_MEMORY),
     Mutant(VPG, '{"actor": opt_actor, "critic"', '{"actor": state.opt_state["actor"], "critic"', T_MEMORY),
@@ -217,7 +217,7 @@ MUTANTS = [
     Mutant(PPO, "now.opt_state, state.step + 1)", "state.opt_state, state.step + 1)", T_MEMORY),
     Mutant(PPO, 'now.opt_state | {name: opt}', "now.opt_state", T_MEMORY),
     Mutant(PPO, 'now.opt_state | {name: opt}', 'now.opt_state | ({name: opt} if name == "actor" else {})', T_MEMORY),
-    # Weights that some term leaves out.
+    # Terms that ignore the row weights.
     Mutant(REINFORCE, '(batch.weight * policies.kl(spec.env, before, after)).mean()', 'policies.kl(spec.env, before, after).mean()', T_WEIGHT),
     Mutant(REINFORCE, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
     Mutant(VPG, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
@@ -229,7 +229,7 @@ MUTANTS = [
     Mutant(PPO, "(batch.weight * (jnp.expm1(log_ratio) - log_ratio)).mean()", "(jnp.expm1(log_ratio) - log_ratio).mean()", T_WEIGHT),
     Mutant(PPO, "(batch.weight * policies.entropy(spec.env, dist)).mean()", "policies.entropy(spec.env, dist).mean()", T_WEIGHT),
     Mutant(PPO, "(batch.weight * (jnp.abs(ratio - 1.0) > spec.clip_ratio)).mean()", "(jnp.abs(ratio - 1.0) > spec.clip_ratio).mean()", T_WEIGHT),
-    # Settings that are not asked, and other defaults.
+    # Settings that have no effect, and wrong defaults.
     Mutant(REINFORCE, "counted = mpi.psum(batch.weight.sum()) > 0", "counted = batch.weight.sum() > 0", T_REINFORCE),
     Mutant(REINFORCE, "pi_lr: float = setting(1e-2,", "pi_lr: float = setting(1e-3,", T_REINFORCE),
     Mutant(VPG, "pi_lr: float = setting(3e-4,", "pi_lr: float = setting(3e-3,", T_VPG),
@@ -265,7 +265,7 @@ MUTANTS = [
     Mutant(ROLLOUT, "int(block.stored) < _length(block)", "False", T_ROLLOUT),
     Mutant("purerl/spaces.py", 'for name in ("ret", "logp", "val", "weight"):', 'for name in ("ret",):', T_CONTRACT),
     Mutant("purerl/spaces.py", 'checks.shape("batch.act", batch.act, leading + row.act.shape)', "pass", T_CONTRACT),
-    # What an audit planted and the tests did not notice.
+    # Mutants from an audit, which the tests once missed.
     Mutant(PPO, "-lr * now.rate * s", "-lr * s", T_PPO),
     Mutant(PPO, "moments.merge(params.ret_stats, sums)", "moments.merge(moments.init_moments(()), sums)", T_PPO),
     Mutant(PPO, "nets.policy_network(spec, spec.head_scale)", "nets.policy_network(spec)", f"{T_CONTRACT}/test_networks.py::test_settings_of_the_default_networks_reach_each_of_them"),
@@ -280,7 +280,7 @@ MUTANTS = [
     Mutant("purerl/moments.py", "weight / jnp.where(mean > 0, mean, 1.0)", "weight / jnp.maximum(mean, 1e-3)", T_MOMENTS),
     Mutant("purerl/moments.py", "jnp.where(std <= rounding, 0.0, (x - mean) / (std + 1e-8))", "jnp.where(std > rounding, (x - mean) / (std + 1e-8), 0.0)", T_MOMENTS),
     Mutant(REINFORCE, "counted.astype(jnp.float32) for name", "1.0 for name", T_REINFORCE),
-    # Values that can be called alone, and minibatches.
+    # Public value functions, and minibatches.
     Mutant(PPO, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_PPO),
     Mutant(VPG, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_VPG),
     Mutant(TRPO, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_TRPO),

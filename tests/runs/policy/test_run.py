@@ -323,7 +323,7 @@ def test_settings_are_sorted_and_unknown_ones_get_a_suggestion(tmp_path):
         ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps' or"),
         ({"zzz": 5}, "ppo has no setting 'zzz'. Choose from actor, critic"),
         ({"gamma": 2.0}, "gamma must be a number in"),
-        ({"steps": 5}, "steps must be a whole number of rollouts"),
+        ({"steps": 5}, "steps must be a multiple of steps_per_epoch"),
         ({"name": "../x"}, "name must consist of letters"),
         ({"seed": -1}, "seed must be"),
     ):
