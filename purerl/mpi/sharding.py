@@ -79,7 +79,7 @@ def _check_rows(batch: Any, number: int) -> Any:
     for leaf in jax.tree.leaves(keyless):
         if not jnp.ndim(leaf) or jnp.shape(leaf)[0] % number:
             raise ValueError(
-                f"the number of rows of a batch must divide by {number} devices, got an array of "
+                f"the rows of a batch must be a multiple of {number} devices, got an array of "
                 f"shape {jnp.shape(leaf)}."
             )
     return batch

@@ -13,14 +13,14 @@ from purerl.nets import policies
 from purerl.spaces import Box, EnvSpec
 from purerl.types import PolicyBatch
 from tests.cases import Case, make_rollout
-from tests.contract.shared import close, equal, jitted, learner, once_per_algorithm
+from tests.contract.shared import close, compile_once, equal, learner, once_per_algorithm
 
 ON_POLICY = True
 
 
 def prepared(case: Case, rollout: Any = None, **changes: Any) -> PolicyBatch:
     rollout = make_rollout(case.env) if rollout is None else rollout
-    return jitted(case.algo.prepare)(learner(case, **changes).params, rollout)
+    return compile_once(case.algo.prepare)(learner(case, **changes).params, rollout)
 
 
 def test_update_accepts_the_batch_of_prepare(case, key):

@@ -40,7 +40,7 @@ def test_each_device_draws_its_own_noise_from_the_key_of_the_batch():
 def test_shard_update_refuses_rows_that_do_not_divide_and_a_mesh_with_another_axis():
     case = CASES["td3"]
     state = case.algo.init(jax.random.key(0), case.spec())
-    with pytest.raises(ValueError, match=r"must divide by 2 devices, got .* \(5, "):
+    with pytest.raises(ValueError, match=r"must be a multiple of 2 devices, got .* \(5, "):
         mpi.shard_update(case.algo.update)(state, case.noisy(5))
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("rows",))
     with pytest.raises(ValueError, match=r"one axis 'device', got \('rows',\)"):

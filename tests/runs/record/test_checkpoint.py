@@ -14,7 +14,7 @@ from purerl import errors
 from purerl.loops import snapshot
 from purerl.runs.record import checkpoint, checkpoint_folders
 from purerl.runs.record import files as storage
-from tests.loops.test_snapshot import begin, everything, go_on
+from tests.loops.test_snapshot import advance_until, begin, freeze_to_bits
 
 ABOUT = {"algorithm": "td3", "ranks": 1}
 
@@ -23,9 +23,9 @@ def saved(run, name="td3", at=(60, 100, 200), keep=9):
     """Save checkpoints at some steps; return the state of the run at each of them."""
     carry, segments, states = begin(name), (), {}
     for step in at:
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         segments = checkpoint.save(run, carry, ABOUT, segments, keep, {"step": step})
-        states[step] = everything(carry)
+        states[step] = freeze_to_bits(carry)
     carry.envs.close()
     return states
 
@@ -43,7 +43,7 @@ def test_every_checkpoint_restores_the_run_bit_for_bit(tmp_path, name, at):
     assert checkpoint_folders.list_steps(tmp_path) == list(at)
     for step, state in states.items():
         loaded, carry = thawed(tmp_path, name, step=step)
-        assert everything(carry) == state
+        assert freeze_to_bits(carry) == state
         assert loaded.manifest["notes"] == {"step": step}
     loaded, carry = thawed(tmp_path, name)
     assert loaded.step == at[-1]
@@ -53,12 +53,12 @@ def test_every_checkpoint_restores_the_run_bit_for_bit(tmp_path, name, at):
 def test_a_resumed_run_that_saves_again_ends_like_an_uninterrupted_one(tmp_path):
     saved(tmp_path, at=(60, 100))
     loaded, carry = thawed(tmp_path)
-    carry, _ = go_on(carry, 130)
+    carry, _ = advance_until(carry, 130)
     checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
     _, carry = thawed(tmp_path)
-    carry, _ = go_on(carry, 330)
-    whole, _ = go_on(begin("td3"), 330)
-    assert everything(carry) == everything(whole)
+    carry, _ = advance_until(carry, 330)
+    whole, _ = advance_until(begin("td3"), 330)
+    assert freeze_to_bits(carry) == freeze_to_bits(whole)
 
 
 def test_a_checkpoint_writes_only_new_rows(tmp_path):
@@ -73,7 +73,7 @@ def test_a_checkpoint_writes_only_new_rows(tmp_path):
 def test_old_checkpoints_and_unneeded_segments_are_deleted(tmp_path):
     carry, segments = begin("td3"), ()
     for step in range(20, 331, 20):
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         notes = {"step": step, "score": -3.0 if step in (40, 100) else -4.0}
         segments = checkpoint.save(tmp_path, carry, ABOUT, segments, 2, notes)
     assert checkpoint_folders.list_steps(tmp_path) == [40, 300, 320]
@@ -108,9 +108,9 @@ def test_after_any_damage_an_older_checkpoint_is_loaded_and_the_damage_reported(
             path.unlink()
         loaded, carry = thawed(run)
         if loaded.step == 100:  # white space in the manifest
-            assert everything(carry) == states[100], (path, way)
+            assert freeze_to_bits(carry) == states[100], (path, way)
         else:
-            assert everything(carry) == states[60]
+            assert freeze_to_bits(carry) == states[60]
             assert path.name in loaded.skipped[0]
         shutil.rmtree(run)
 
@@ -176,7 +176,7 @@ def test_a_gap_between_segments_is_noticed(tmp_path):
 def test_a_failing_disk_leaves_earlier_checkpoints_intact(tmp_path, monkeypatch):
     states = saved(tmp_path, at=(60, 100))
     loaded, carry = thawed(tmp_path)
-    carry, _ = go_on(carry, 130)
+    carry, _ = advance_until(carry, 130)
 
     real = storage.os.fsync
 
@@ -199,7 +199,9 @@ def test_a_failing_disk_leaves_earlier_checkpoints_intact(tmp_path, monkeypatch)
         assert checkpoint_folders.list_steps(tmp_path)[:2] == [60, 100]
         assert not list((tmp_path / "checkpoints").glob(".tmp*"))
         newest, again = thawed(tmp_path)
-        assert everything(again) == (states[100] if newest.step == 100 else everything(carry))
+        assert freeze_to_bits(again) == (
+            states[100] if newest.step == 100 else freeze_to_bits(carry)
+        )
     checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
     assert checkpoint.load(tmp_path, ABOUT, 0).step == 130
 
@@ -208,12 +210,12 @@ WRITER = """
 import sys; from pathlib import Path
 import purerl; purerl.setup()
 from purerl.runs.record import checkpoint
-from tests.loops.test_snapshot import begin, go_on
+from tests.loops.test_snapshot import begin, advance_until
 from tests.runs.record.test_checkpoint import ABOUT
 carry, segments, run = begin("td3"), (), Path(sys.argv[1])
 while True:
     for step in range(20, 331, 10):
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         segments = checkpoint.save(run, carry, ABOUT, segments, keep=2)
         print(step, flush=True)
     carry, segments = begin("td3"), ()

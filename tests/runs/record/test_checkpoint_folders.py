@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from purerl.runs.record import checkpoint, checkpoint_folders
-from tests.loops.test_snapshot import begin, go_on
+from tests.loops.test_snapshot import advance_until, begin
 from tests.runs.record.test_checkpoint import ABOUT
 
 
@@ -15,7 +15,7 @@ def scored(run, scores, keep=9, start=0):
     carry, segments, said = begin("td3"), (), []
     for number, score in enumerate(scores, 1):
         step = start + 10 * number
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         notes = {"step": step, "score": score}
         segments = checkpoint.save(run, carry, ABOUT, segments, keep, notes, said.append)
     carry.envs.close()
@@ -97,14 +97,14 @@ def test_a_damaged_best_checkpoint_is_deleted_and_replaced(tmp_path):
     assert checkpoint_folders.list_steps(tmp_path) == [30, 40]
     assert checkpoint_folders.read_best(tmp_path) == (30, -2.0)
     assert len(list((tmp_path / "replay").iterdir())) == 4
-    carry, _ = go_on(begin("td3"), 50)
+    carry, _ = advance_until(begin("td3"), 50)
     checkpoint.save(tmp_path, carry, ABOUT, (), 2)
     assert checkpoint_folders.list_steps(tmp_path) == [30, 40, 50]
 
 
 def test_the_score_of_an_earlier_epoch_does_not_count(tmp_path):
     scored(tmp_path, [-2.0])
-    carry, _ = go_on(begin("td3"), 20)
+    carry, _ = advance_until(begin("td3"), 20)
     for notes in ({"step": 10, "score": -1.0}, {"step": 20, "score": None}, {"step": 20}):
         checkpoint.save(tmp_path, carry, ABOUT, (), notes=notes)
         assert checkpoint_folders.read_best(tmp_path) == (10, -2.0)
@@ -119,7 +119,7 @@ def test_segments_stay_while_a_damaged_checkpoint_exists(tmp_path):
     assert len(said) == 1
     assert checkpoint_folders.list_steps(tmp_path) == [10, 20]
     assert len(list((tmp_path / "replay").iterdir())) == 3
-    carry, _ = go_on(begin("td3"), 30)
+    carry, _ = advance_until(begin("td3"), 30)
     checkpoint.save(tmp_path, carry, ABOUT, (), 1)
     assert checkpoint_folders.list_steps(tmp_path) == [10, 30]
     assert len(list((tmp_path / "replay").iterdir())) == 2
