@@ -36,29 +36,29 @@ test-learning: $(VENV)/.installed-mujoco  ## the longer learning runs (about 40 
 test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, two devices, learning (12 minutes)
 	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py $(ARGS)
 
-test-reliability: $(VENV)/.installed-dev  ## kills, damage, hostile files by the hundred (30 minutes)
+test-reliability: $(VENV)/.installed-dev  ## hundreds of kills, damaged and hostile files (30 minutes)
 	XLA_FLAGS= $(BIN)/python -m pytest tests/reliability tests/runs/training/test_train.py \
 		tests/runs/record/test_checkpoint.py $(ARGS)
 
-bench-checkpoints: $(VENV)/.installed-dev  ## a checkpoint of 1e6 rows beside a raw write
+bench-checkpoints: $(VENV)/.installed-dev  ## time of a checkpoint of 1e6 rows and of a raw write
 	$(BIN)/python benchmarks/checkpoints.py $(ARGS)
 
-bench-memory: $(VENV)/.installed-dev  ## memory and compilations over millions of steps
+bench-memory: $(VENV)/.installed-dev  ## memory and number of compilations over millions of steps
 	$(BIN)/python benchmarks/memory.py $(ARGS)
 
-mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; every one must fail a test
+mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; each must fail a test
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed beside SBX and SB3, alternating
+bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed compared with SBX and SB3, measured in turns
 	$(BIN)/python benchmarks/compare.py --peers .venv-peers/bin/python $(ARGS)
 
-bench-solve: $(VENV)/.installed .venv-peers/.installed  ## seconds to solve beside SBX and SB3
+bench-solve: $(VENV)/.installed .venv-peers/.installed  ## seconds to solve tasks, compared with SBX and SB3
 	$(BIN)/python benchmarks/solve.py --peers .venv-peers/bin/python $(ARGS)
 
-bench-start: $(VENV)/.installed-dev  ## seconds to the first update, and where PPO's solving goes
+bench-start: $(VENV)/.installed-dev  ## seconds to the first update, and parts of PPO's time to solve
 	$(BIN)/python benchmarks/start.py $(ARGS)
 
-bench-mpi: $(VENV)/.installed-mujoco  ## what ranks cost and bring
+bench-mpi: $(VENV)/.installed-mujoco  ## costs and speed-up of MPI ranks
 	$(BIN)/python benchmarks/ranks.py $(ARGS)
 
 results: $(VENV)/.installed-mujoco  ## the training runs behind docs/results.md
@@ -79,7 +79,7 @@ $(VENV)/.installed-mujoco: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev,mujoco]'
 	touch $@ $(VENV)/.installed-dev $(VENV)/.installed
 
-# The CPU build of torch must be there first: anything else pulls gigabytes of CUDA.
+# Install the CPU build of torch first. Otherwise pip downloads gigabytes of CUDA libraries.
 .venv-peers/.installed: benchmarks/requirements-peers.txt
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --no-compile --disable-pip-version-check torch==2.13.0

@@ -1,1 +1,1 @@
-"""Speed beside peers; never part of the test suite."""
+"""Benchmarks of purerl and its peers, which are not part of the test suite."""

@@ -1,15 +1,15 @@
-"""Time a checkpoint of a full replay buffer, beside a raw write of as many bytes.
+"""Time a checkpoint of a full replay buffer, and compare it with a raw write of as many bytes.
 
 python benchmarks/checkpoints.py [--rows 1000000] [--repeats 5]
 
-The rows are HalfCheetah's (17 observations, 6 actions, 166 bytes). It measures four things:
+The rows have HalfCheetah's shapes (17 observations, 6 actions, 166 bytes). Four steps are timed:
 
 - the first checkpoint, which writes all rows
 - a checkpoint after 10,000 more steps, which writes the new rows
-- reading it back, with every hash verified
-- filling the carry of a run that was just started
+- reading a checkpoint, with every hash verified
+- filling the carry of a new run
 
-The raw write is one `write` and one `fsync` of as many bytes, before and after.
+The raw write is one `write` and one `fsync` of as many bytes, before and after each checkpoint.
 """
 
 import argparse
@@ -42,7 +42,7 @@ ABOUT = {"algorithm": "td3"}
 
 
 class Sized(gymnasium.Env[Any, Any]):
-    """HalfCheetah's spaces and nothing behind them."""
+    """Environment with HalfCheetah's spaces, which returns zeros."""
 
     def __init__(self) -> None:
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (17,))
@@ -80,7 +80,7 @@ def fill_carry(carry: loop.Carry, steps: int) -> loop.Carry:
 
 @jax.jit
 def _copy_to_device(rows: Any) -> Any:
-    """Return rows as a program's output, which the host can read where they are."""
+    """Return rows as the output of a program, which the host can read without a copy."""
     return jax.tree.map(lambda x: x[::-1], rows)
 
 
@@ -89,7 +89,7 @@ def _draw(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def time_raw_write(folder: Path, size: int) -> float:
-    """Return the seconds of writing and syncing as many bytes."""
+    """Return the seconds for writing and syncing `size` bytes."""
     content = os.urandom(size)
     try:
         return time_call(lambda: _write(folder / "raw", content))
@@ -115,7 +115,7 @@ def measure_size(folder: Path) -> int:
 
 
 def measure_once(folder: Path, rows: int, carry: loop.Carry) -> dict[str, float]:
-    """Measure each thing one time, in a new folder."""
+    """Time each step once, in a new folder."""
     segments: list[Any] = [()]
 
     def save(at: loop.Carry) -> None:
@@ -144,9 +144,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--folder", type=Path, help="on the disk to measure (default: /tmp)")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the replay buffer")
+    parser.add_argument("--repeats", type=int, default=5, help="number of measurements")
+    text = "folder on the disk to measure (default: the folder for temporary files)"
+    parser.add_argument("--folder", type=Path, help=text)
     args = parser.parse_args()
     purerl.setup()
     carry = fill_carry(start_carry(args.rows), args.rows)

@@ -1,14 +1,16 @@
-"""Speed of purerl beside SBX and SB3, in one run, alternating, pinned to one core.
+"""Compare the speed of purerl, SBX and SB3 in one run, in turns, pinned to one core.
 
     make bench                                   # everything, about half an hour
     make bench ARGS="td3-updates-256 sac-start --repeats 9"
 
-Each contender is a process of its own that waits for its turn; a round gives every one of them one
-window, so drift of the machine hits all alike. Reported are the best and the median window, and
-the ratio of purerl to each peer (best to best, median to median). Torch runs with one thread, as
-everything here has one core. `start` measures fresh processes from their spawn to the first
-completed update after 100 environment steps, with an empty and with a filled compilation cache
-(peers fill none by themselves). A task that ends in `-devices2` splits our batches over two CPU
+Each contender is a process that waits for its turn. In each round every contender runs one window,
+so changes of the machine's speed affect all of them alike. The output has the best and the median
+window, and the ratio of purerl to each peer (best to best, median to median). Torch runs with one
+thread, because there is one core.
+
+A task that ends in `-start` measures new processes, from their start to the first completed update
+after 100 environment steps. purerl runs with an empty and with a filled compilation cache. The
+peers fill none by themselves. A task that ends in `-devices2` splits purerl's batches over two CPU
 devices and gives every contender all cores.
 """
 
@@ -41,11 +43,11 @@ SPLIT = ("sac-updates-256-devices2",)
 STARTS = ("td3-start", "sac-start")
 ALL = (*TASKS, *ON_POLICY, *SPLIT, *STARTS, "limit")
 PEERS = ("sbx", "sb3")
-ABSENT = {"trpo": ("sbx",), "vpg": PEERS}  # sb3 has TRPO in sb3-contrib; nobody has VPG
+ABSENT = {"trpo": ("sbx",), "vpg": PEERS}  # SB3 has TRPO in sb3-contrib; no peer has VPG
 
 
 def make_environment(cache: str | None = None, threads: int = 1) -> dict[str, str]:
-    """Return the workers' environment: as many threads as cores, this checkout first."""
+    """Return the environment variables of a worker: threads, this checkout, and its cache."""
     env = dict(os.environ)
     env |= {"OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
     env |= {"PYTHONPATH": str(HERE.parent)}
@@ -55,7 +57,7 @@ def make_environment(cache: str | None = None, threads: int = 1) -> dict[str, st
 
 
 class Contender:
-    """A worker process that runs one window of a task whenever it is asked to."""
+    """A worker process that runs one window of a task on request."""
 
     def __init__(self, name: str, python: str, task: str, cores: set[int]) -> None:
         script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
@@ -79,10 +81,12 @@ class Contender:
         for line in self.process.stdout:
             if line.startswith(word):
                 return line.removeprefix(word).strip()
-        raise RuntimeError(f"{self.name} ended with code {self.process.wait()}; run it by hand")
+        raise RuntimeError(
+            f"{self.name} ended with code {self.process.wait()}. Run its worker by hand to see why."
+        )
 
     def window(self) -> None:
-        """Run one window and keep its rate."""
+        """Run one window and store its rate."""
         assert self.process.stdin
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
@@ -113,7 +117,7 @@ def compare(task: str, pythons: dict[str, str], repeats: int, core: int) -> None
 
 
 def time_start(task: str, name: str, python: str, cache: str, core: int) -> float:
-    """Spawn a process and wait until it has done its first update."""
+    """Return the seconds from the start of a process to its first update."""
     script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
     began = time.perf_counter()
     process = subprocess.Popen(
@@ -127,7 +131,9 @@ def time_start(task: str, name: str, python: str, cache: str, core: int) -> floa
     assert process.stdout
     lines: Any = process.stdout
     if not any(line.startswith("updated") for line in lines):
-        raise RuntimeError(f"{name} ended with code {process.wait()}; run it by hand")
+        raise RuntimeError(
+            f"{name} ended with code {process.wait()}. Run its worker by hand to see why."
+        )
     seconds = time.perf_counter() - began
     process.wait()
     return seconds
@@ -151,10 +157,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tasks", nargs="*", help=f"of {', '.join(ALL)}")
-    parser.add_argument("--peers", default=".venv-peers/bin/python", help="their interpreter")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
+    parser.add_argument("tasks", nargs="*", help=f"tasks (default: all): {', '.join(ALL)}")
+    text = "Python interpreter with SBX and SB3"
+    parser.add_argument("--peers", default=".venv-peers/bin/python", help=text)
+    parser.add_argument("--repeats", type=int, default=7, help="windows of each contender")
+    text = "number of the core for all contenders"
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help=text)
     args = parser.parse_args()
     pythons = {"purerl": sys.executable} | dict.fromkeys(PEERS, args.peers)
     for task in args.tasks or ALL:
@@ -167,7 +175,7 @@ def main() -> None:
             present = {name: python for name, python in pythons.items() if name not in absent}
             compare(task, present, args.repeats, args.core)
         else:
-            parser.error(f"unknown task {task!r}")
+            parser.error(f"task must be one of {', '.join(ALL)}, got {task!r}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Memory and compilations over millions of steps of an environment that does nothing.
+"""Measure memory and compilations over millions of steps of an environment that does nothing.
 
 python benchmarks/memory.py [--steps 3000000]
 
-Off-policy (td3, few updates) and on-policy (vpg). After a warm-up of a tenth, the resident memory
-is read every 100,000 steps and a line fitted through it; every compilation after that is counted.
+It measures one off-policy run (td3, few updates) and one on-policy run (vpg). The first tenth of
+the steps is a warm-up. Afterwards the resident memory is read every 100,000 steps, a line is fitted
+to it, and all compilations are counted.
 """
 
 import argparse
@@ -41,20 +42,20 @@ class Null(gymnasium.Env[Any, Any]):
         return self.obs, {}
 
     def step(self, action: Any) -> Any:
-        """Count."""
+        """Return the same observation; an episode has 1,000 steps."""
         self.time += 1
         return self.obs, 1.0, False, self.time == 1_000, {}
 
 
 class Compilations:
-    """Counts the programs that XLA compiles, or takes from its cache, in this process."""
+    """Counter of the programs that XLA compiles, or reads from its cache, in this process."""
 
     def __init__(self) -> None:
         self.number = 0
-        jax.monitoring.register_event_duration_secs_listener(self.hear)
+        jax.monitoring.register_event_duration_secs_listener(self.count_event)
 
-    def hear(self, event: str, duration_secs: float, **_: str | int) -> None:
-        """Count one."""
+    def count_event(self, event: str, duration_secs: float, **_: str | int) -> None:
+        """Count an event if it is a compilation."""
         self.number += event == "/jax/core/compile/backend_compile_duration"
 
 
@@ -73,7 +74,7 @@ def make_schedules(steps: int) -> dict[str, Any]:
 
 
 def measure(algo: Any, schedule: Any, count: Compilations) -> dict[str, Any]:
-    """Run to the end; return what memory and compilations did after the warm-up."""
+    """Run to the end; return memory and compilations after the warm-up."""
     spec = algo.Spec(EnvSpec.of(Null()), hidden=(8,))
     carry, readings, before = loop.start(algo, spec, Null, schedule, 0), [], 0
     while carry.steps < schedule.steps:
@@ -95,7 +96,7 @@ def measure(algo: Any, schedule: Any, count: Compilations) -> dict[str, Any]:
 
 
 def read_resident_memory() -> float:
-    """Return the megabytes of memory that this process holds."""
+    """Return the resident memory of this process in megabytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -104,8 +105,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=3_000_000)
-    parser.add_argument("--kind", choices=make_schedules(10_000), help="default: all")
+    parser.add_argument("--steps", type=int, default=3_000_000, help="steps of each run")
+    parser.add_argument("--kind", choices=make_schedules(10_000), help="kind of run (default: all)")
     args = parser.parse_args()
     if args.kind is None:
         for name in make_schedules(args.steps):

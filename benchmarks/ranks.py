@@ -37,7 +37,7 @@ UPDATES = 50
 
 
 def make_batches(algo: Any, size: int) -> Batch:
-    """Return 50 batches of HalfCheetah's shapes, with their noise."""
+    """Return 50 batches with HalfCheetah's shapes, with noise."""
     rng = np.random.default_rng(mpi.proc_id())
     floats = rng.standard_normal((UPDATES, size, 41), np.float32)
     none = np.zeros((UPDATES, size), bool)
@@ -49,7 +49,7 @@ def make_batches(algo: Any, size: int) -> Batch:
 
 
 def skip_averages(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose averages are left out."""
+    """Return a function that calls `function` without its averages."""
 
     def run(*args: Any) -> Any:
         kept, collective.reduce = collective.reduce, lambda op, tree: tree
@@ -62,7 +62,7 @@ def skip_averages(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compare_averages(repeats: int) -> None:
-    """Run on two ranks: time bursts with and without averages, for small and large networks."""
+    """Time bursts with and without averages on two ranks, for small and large networks."""
     algo = algos.load("sac")
     for hidden in ((64, 64), (256, 256)):
         spec = algo.Spec(HALFCHEETAH, hidden=hidden)
@@ -76,7 +76,7 @@ def compare_averages(repeats: int) -> None:
         for _ in range(repeats + 1):
             for name, program in programs.items():
                 learner, _ = offpolicy.init(algo, spec, 10, np.zeros(2, np.uint32))
-                mpi.psum(0)  # begin together
+                mpi.psum(0)  # all ranks begin together
                 began = time.perf_counter()
                 jax.block_until_ready(program(learner, data))
                 found[name].append((time.perf_counter() - began) * 1e6 / UPDATES)
@@ -102,7 +102,7 @@ def _scan(update: Callable[..., Any], name: str, learner: Any, data: Batch) -> A
 
 
 def make_ppo_window() -> Callable[[], float]:
-    """Return the function that runs one epoch of PPO: steps per second over all ranks."""
+    """Return a function that runs one epoch of PPO and returns steps per second over all ranks."""
     import gymnasium
 
     from purerl.loops import gym as loop
@@ -124,7 +124,7 @@ def make_ppo_window() -> Callable[[], float]:
 
 
 def serve_ppo() -> None:
-    """Run an epoch for each line that rank 0 reads, and print its rate."""
+    """For each line that rank 0 reads, run an epoch and print its rate."""
     window = make_ppo_window()
     window()
     while True:
@@ -139,7 +139,7 @@ def serve_ppo() -> None:
 
 
 def compare_ppo(repeats: int) -> None:
-    """Time one and two ranks in turns."""
+    """Time PPO on one and on two ranks, in turns."""
     workers: dict[int, Any] = {}
     rates: dict[int, list[float]] = {}
     for ranks in (1, 2):
@@ -172,8 +172,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("task", nargs="?", choices=("averages", "ppo", "serve"))
-    parser.add_argument("--repeats", type=int, default=20)
+    text = "measurement (default: averages and ppo); serve is a worker of ppo"
+    parser.add_argument("task", nargs="?", choices=("averages", "ppo", "serve"), help=text)
+    parser.add_argument("--repeats", type=int, default=20, help="number of windows")
     args = parser.parse_args()
     if args.task in ("averages", "serve"):
         mpi.fork(2 if args.task == "averages" else None)

@@ -5,8 +5,8 @@
     python benchmarks/shares.py stacks.txt          # shares of the samples within a window
     python benchmarks/shares.py --ops dqn-cartpole1 # shares of XLA's operations in a window
 
-A sample counts for the innermost line of this project or of Gymnasium, so a compiled program counts
-for the line that calls it. `--idle` is needed because XLA runs programs in its own thread, while
+A sample counts for the innermost line of this project or of Gymnasium. A compiled program counts
+for the line that calls it. `--idle` is needed because XLA runs programs in its own thread while
 Python's thread waits.
 """
 
@@ -33,7 +33,7 @@ def count_lines(path: Path) -> collections.Counter[str]:
 
 
 def trace_operations(task: str) -> collections.Counter[str]:
-    """Trace one window with JAX's profiler; sum the microseconds of its own of each operation."""
+    """Trace one window with JAX's profiler; sum the microseconds of each operation."""
     import jax
 
     from benchmarks import worker_purerl
@@ -41,7 +41,7 @@ def trace_operations(task: str) -> collections.Counter[str]:
     window = worker_purerl.make_window(task)
     window()
     options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0  # it would cost more than what it measures
+    options.python_tracer_level = 0  # tracing Python would cost more than the calls it traces
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder, create_perfetto_trace=True, profiler_options=options):
             window()
@@ -53,7 +53,7 @@ def trace_operations(task: str) -> collections.Counter[str]:
         stack = open_.setdefault((event["pid"], event["tid"]), [])
         while stack and stack[-1]["ts"] + stack[-1]["dur"] <= event["ts"]:
             stack.pop()
-        if stack:  # time of its own only
+        if stack:  # do not count nested operations twice
             found[describe_operation(stack[-1])] -= event["dur"]
         stack.append(event)
         found[describe_operation(event)] += event["dur"]
@@ -69,9 +69,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", help="a file of py-spy, or a task of compare.py")
-    parser.add_argument("--ops", action="store_true", help="trace XLA's operations in that task")
-    parser.add_argument("--top", type=int, default=25)
+    parser.add_argument("what", help="file written by py-spy; with --ops, a task of compare.py")
+    parser.add_argument("--ops", action="store_true", help="trace XLA's operations in a task")
+    parser.add_argument("--top", type=int, default=25, help="number of lines to print")
     args = parser.parse_args()
     found = trace_operations(args.what) if args.ops else count_lines(Path(args.what))
     total = found.total()

@@ -1,17 +1,18 @@
-"""Wall clock until a task is solved, from the spawn of the process: purerl beside SBX and SB3.
+"""Measure the time until a task is solved, for purerl, SBX and SB3.
 
     make bench-solve                                        # everything, about forty minutes
     make bench-solve ARGS="sac-pendulum --seeds 0 1 2 --only purerl-zoo sbx"
 
-Every run is a fresh process pinned to one core, and the contenders of a seed take turns. A worker
-trains and plays 10 episodes of the deterministic policy every so many steps, in environments with
-other seeds. It stops when two evaluations in a row are over the bar, or at the end of its budget of
-steps. The time of all contenders includes their evaluations, and ends when the number arrives here.
-A task is solved at the first of two evaluations in a row over the bar, since one alone may be luck.
+Every run is a new process pinned to one core, and the contenders of a seed take turns. A worker
+trains. After every fixed number of steps it plays 10 episodes of the deterministic policy, in
+environments with other seeds. It stops when two evaluations in a row are over the bar, or when its
+budget of steps is used up. A task is solved at the first of two evaluations in a row over the bar,
+because a single one may be luck. The time is wall clock from the start of the process until this
+script reads the evaluation. It includes the evaluations of all contenders.
 
-purerl runs each seed twice, with an empty compilation cache (cold) and with what that run left
-(warm). The peers keep no cache. The workers contain the settings: `zoo` of the peers, `own` of
-purerl, and `sbx`, which is `zoo` with the changes of SBX to the paper.
+purerl runs each seed twice: with an empty compilation cache (cold), and with the cache that this
+run filled (warm). The peers keep no cache. The settings are in the workers: `zoo` are those of the
+peers, `own` those of purerl, and `sbx` is `zoo` with SBX's deviations from the paper.
 """
 
 import argparse
@@ -32,7 +33,7 @@ class Task(NamedTuple):
     """Environment, bar and budget, which all contenders share."""
 
     env: str
-    bar: float  # of the mean return of an evaluation
+    bar: float  # mean return that an evaluation must reach
     every: int  # environment steps between evaluations
     budget: int  # environment steps
     ours: tuple[str, ...]  # settings that purerl runs with
@@ -44,26 +45,26 @@ TASKS = {
     "td3-pendulum": Task("Pendulum-v1", -200.0, 500, 20_000, ("zoo", "sbx", "own")),
     "ppo-cartpole": Task("CartPole-v1", 475.0, 1_024, 100_000, ("zoo",)),
 }
-EPISODES = 10  # of an evaluation
+EPISODES = 10  # episodes of an evaluation
 
-Evaluation = tuple[float, int, float]  # seconds since the spawn, environment steps, mean return
+Evaluation = tuple[float, int, float]  # seconds since the start, environment steps, mean return
 
 
 class Verdict:
-    """A worker's side: prints every evaluation and says when to stop."""
+    """Stopping rule of a worker, which also prints every evaluation."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.above = task, 0
 
     def stop(self, steps: int, mean_return: float) -> bool:
-        """Report an evaluation; True at the second in a row over the bar."""
+        """Print an evaluation; return True at the second in a row over the bar."""
         print("eval", steps, mean_return, flush=True)
         self.above = self.above + 1 if mean_return >= self.task.bar else 0
         return self.above == 2
 
 
 def play(task: str, contender: str, python: str, seed: int, cache: str, core: int) -> list[str]:
-    """Run one process; return its evaluations, each after the seconds since the spawn."""
+    """Run one process; return a line per evaluation, with the seconds since the start first."""
     who = "purerl" if contender.startswith("purerl") else "peer"
     threads = {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
     began = time.perf_counter()
@@ -83,9 +84,9 @@ def play(task: str, contender: str, python: str, seed: int, cache: str, core: in
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"{contender} ended with code {process.returncode}; run it by hand")
+        raise RuntimeError(f"{contender} ended with code {process.returncode}. Run it by hand.")
     share = (used.ru_utime + used.ru_stime) / (time.perf_counter() - began)
-    if share < 0.95:  # nothing here sleeps: somebody else was on this core
+    if share < 0.95:  # no contender sleeps, so another process used this core
         print(f"  {contender} seed {seed} had {share:.0%} of its core", flush=True)
     return lines
 
@@ -108,7 +109,7 @@ def find_solution(run: list[Evaluation], bar: float) -> Evaluation | None:
 
 
 def summarise(found: list[Evaluation | None]) -> str:
-    """Return the median of the seconds, then seconds and steps of every seed; never is inf."""
+    """Return the median seconds, then seconds and steps of every seed; inf if not solved."""
     seconds = [one[0] if one else float("inf") for one in found]
     steps = [f"{one[1] / 1000:.1f}k" if one else "-" for one in found]
     each = ", ".join(f"{x:.1f}" for x in seconds)
@@ -116,7 +117,7 @@ def summarise(found: list[Evaluation | None]) -> str:
 
 
 def compare(name: str, seeds: list[int], only: list[str], peers: str, core: int) -> None:
-    """Run every contender once per seed, in turns, and print what it took."""
+    """Run every contender once per seed, in turns, and print times and steps."""
     task, runs = TASKS[name], dict[str, list[list[Evaluation]]]()
 
     def one(label: str, contender: str, python: str, seed: int, cache: str) -> None:
@@ -149,14 +150,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help=", ".join(TASKS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--only", nargs="+", default=[], help="of purerl-SETTINGS, sbx, sb3")
-    parser.add_argument("--peers", default=".venv-peers/bin/python", help="their interpreter")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
+    text = f"tasks (default: all): {', '.join(TASKS)}"
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help=text)
+    text = "seeds of the runs (default: 0 to 4)"
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help=text)
+    text = "contenders (default: all): purerl-SETTINGS, sbx, sb3"
+    parser.add_argument("--only", nargs="+", default=[], help=text)
+    text = "Python interpreter with SBX and SB3"
+    parser.add_argument("--peers", default=".venv-peers/bin/python", help=text)
+    text = "number of the core for all contenders"
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help=text)
     args = parser.parse_args()
     if unknown := set(args.tasks) - set(TASKS):
-        parser.error(f"unknown tasks {unknown}")
+        parser.error(f"tasks must be of {', '.join(TASKS)}, got {', '.join(sorted(unknown))}")
     for name in args.tasks or TASKS:
         compare(name, args.seeds, args.only, args.peers, args.core)
 

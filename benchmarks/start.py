@@ -1,11 +1,12 @@
-"""Measure the seconds before the first update, and until PPO has solved CartPole-v1, by part.
+"""Measure the seconds before the first update, and the parts of solving CartPole-v1 with PPO.
 
     python benchmarks/start.py              # five times each, about two minutes
 
-`run_sac` is the script itself: from the spawn of `python examples/run_sac.py` to its first record,
-which follows 1 000 random steps and the first burst of 50 updates. `ppo` is the task of `solve.py`
-with the zoo's settings, seeds 0 to 4, cut into its parts. Each runs on one core, first with an
-empty compilation cache (cold), then with what that run left (warm); medians are printed.
+`run_sac` is the time from the start of `python examples/run_sac.py` to its first record, after
+1 000 random steps and the first burst of 50 updates. `ppo` is the task of `solve.py` with the
+settings of the zoo, seeds 0 to 4, divided into its parts. Each runs on one core, first with an
+empty compilation cache (cold), then with the cache that this run filled (warm). The output has
+medians.
 """
 
 import argparse
@@ -19,11 +20,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ("examples/run_sac.py", "--steps", "1000", "--steps-per-epoch", "1000")
-PARTS = ("imports", "init", "first rollout and update", "the others", "evaluations", "in all")
+PARTS = ("imports", "init", "first rollout and update", "other ones", "evaluations", "total")
 
 
 def spawn(words: tuple[str, ...], core: int, cache: str) -> tuple[float, str]:
-    """Run Python on one core; return the seconds to its last line, and what it printed."""
+    """Run Python on one core; return the seconds until it ended, and its output."""
     began = time.time()
     done = subprocess.run(
         [sys.executable, *words],
@@ -38,7 +39,7 @@ def spawn(words: tuple[str, ...], core: int, cache: str) -> tuple[float, str]:
 
 
 def time_ppo(seed: int) -> list[float]:
-    """Solve CartPole-v1; return the seconds of each part, from the spawn of this process."""
+    """Solve CartPole-v1; return the seconds of each part, from the start of this process."""
     began = float(os.environ["BEGAN"])
     import dataclasses
     import functools
@@ -83,8 +84,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds")
+    text = "number of the core for all processes"
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help=text)
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.part is not None:

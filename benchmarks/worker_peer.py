@@ -1,7 +1,7 @@
-"""One contender of `compare.py`: an algorithm of SBX or SB3, in the environment of the peers.
+"""Run an algorithm of SBX or SB3 as a contender of `compare.py`, with the peers' interpreter.
 
-Both burst (`gradient_steps=50`), with networks of 2x256, a policy delay of 2 for TD3, a temperature
-of 0.2 for SAC, and networks of 120-84 for DQN, as purerl does.
+The settings are those of purerl: bursts (`gradient_steps=50`), networks of 2x256, a policy delay of
+2 for TD3, a temperature of 0.2 for SAC, and networks of 120-84 for DQN.
 """
 
 import os
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Shapes(gymnasium.Env):
-    """Spaces of HalfCheetah and nothing else."""
+    """Environment with HalfCheetah's spaces, which returns zeros."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (17,), np.float32)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (6,), np.float32)
@@ -27,7 +27,7 @@ class Shapes(gymnasium.Env):
         return np.zeros(17, np.float32), 0.0, False, False, {}
 
 
-def make(peer, algo, env, batch_size, **settings):
+def make_model(peer, algo, env, batch_size, **settings):
     """Return a model with purerl's settings."""
     from stable_baselines3.common.noise import NormalActionNoise
 
@@ -52,17 +52,17 @@ def make(peer, algo, env, batch_size, **settings):
     return model("MlpPolicy", env, batch_size=batch_size, **(options | settings))
 
 
-def updates(peer, algo, batch_size):
-    """Return the function that does 200 updates in bursts of 50 from 1e6 rows."""
+def make_updates_window(peer, algo, batch_size):
+    """Return a function that does 200 updates in bursts of 50 from 1e6 rows: updates per second."""
     from stable_baselines3.common.logger import configure
 
-    model = make(peer, algo, Shapes(), batch_size)
+    model = make_model(peer, algo, Shapes(), batch_size)
     model.set_logger(configure(None, []))
-    memory, rng = model.replay_buffer, np.random.default_rng(0)
-    for rows in (memory.observations, memory.next_observations, memory.rewards):
+    buffer, rng = model.replay_buffer, np.random.default_rng(0)
+    for rows in (buffer.observations, buffer.next_observations, buffer.rewards):
         rows[:] = rng.standard_normal(rows.shape, np.float32)
-    memory.actions[:] = rng.uniform(-1, 1, memory.actions.shape)
-    memory.full = True
+    buffer.actions[:] = rng.uniform(-1, 1, buffer.actions.shape)
+    buffer.full = True
 
     def window():
         began = time.perf_counter()
@@ -73,8 +73,8 @@ def updates(peer, algo, batch_size):
     return window
 
 
-def steps(model):
-    """Return the function that runs 1000 environment steps."""
+def make_steps_window(model):
+    """Return a function that runs 1000 environment steps: steps per second."""
     model.learn(500)
 
     def window():
@@ -85,17 +85,17 @@ def steps(model):
     return window
 
 
-def cartpole(peer, every):
-    """Return the function that runs 1000 steps of CartPole-v1."""
+def make_cartpole_window(peer, every):
+    """Return a function that runs 1000 steps of CartPole-v1: steps per second."""
     burst = {"train_freq": every, "gradient_steps": every, "buffer_size": 100_000}
     explore = {"exploration_initial_eps": 0.05, "exploration_final_eps": 0.05}
     rest = {"target_update_interval": 500, "policy_kwargs": {"net_arch": [120, 84]}}
     env = gymnasium.make("CartPole-v1")
-    return steps(make(peer, "dqn", env, 128, **burst, **explore, **rest))
+    return make_steps_window(make_model(peer, "dqn", env, 128, **burst, **explore, **rest))
 
 
-def on_policy(peer, algo, env_id, schedule):
-    """Return a PPO or TRPO model with purerl's settings and the steps of its epoch."""
+def make_on_policy_model(peer, algo, env_id, schedule):
+    """Return a PPO or TRPO model with purerl's settings, and the steps of its epoch."""
     if peer == "sbx":
         import sbx as library
     else:
@@ -118,8 +118,8 @@ def on_policy(peer, algo, env_id, schedule):
     return model, length
 
 
-def epochs(model, length):
-    """Return the function that runs one epoch: steps per second."""
+def make_epoch_window(model, length):
+    """Return a function that runs one epoch: steps per second."""
     model.learn(length)
 
     def window():
@@ -130,8 +130,8 @@ def epochs(model, length):
     return window
 
 
-def one_update(model, length):
-    """Return the function that updates once on a rollout that is there already."""
+def make_update_window(model, length):
+    """Return a function that updates once on an existing rollout: updates per second."""
     model.learn(length)
 
     def window():
@@ -147,21 +147,21 @@ def main():
     task, peer = sys.argv[1:]
     algo, _, what = task.partition("-")
     if what == "start":
-        make(peer, algo, gymnasium.make("Pendulum-v1"), 100).learn(150)
+        make_model(peer, algo, gymnasium.make("Pendulum-v1"), 100).learn(150)
         print("updated", flush=True)
         return
     names = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1", "cartpole": "CartPole-v1"}
     if what == "update":
-        window = one_update(*on_policy(peer, algo, "HalfCheetah-v5", "full"))
+        window = make_update_window(*make_on_policy_model(peer, algo, "HalfCheetah-v5", "full"))
     elif algo in ("ppo", "trpo"):
         env, _, schedule = what.partition("-")
-        window = epochs(*on_policy(peer, algo, names[env], schedule))
+        window = make_epoch_window(*make_on_policy_model(peer, algo, names[env], schedule))
     elif what.startswith("updates-"):
-        window = updates(peer, algo, int(what.removeprefix("updates-")))
+        window = make_updates_window(peer, algo, int(what.removeprefix("updates-")))
     elif what.startswith("cartpole"):
-        window = cartpole(peer, 1 if what == "cartpole1" else 50)
+        window = make_cartpole_window(peer, 1 if what == "cartpole1" else 50)
     else:
-        window = steps(make(peer, algo, gymnasium.make(names[what]), 100))
+        window = make_steps_window(make_model(peer, algo, gymnasium.make(names[what]), 100))
     window()
     print("ready", flush=True)
     for _ in sys.stdin:

@@ -46,11 +46,11 @@ SETTINGS = {
         "clip_range": lambda left: 0.2 * left,
     },
 }
-EQUAL = {"batch_size": 256, "tau": 0.005}  # SAC and TD3: the default of both peers, said aloud
+EQUAL = {"batch_size": 256, "tau": 0.005}  # for SAC and TD3: the defaults of both peers
 
 
 class Evaluate(BaseCallback):
-    """Plays the deterministic policy between training and the next rollout."""
+    """Callback that plays the deterministic policy between training and the next rollout."""
 
     def __init__(self, task, seed):
         """Make the environment of the evaluations."""
@@ -72,7 +72,7 @@ class Evaluate(BaseCallback):
         return not self.solved
 
     def returns(self):
-        """Return the returns of the episodes of one evaluation, with starts of its own."""
+        """Return the returns of the episodes of one evaluation, which has its own seeds."""
         found = []
         for seed in np.random.SeedSequence([self.seed, self.due]).generate_state(EPISODES):
             obs, _ = self.env.reset(seed=int(seed))

@@ -1,4 +1,4 @@
-"""One contender of `compare.py`: purerl. Prints a rate for every line it reads."""
+"""Run purerl as a contender of `compare.py`: print a rate for every line read."""
 
 import sys
 import time
@@ -24,10 +24,10 @@ HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
 
 
 def make_updates_window(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[], float]:
-    """Return the function that does 200 updates in bursts of 50 from 1e6 rows: updates per second.
+    """Return a function that does 200 updates from 1e6 rows and returns updates per second.
 
-    The whole `burst` of the loop is timed, with a block of 50 new rows each time; `devices` split
-    each batch.
+    It times whole bursts of the loop, of 50 updates and a block of 50 new rows. `devices` devices
+    split each batch.
     """
     rng = np.random.default_rng(0)
     rows, size = 1_000_000, 50
@@ -68,7 +68,7 @@ def make_updates_window(algo: ModuleType, batch_size: int, devices: int = 1) -> 
 
 
 def make_run_window(algo: ModuleType, env_id: str) -> Callable[[], float]:
-    """Return the function that runs 1000 environment steps: batch 100, 50 updates every 50."""
+    """Return a function that times 1000 steps, with 50 updates of batch 100 every 50 steps."""
 
     def env_fn() -> object:
         return gymnasium.make(env_id)
@@ -81,7 +81,7 @@ def make_run_window(algo: ModuleType, env_id: str) -> Callable[[], float]:
 
 
 def make_cartpole_window(algo: ModuleType, every: int) -> Callable[[], float]:
-    """Return the function that runs 1000 steps of CartPole-v1: peers' network, batch 128."""
+    """Return a function that times 1000 steps of CartPole-v1, with the peers' network."""
 
     def env_fn() -> object:
         return gymnasium.make("CartPole-v1")
@@ -98,7 +98,7 @@ def make_cartpole_window(algo: ModuleType, every: int) -> Callable[[], float]:
 
 
 def make_steps_window(carry: loop.Carry) -> Callable[[], float]:
-    """Return the function that runs 1000 environment steps: steps per second."""
+    """Return a function that runs 1000 environment steps and returns steps per second."""
     state = [carry]
 
     def window() -> float:
@@ -111,7 +111,7 @@ def make_steps_window(carry: loop.Carry) -> Callable[[], float]:
 
 
 def make_on_policy_window(algo: ModuleType, env_id: str, schedule: str) -> Callable[[], float]:
-    """Return the function that runs one epoch: steps per second.
+    """Return a function that runs one epoch and returns steps per second.
 
     `full` is Spinning Up's schedule (4000 steps, 80 full-batch steps of each network, no early
     stop), `small` is SB3's (2048 steps, 10 passes of 32 minibatches).
@@ -137,7 +137,7 @@ def make_on_policy_window(algo: ModuleType, env_id: str, schedule: str) -> Calla
 
 
 def make_update_window(algo: ModuleType) -> Callable[[], float]:
-    """Return the function that prepares and updates on 4000 rows of HalfCheetah's shapes."""
+    """Return a function that prepares and updates on 4000 rows, and returns updates per second."""
     rng, length = np.random.default_rng(0), 4_000
     settings: dict[str, Any] = {"target_kl": None} if algo is algos.load("ppo") else {}
     learner = onpolicy.init(algo, algo.Spec(HALFCHEETAH, **settings), np.zeros(2, np.uint32))
@@ -158,7 +158,7 @@ def make_update_window(algo: ModuleType) -> Callable[[], float]:
 
 
 def make_limit_window() -> Callable[[], float]:
-    """Return the function that measures GFLOP/s of a 1024 x 1024 matrix product."""
+    """Return a function that measures the GFLOP/s of a 1024 x 1024 matrix product."""
     product = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda _, y: (y @ x) * 1e-2, x))
     x = jax.random.normal(jax.random.key(0), (1024, 1024))
 
@@ -171,7 +171,7 @@ def make_limit_window() -> Callable[[], float]:
 
 
 def run_first_update(algo: ModuleType) -> None:
-    """Run Pendulum-v1 until the first update after 100 steps is done."""
+    """Train on Pendulum-v1 until the first update, after 100 steps."""
 
     def env_fn() -> object:
         return gymnasium.make("Pendulum-v1")
@@ -184,7 +184,7 @@ def run_first_update(algo: ModuleType) -> None:
 
 
 def make_window(task: str) -> Callable[[], float]:
-    """Set JAX up and return the function that runs one window of a task."""
+    """Set up JAX, and return the function that runs one window of a task."""
     name, _, what = task.partition("-")
     what, _, devices = what.partition("-devices")
     purerl.setup(threads=1, devices=int(devices or 1))

@@ -1,4 +1,4 @@
-"""One contender of `solve.py`: purerl, with the peers' settings (`zoo`) or its own (`own`)."""
+"""Run purerl as a contender of `solve.py`, with the peers' settings or its own."""
 
 import dataclasses
 import statistics
@@ -21,14 +21,14 @@ class Settings(NamedTuple):
     schedule: dict[str, Any]
 
 
-# Where zoo cannot be copied exactly: SB3 clips DQN's gradient at a norm of 10, we do not; SAC's
-# first update may come no earlier than a full batch is stored, at 256 steps instead of 101.
+# Two settings of the zoo cannot be copied exactly. SB3 clips DQN's gradient at a norm of 10, purerl
+# does not. purerl's first update needs a full batch, so SAC's comes at 256 steps instead of 101.
 SETTINGS = {
     "dqn-cartpole-zoo": Settings(
         {
             "lr": 2.3e-3,
             "double": False,
-            "target_every": 128,  # in effect the zoo's: once per burst
+            "target_every": 128,  # once per burst, as in effect in the zoo
             "eps_decay": 4_000,  # updates, two steps each: 16 % of 50k steps
         },
         {"update_every": 256, "updates_per_burst": 128},
@@ -50,8 +50,8 @@ SETTINGS = {
             "replay_size": 200_000,
         },
     ),
-    # What SBX 0.28 does at the zoo's settings: it moves the targets at every update, not at every
-    # second, which is nearly this polyak, and starts from Flax's weights.
+    # SBX 0.28 at the zoo's settings moves the targets at every update, not at every second. That is
+    # nearly this polyak. It starts from Flax's weights.
     "td3-pendulum-sbx": Settings(
         {"gamma": 0.98, "hidden": (400, 300), "polyak": 0.99, "initializer": "lecun_normal"},
         {
@@ -63,7 +63,7 @@ SETTINGS = {
         },
     ),
     "td3-pendulum-own": Settings({}, {"start_steps": 1_000}),
-    # Zoo's clip range falls with the learning rate; ours is constant.
+    # The zoo's clip range falls with the learning rate; in purerl it is constant.
     "ppo-cartpole-zoo": Settings(
         {
             "gamma": 0.98,

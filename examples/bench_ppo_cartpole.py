@@ -3,11 +3,13 @@
     python examples/bench_ppo_cartpole.py
     python examples/bench_ppo_cartpole.py --num-runs 5 --epochs 25 --data-dir data
 
-Without arguments: two sizes and two activations with two seeds each, 40 000 steps a run, several
-runs at a time; about a minute on two cores. Ends with the table of all runs and the mean return of
-each variant: the larger networks reach 250 to 400, the smaller ones about 100. Started again, it
-does only what is missing. Each run is one of `purerl train`, so `purerl list runs` and
-`purerl resume` work on all of them.
+By default: two sizes and two activations with two seeds each, 40 000 steps per run, several runs at
+a time. This takes about a minute on two cores. At the end, the script prints a table of all runs
+and the mean return of each variant. The larger networks reach 250 to 400, the smaller ones about
+100.
+
+Run the same command again to complete a grid that was stopped. Every run is like one of `purerl
+train`, so `purerl list runs` and `purerl resume` work as well.
 """
 
 import statistics
@@ -18,8 +20,8 @@ from purerl.runs.sweeps.grid import ExperimentGrid
 from purerl.runs.sweeps.results import Sweep, format_results
 
 
-def grid(num_runs: int, epochs: int) -> ExperimentGrid:
-    """Return the grid: key, values, and the word for names of runs."""
+def make_grid(num_runs: int, epochs: int) -> ExperimentGrid:
+    """Return the grid; `add` takes a setting, its values, and a shorthand for names of runs."""
     made = ExperimentGrid("ppo-bench")
     made.add("env_name", "CartPole-v1")
     made.add("seed", [10 * i for i in range(num_runs)])
@@ -30,8 +32,8 @@ def grid(num_runs: int, epochs: int) -> ExperimentGrid:
     return made
 
 
-def means(sweep: Sweep) -> list[str]:
-    """Return a line for each variant: the mean over its seeds of the last epoch's return."""
+def format_means(sweep: Sweep) -> list[str]:
+    """Return a line for each variant, best first: its mean return of the last epoch over seeds."""
     scores: dict[str, list[float]] = {}
     for row in sweep.rows:
         if row.score is not None:
@@ -48,12 +50,12 @@ if __name__ == "__main__":
     add("--num-cpu", "--cpu", type=values.parse_ranks, default=1, help="MPI ranks of each run (1)")
     add("--num-runs", type=integer, default=2, help="number of seeds (2)")
     add("--epochs", type=integer, default=10, help="epochs of 4000 steps (10)")
-    add("--jobs", type=integer, help="runs at a time (as cores allow)")
-    add("--data-dir", help="where runs are kept (runs)")
+    add("--jobs", type=integer, help="number of runs at a time (as cores allow)")
+    add("--data-dir", help="folder of all runs (runs)")
     args = parser.parse_args()
-    bench = grid(args.num_runs, args.epochs)
+    bench = make_grid(args.num_runs, args.epochs)
     bench.print()
     sweep = bench.run("ppo", num_cpu=args.num_cpu, data_dir=args.data_dir, jobs=args.jobs)
     print(format_results(sweep))
-    print("\n".join(means(sweep)))
+    print("\n".join(format_means(sweep)))
     sys.exit(sweep.code)

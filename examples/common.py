@@ -1,4 +1,4 @@
-"""Flags from dataclasses, the loop and one line per epoch, shared by the `run_*.py` scripts."""
+"""Code shared by the examples: parse the command line, train, and print one line per epoch."""
 
 import os
 import statistics
@@ -16,7 +16,7 @@ from purerl.loops import gym as loop
 from purerl.runs.settings import environments
 from purerl.runs.training.reporting import report_warnings
 
-METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # if recorded
+METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # to print
 
 
 def train(
@@ -27,21 +27,23 @@ def train(
     argv: Sequence[str] | None = None,
     **settings: Any,
 ) -> float:
-    """Train as the command line asks; return the mean return reached last.
+    """Train with the settings of the command line; return the last mean return.
 
     Args:
-        algo: module of `purerl.algos`.
-        doc: text of `--help`.
-        env: default Gymnasium id.
-        schedule: defaults of the schedule's flags.
-        argv: words of the command line; None for those of the process.
-        **settings: defaults of the algorithm's flags that differ from its own.
+        algo: Module of `purerl.algos`.
+        doc: Text of `--help`.
+        env: Default Gymnasium id.
+        schedule: Schedule that contains the defaults of its flags.
+        argv: Arguments of the command line. None: the arguments of this process.
+        **settings: Defaults of algorithm settings that differ from those of its `Spec`.
     """
-    mpi.init()  # first, so that a rank that fails from here on ends the job
+    mpi.init()  # first: from here on, a rank that fails ends the job
+    # Make one flag for each setting of the algorithm and of the schedule.
     parser = make_parser(doc)
     parser.add_argument("--env", default=env, help=f"Gymnasium id ({env})")
     options.add_settings(parser, algo.Spec, schedule, **settings)
     args = parser.parse_args(argv)
+    # Check the settings before any rank starts.
     schedule = options.build(parser, schedule, args)
     env_fn = environments.make_env_fn(args.env)
     try:
@@ -51,6 +53,7 @@ def train(
         mpi.fork(args.num_cpu)
     except (ValueError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
+    # Make the learner, the buffer and the environments.
     purerl.setup(devices=schedule.devices)
     notes: list[str] = []
     try:
@@ -58,7 +61,7 @@ def train(
             carry = loop.start(algo, spec, env_fn, schedule, args.seed)
     except ValueError as error:  # settings that do not fit together
         if not mpi.all_raise(error):
-            raise  # it is of this rank alone, and ends the job
+            raise  # only this rank failed; this ends the job
         if mpi.is_root():
             parser.error(str(error))
         sys.exit(errors.USAGE)
@@ -68,6 +71,7 @@ def train(
         line += f" on {carry.ranks} ranks, processes {mpi.allgather(os.getpid())}"
     for one in (line, *notes):
         say(one)
+    # Train: the loop yields one record per epoch.
     began, score = time.monotonic(), float("nan")
     for record in loop.finish(carry, env_fn):
         rate = record["steps"] / (time.monotonic() - began)
@@ -87,10 +91,10 @@ def train(
 
 
 def begin(doc: str, steps: int = 10_000) -> tuple[int, int]:
-    """Read `--steps`, `--seed` and `--num-cpu`, and start as many ranks; return the first two."""
+    """Parse `--steps`, `--seed` and `--num-cpu`, and start the ranks; return steps and seed."""
     mpi.init()
     parser = make_parser(doc)
-    text = f"steps on each rank ({steps})"
+    text = f"environment steps on each rank ({steps})"
     parser.add_argument("--steps", type=values.parse_integer, default=steps, help=text)
     args = parser.parse_args()
     try:
@@ -102,11 +106,11 @@ def begin(doc: str, steps: int = 10_000) -> tuple[int, int]:
 
 
 def make_parser(doc: str) -> options.Parser:
-    """Return a parser with the flags of every script."""
+    """Return a parser with the flags that all scripts have."""
     parser = options.Parser("", doc, prog=Path(sys.argv[0]).name)
     text = "seed of the run, 0 .. 2**32 - 1 (0)"
     parser.add_argument("--seed", type=values.parse_seed, default=0, help=text)
-    text = "MPI ranks (one, or as many as mpiexec started)"
+    text = "number of MPI ranks (1, or as many as mpiexec started)"
     parser.add_argument("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N", help=text)
     return parser
 

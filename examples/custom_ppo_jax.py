@@ -1,11 +1,13 @@
-"""PPO whose environment is JAX as well: a whole epoch, steps and update, is one compiled call.
+"""PPO with an environment written in JAX: each epoch, steps and update, is one compiled call.
 
     python examples/custom_ppo_jax.py
     python examples/custom_ppo_jax.py --num-cpu 2
 
-`act`, `prepare`, `update` and the block of a rollout are pure functions, so they go where JAX goes:
-here into `lax.scan`, around eight cart-poles with the equations of CartPole-v1. 200 000 steps take
-eight seconds on one core, half of them compilation; after them the pole stays up, seeds 0 to 2.
+`act`, `prepare`, `update` and the rollout block are pure functions, so `lax.scan` can contain them.
+Here they run with eight cart-poles that follow the equations of CartPole-v1.
+
+By default: 200 000 steps in eight seconds on one core. Half of the time is compilation. Then the
+pole stays up, with seeds 0 to 2.
 """
 
 import functools
@@ -21,23 +23,23 @@ from purerl.buffers import rollout
 from purerl.spaces import Discrete, EnvSpec
 from purerl.types import Metrics, Transition
 
-ENVS, LENGTH, LIMIT = 8, 512, 500  # a rollout is longer than an episode
+ENVS, LENGTH, LIMIT = 8, 512, 500  # LENGTH > LIMIT: an episode ends in every rollout
 
 
 class Cart(NamedTuple):
-    """A pole on a cart."""
+    """State of a pole on a cart."""
 
     obs: jax.Array  # position, speed, angle, angular speed
-    steps: jax.Array  # of the episode so far
+    steps: jax.Array  # steps of the episode so far
 
 
 def reset(key: jax.Array) -> Cart:
-    """Begin an episode near the upright pole at rest."""
+    """Start an episode close to an upright pole at rest."""
     return Cart(jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05), jnp.int32(0))
 
 
 def step(cart: Cart, act: jax.Array, key: jax.Array) -> tuple[Cart, Transition]:
-    """Push for 20 ms; a new episode begins where one ended, after its last row."""
+    """Push the cart for 20 ms; if the episode ends, return the start of the next one."""
     _, v, angle, turn = cart.obs
     sin, cos = jnp.sin(angle), jnp.cos(angle)
     pushed = (20.0 * act - 10.0 + 0.05 * turn**2 * sin) / 1.1
@@ -46,6 +48,7 @@ def step(cart: Cart, act: jax.Array, key: jax.Array) -> tuple[Cart, Transition]:
     obs, steps = cart.obs + 0.02 * speed, cart.steps + 1
     fell = (jnp.abs(obs[0]) > 2.4) | (jnp.abs(obs[2]) > jnp.pi / 15)
     late = ~fell & (steps >= LIMIT)
+    # A fall terminates the episode, a time limit truncates it. The row contains the true successor.
     row = Transition(cart.obs, act, jnp.float32(1.0), obs, fell, late)
     return jax.tree.map(
         functools.partial(jnp.where, fell | late), reset(key), Cart(obs, steps)
@@ -54,9 +57,9 @@ def step(cart: Cart, act: jax.Array, key: jax.Array) -> tuple[Cart, Transition]:
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))
 def epoch(state: ppo.State, carts: Cart, key: jax.Array) -> tuple[ppo.State, Cart, Metrics]:
-    """Collect a rollout and learn from it."""
+    """Collect a rollout and update the learner with it."""
 
-    def one(carry: tuple[Cart, rollout.Block], key: jax.Array) -> tuple[Any, jax.Array]:
+    def collect_step(carry: tuple[Cart, rollout.Block], key: jax.Array) -> tuple[Any, jax.Array]:
         carts, block = carry
         key_act, key_reset = jax.random.split(key)
         act = ppo.act(state.params, carts.obs, key_act)
@@ -66,14 +69,16 @@ def epoch(state: ppo.State, carts: Cart, key: jax.Array) -> tuple[ppo.State, Car
 
     key_steps, key_update = jax.random.split(key)
     block = rollout.init(state.params.spec.env.example(), LENGTH, ENVS)
-    (carts, block), lengths = jax.lax.scan(one, (carts, block), jax.random.split(key_steps, LENGTH))
+    keys = jax.random.split(key_steps, LENGTH)
+    (carts, block), lengths = jax.lax.scan(collect_step, (carts, block), keys)
     batch = ppo.prepare(state.params, rollout.get(block))
     state, info = ppo.update(state, batch._replace(key=key_update))
+    # Every step has reward 1, so the return of an episode is its length.
     return state, carts, info | {"return": lengths.sum() / (lengths > 0).sum()}
 
 
 def main(steps: int = 200_000, seed: int = 0) -> float:
-    """Train; return the mean length of the episodes of the last epoch."""
+    """Train; return the mean return of the episodes in the last epoch."""
     rank = mpi.proc_id()
     spec = ppo.Spec(
         EnvSpec((4,), Discrete(2)), train_pi_iters=10, train_v_iters=10, minibatch_size=256

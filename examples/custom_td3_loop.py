@@ -1,11 +1,11 @@
-"""The three functions of TD3 in a custom loop: no schedule, no carry, nothing hidden.
+"""A custom training loop around the three functions of TD3.
 
     python examples/custom_td3_loop.py
     python examples/custom_td3_loop.py --num-cpu 2
 
-Pendulum-v1, 10 000 steps with one update each, under a minute on one core. The last ten episodes,
-exploration noise included, return between -180 and -320 with seeds 0 to 2. On several ranks each
-has an environment and a memory of its own, and `update` averages their gradients.
+By default: Pendulum-v1, 10 000 steps with one update each, under a minute on one core. The mean
+return of the last ten episodes, with exploration noise, is -180 to -320 with seeds 0 to 2. Each
+rank has its own environment and replay buffer; `update` averages the gradients of all ranks.
 """
 
 import functools
@@ -26,14 +26,14 @@ from purerl.types import Metrics, Transition
 def learn(
     state: td3.State, buffer: replay.Replay, row: Transition, key: jax.Array
 ) -> tuple[td3.State, replay.Replay, Metrics]:
-    """Store one transition and do one update; donation makes both happen in place."""
+    """Store one transition and do one update, both in place because the arguments are donated."""
     buffer = replay.add(buffer, row)
     state, info = td3.update(state, replay.sample(buffer, key, batch_size=64))
     return state, buffer, info
 
 
 def main(steps: int = 10_000, seed: int = 0) -> float:
-    """Train; return the mean return of the last ten episodes of this rank."""
+    """Train; return the mean return of this rank's last ten episodes."""
     env, rank = gymnasium.make("Pendulum-v1"), mpi.proc_id()
     env.action_space.seed(rng.host_seed(seed, rank, "random"))
     spec = td3.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
@@ -42,15 +42,15 @@ def main(steps: int = 10_000, seed: int = 0) -> float:
     keys = jax.random.split(rng.stream(seed, rank, "loop"), (steps, 2))
     returns, score, (obs, _) = [], 0.0, env.reset(seed=rng.host_seed(seed, rank, "env"))
     for step in range(steps):
-        act = env.action_space.sample()
+        act = env.action_space.sample()  # the first 1 000 actions are random
         if step >= 1_000:
             act = np.asarray(td3.act(state.params, obs, keys[step, 0]))
         next_obs, rew, terminated, truncated, _ = env.step(act)
         row = Transition(obs, act, rew, next_obs, terminated, truncated)
-        row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # a block of one row
+        row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # as a block of one row
         state, buffer, info = learn(state, buffer, row, keys[step, 1])
         obs, score = next_obs, score + float(rew)
-        if terminated or truncated:
+        if terminated or truncated:  # both end an episode; only `terminated` stops bootstrapping
             returns.append(score)
             say(f"step {step + 1:>6,}  return {score:>8.1f}  loss_q {float(info['loss_q']):.3f}")
             obs, score = env.reset()[0], 0.0

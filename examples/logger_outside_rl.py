@@ -1,12 +1,13 @@
-"""The logger without any reinforcement learning: a classifier of two interleaved half circles.
+"""The logger without reinforcement learning: a classifier of two interleaved half circles.
 
     python examples/logger_outside_rl.py
     python examples/logger_outside_rl.py --num-cpu 2
     python examples/logger_outside_rl.py data/moons
 
-The data are made here. Five epochs of 100 gradient steps, a few seconds on one core, an accuracy of
-0.99 or more; with a folder as argument `progress.txt`, `metrics.jsonl`, `config.json` and the
-parameters are written there. On several ranks each draws its own data, and gradients are averaged.
+The script makes its own data. Five epochs of 100 gradient steps take a few seconds on one core and
+reach an accuracy of 0.99 or more. With a folder as argument, the script writes `progress.txt`,
+`metrics.jsonl`, `config.json` and the parameters there. Each rank samples its own data, and the
+gradients of all ranks are averaged.
 """
 
 import argparse
@@ -26,8 +27,8 @@ NET = MLP((64, 64, 1))
 TX = optax.chain(mpi.pmean_grads(), optax.adam(3e-3))
 
 
-def moons(rng: np.random.Generator, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return points of two half circles, and which of them each belongs to."""
+def sample_points(rng: np.random.Generator, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sample points of two half circles; return them and the half circle (0 or 1) of each."""
     angle, label = rng.uniform(0, np.pi, number), rng.integers(0, 2, number)
     x = np.where(label, 1 - np.cos(angle), np.cos(angle))
     y = np.where(label, 0.5 - np.sin(angle), np.sin(angle))
@@ -36,7 +37,7 @@ def moons(rng: np.random.Generator, number: int) -> tuple[np.ndarray, np.ndarray
 
 
 def loss(params: Any, points: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the cross-entropy, and the share of points that are classified correctly."""
+    """Return the cross-entropy, and the accuracy."""
     logits: Any = NET.apply(params, points)
     logits = logits[:, 0]
     right = ((logits > 0) == (labels > 0.5)).mean()
@@ -60,9 +61,9 @@ def main(folder: str | None, seed: int = 0) -> None:
     opt_state = TX.init(params)
     for epoch in range(1, 6):
         for _ in range(100):
-            params, opt_state, value, right = update(params, opt_state, *moons(rng, 32))
-            logger.store(Loss=value, Acc=right)
-        logger.log_tabular("Epoch", epoch)
+            params, opt_state, value, right = update(params, opt_state, *sample_points(rng, 32))
+            logger.store(Loss=value, Acc=right)  # collect values of an epoch ...
+        logger.log_tabular("Epoch", epoch)  # ... then log their mean, or more, as columns
         logger.log_tabular("Acc", with_min_and_max=True)
         logger.log_tabular("Loss", average_only=True)
         logger.log_tabular("TotalGradientSteps", 100 * epoch)
@@ -72,8 +73,8 @@ def main(folder: str | None, seed: int = 0) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", nargs="?", help="where to write; nowhere without it")
-    parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=int, help="MPI ranks")
+    parser.add_argument("folder", nargs="?", help="folder for the logs (default: no logs on disk)")
+    parser.add_argument("--num-cpu", "--num_cpu", "--cpu", type=int, help="number of MPI ranks (1)")
     args = parser.parse_args()
     mpi.fork(args.num_cpu)
     purerl.setup()

@@ -1,9 +1,9 @@
-"""The policy gradient with reward-to-go: an action is weighted by what came after it.
+"""The policy gradient with reward-to-go: each action is weighted by the rewards that follow it.
 
     python examples/pg_reward_to_go.py --env Acrobot-v1 --lr 5e-3 --render
 
-L = -mean(log pi(a_t | s_t) R_t), with R_t the sum of the rewards from t on: what was earned before
-an action adds nothing to its expected gradient but noise. No purerl.
+L = -mean(log pi(a_t | s_t) R_t), where R_t is the sum of the rewards from step t on. Rewards before
+an action would add only noise to its gradient. This script does not use purerl.
 """
 
 import argparse
@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import optax
 
 
-def log_policy(params, obs):
+def log_policy(params, obs):  # log-probabilities of all actions, from one layer of 32 tanh units
     return jax.nn.log_softmax(jnp.tanh(obs @ params["w1"] + params["b1"]) @ params["w2"])
 
 
 @jax.jit
-def act(params, obs, key, count):
+def act(params, obs, key, count):  # sample an action; each step has its own key
     return jax.random.categorical(jax.random.fold_in(key, count), log_policy(params, obs))
 
 
-def loss(params, obs, act, weight):
+def loss(params, obs, act, weight):  # minimising it follows the policy gradient
     logp = jnp.take_along_axis(log_policy(params, obs), act[:, None], axis=1)[:, 0]
     return -(logp * weight).mean()
 
@@ -33,7 +33,7 @@ def main():
     parser.add_argument("--env", "--env_name", default="CartPole-v1", help="id, Discrete actions")
     parser.add_argument("--lr", type=float, default=1e-2)
     parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--steps", type=int, default=5_000, help="of an epoch, cut there")
+    parser.add_argument("--steps", type=int, default=5_000, help="steps per epoch; the rest is cut")
     parser.add_argument("--render", action="store_true", help="show each epoch's first episode")
     args = parser.parse_args()
     env = gymnasium.make(args.env)
@@ -47,7 +47,7 @@ def main():
     params, tx = {"w1": w1, "b1": jnp.zeros(32), "w2": w2}, optax.adam(args.lr)
     opt_state, count, step = tx.init(params), 0, jax.jit(jax.value_and_grad(loss))
     for epoch in range(args.epochs):
-        obss, acts, weights, returns = [], [], [], []
+        obss, acts, weights, returns = [], [], [], []  # play whole episodes with the current policy
         while len(acts) < args.steps:
             stage, rews, over = env if returns else shown, [], False
             obs, _ = stage.reset(seed=count)
@@ -60,7 +60,7 @@ def main():
             returns.append(sum(rews))
             weights += [sum(rews[t:]) for t in range(len(rews))]
         value, grads = step(params, *(jnp.asarray(x)[: args.steps] for x in (obss, acts, weights)))
-        updates, opt_state = tx.update(grads, opt_state)
+        updates, opt_state = tx.update(grads, opt_state)  # one gradient step per epoch
         params = optax.apply_updates(params, updates)
         score, length = sum(returns) / len(returns), len(acts) / len(returns)
         print(f"epoch {epoch:2}  loss {value:8.3f}  return {score:7.2f}  ep_len {length:6.1f}")

@@ -1,6 +1,7 @@
 """REDQ: SAC with an ensemble of critics, as a custom algorithm in one file.
 
-    cd examples && python -m purerl train redq --env Pendulum-v1 --steps 5000 --updates-per-burst 250
+    cd examples
+    python -m purerl train redq --env Pendulum-v1 --steps 5000 --updates-per-burst 250
 
 Everything that is not below is SAC's; the lines that differ from `purerl/algos/sac.py` end with
 `# REDQ`. A module with these names is an algorithm: `purerl.train(redq, "Pendulum-v1")` trains it
@@ -78,7 +79,7 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     """Return the Bellman errors of all critics; the target uses a random subset of them."""
-    spec = params.spec
+    spec: Any = params.spec
     critic = sac.networks(spec).critic
     next_act, next_logp = sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
     next_q = nets.q_values(critic, params.target_critic, batch.next_obs, next_act)  # [E, B]
@@ -102,8 +103,10 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 
 def loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     """Return the sum of the three losses; their gradients do not overlap."""
-    parts = [part(params, batch) for part in (critic_loss, actor_loss, alpha_loss)]
-    return sum(value for value, _ in parts), parts[0][1] | parts[1][1] | parts[2][1]
+    loss_q, info_q = critic_loss(params, batch)
+    loss_pi, info_pi = actor_loss(params, batch)
+    loss_alpha, info_alpha = alpha_loss(params, batch)
+    return loss_q + loss_pi + loss_alpha, info_q | info_pi | info_alpha
 
 
 @jax.jit

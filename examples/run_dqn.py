@@ -3,9 +3,9 @@
     python examples/run_dqn.py
     python examples/run_dqn.py --env Acrobot-v1 --steps 1e5
 
-Without arguments: CartPole-v1, 50 000 steps, under a minute on one core, a return of 500.
-Every field of `dqn.Spec` and of the schedule is a flag; `--help` lists them. The
-defaults are those of `dqn.Spec` and `dqn.SCHEDULE`, chosen for small control tasks.
+By default: CartPole-v1, 50 000 steps, under a minute on one core, a return of 500. Every field of
+`dqn.Spec` and of the schedule is a flag; `--help` lists them. The defaults are those of `dqn.Spec`
+and `dqn.SCHEDULE`, chosen for small control tasks.
 """
 
 import dataclasses

@@ -3,8 +3,8 @@
     python examples/run_reinforce.py
     python examples/run_reinforce.py --no-reward-to-go --gamma 1 --no-standardise
 
-Without arguments: CartPole-v1, 200 000 steps, ten seconds on one core, a return of about 500.
-Every field of `reinforce.Spec` and of the schedule is a flag; `--help` lists them.
+By default: CartPole-v1, 200 000 steps, ten seconds on one core, a return of about 500. Every field
+of `reinforce.Spec` and of the schedule is a flag; `--help` lists them.
 """
 
 import dataclasses

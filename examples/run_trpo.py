@@ -4,9 +4,8 @@
     python examples/run_trpo.py --method npg
     python examples/run_trpo.py --env Pendulum-v1 --gamma 0.9 --steps-per-epoch 1000
 
-Without arguments: CartPole-v1, 100 000 steps, ten seconds on one core, a return of 500. Every
-field of `trpo.Spec` and of the schedule is a flag; `--help` lists them. The defaults are
-Spinning Up's.
+By default: CartPole-v1, 100 000 steps, ten seconds on one core, a return of 500. Every field of
+`trpo.Spec` and of the schedule is a flag; `--help` lists them. The defaults are Spinning Up's.
 """
 
 import dataclasses

@@ -33,7 +33,7 @@ def make_batch(rows: int = 4, seed: int = 0) -> Batch:
 
 
 def test_the_target_of_a_terminal_step_is_its_reward() -> None:
-    """Isolate a term: at the end of an episode the target is the reward alone."""
+    """After a terminal step there is no next value, so the target is only the reward."""
     batch = make_batch()._replace(terminated=np.ones(4, bool))
     q = td3.q_value(PARAMS, batch.obs, batch.act)  # [2, B], one row for each critic
     expected = sum(np.mean((one - batch.rew) ** 2) for one in q)
@@ -50,7 +50,7 @@ def test_a_time_limit_does_not_end_the_return() -> None:
 
 
 def test_the_target_uses_the_minimum_of_the_two_critics() -> None:
-    """Raising one target critic far up has no effect; lowering it has."""
+    """A critic far above the other has no effect; one far below it decides the target."""
     batch = make_batch()
 
     def loss_with_shift(shift: float) -> float:

@@ -2,10 +2,11 @@
 
     python examples/vmap_seeds.py
 
-Every function of an algorithm works under `jax.vmap`: here over eight learners that differ in
-their seed only, each with an environment and a replay memory of its own. Pendulum-v1, 10 000
-steps each, a quarter of a minute on one core; five of the eight learners return more than -200 in
-their last ten episodes, exploration noise included.
+Every function of an algorithm works under `jax.vmap`. Here it maps over eight learners that differ
+only in their seed. Each has its own environment and replay buffer.
+
+By default: Pendulum-v1, 10 000 steps for each learner, a quarter of a minute on one core. Five of
+the eight learners return more than -200 in their last ten episodes, with exploration noise.
 """
 
 import functools
@@ -24,16 +25,16 @@ from purerl.cli import options, values
 from purerl.spaces import EnvSpec
 from purerl.types import Metrics, Transition
 
-SEEDS, START, BURST, BATCH = 8, 1_000, 50, 64
+SEEDS, START, BURST, BATCH = 8, 1_000, 50, 64  # learners, random steps, updates, rows of a batch
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))
 def learn(
     states: td3.State, buffers: replay.Replay, blocks: Transition, key: jax.Array
 ) -> tuple[td3.State, replay.Replay, Metrics]:
-    """Store a block of 50 transitions and do 50 updates, for each learner."""
+    """Store a block of 50 transitions and do 50 updates for each learner."""
 
-    def burst(
+    def learn_one(
         state: td3.State, buffer: replay.Replay, block: Transition, key: jax.Array
     ) -> tuple[td3.State, replay.Replay, Metrics]:
         buffer = replay.add(buffer, block)
@@ -41,7 +42,7 @@ def learn(
         state, info = jax.lax.scan(td3.update, state, batches)
         return state, buffer, info
 
-    return jax.vmap(burst)(states, buffers, blocks, jax.random.split(key, SEEDS))
+    return jax.vmap(learn_one)(states, buffers, blocks, jax.random.split(key, SEEDS))
 
 
 def main(steps: int = 10_000, seed: int = 0) -> np.ndarray:
@@ -85,14 +86,14 @@ def main(steps: int = 10_000, seed: int = 0) -> np.ndarray:
 
 if __name__ == "__main__":
     parser = options.Parser("", __doc__, prog="vmap_seeds.py")
-    text = "steps of each learner (10000)"
+    text = "environment steps of each learner (10000)"
     parser.add_argument("--steps", type=values.parse_integer, default=10_000, help=text)
-    text = "seed of all eight together (0)"
+    text = "seed from which all eight learners are derived (0)"
     parser.add_argument("--seed", type=values.parse_seed, default=0, help=text)
     args = parser.parse_args()
     if mpi.num_procs() > 1:
         if mpi.is_root():
-            parser.error("eight learners under vmap are one process: start it without mpiexec.")
+            parser.error("this script runs in one process. Start it without mpiexec.")
         sys.exit(errors.USAGE)
     purerl.setup()
     print("returns of the last episodes:", np.round(main(args.steps, args.seed), 1).tolist())

@@ -1,7 +1,6 @@
 """purerl: reinforcement learning as pure functions, in JAX.
 
-Importing the package imports nothing heavy and changes no global setting. Submodules load on first
-use:
+`import purerl` is fast and changes no global setting. Each submodule loads on first use:
 
     import purerl
     state = purerl.algos.td3.init(key, spec)
@@ -62,19 +61,20 @@ def __getattr__(name: str) -> Any:
 
 
 def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -> None:
-    """Configure JAX for the thin loop.
+    """Configure JAX for training loops that run on the CPU.
 
-    Call it in an entry point. Its settings are global to the process, so the library never does.
+    Call it at the start of a script. The settings are global to the process, so the library never
+    calls it itself.
 
     Args:
-        threads: Size of XLA's CPU thread pool. With one thread results repeat bit for bit, and the
-            small networks of this field run as fast. None leaves JAX's default.
-        cache: Whether to keep compiled programs between processes, in `~/.cache/purerl/jax`, or the
-            directory to keep them in.
+        threads: Size of XLA's CPU thread pool. With one thread, results are bit for bit
+            reproducible, and small networks run as fast. None keeps JAX's default.
+        cache: Directory for compiled programs, which later processes load. True means
+            `~/.cache/purerl/jax`, and False keeps JAX's default.
         devices: Number of CPU devices to split batches over.
 
     Raises:
-        RuntimeError: if JAX has started already, because it would ignore the settings.
+        RuntimeError: If JAX has already started, because it would ignore the settings.
     """
     import os
     from pathlib import Path
@@ -86,16 +86,16 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
     checks.integer("devices", devices, 1)
     import jax
 
-    try:  # first, because only this setting is refused once a backend exists
+    try:  # first, because JAX refuses only this setting after its start
         jax.config.update("jax_num_cpu_devices", devices)
     except RuntimeError as error:
         raise RuntimeError(
-            "purerl.setup() must come before the first JAX computation of the process; call it "
+            "purerl.setup() must come before the first JAX computation of the process. Call it "
             "right after the imports."
         ) from error
     if threads is not None:
         os.environ["NPROC"] = str(threads)  # read by XLA's CPU client when it starts
-    # An acting call costs 8-14 us with synchronous dispatch and 31-100 us without.
+    # A call of `act` takes 8-14 us with synchronous dispatch and 31-100 us without.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     if cache:
         root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
@@ -104,16 +104,16 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     from purerl import mpi
 
-    mpi.init()  # from here on a rank that fails ends the job
+    mpi.init()  # from now on, a rank that fails ends the whole job
 
 
 def load(path: Any, checkpoint: str | int = "last", **options: Any) -> "Run":
-    """Load a run with the policy of a checkpoint: `last`, `best` or a step.
+    """Load a run and the policy of one of its checkpoints.
 
     Args:
         path: Folder of the run.
-        checkpoint: `last`, `best`, or the step of a checkpoint.
-        **options: `env_fn` and `spec`, as in `purerl.runs.policy.run.load`.
+        checkpoint: Which checkpoint to load: `last`, `best`, or the step of one.
+        **options: Options `env_fn` and `spec` of `purerl.runs.policy.run.load`.
     """
     from purerl.runs.policy import run
 
@@ -121,13 +121,13 @@ def load(path: Any, checkpoint: str | int = "last", **options: Any) -> "Run":
 
 
 def train(algo: str, env: Any, **settings: Any) -> "Run":
-    """Train in a new folder and return the run.
+    """Train an algorithm in a new run folder, and return the run.
 
     Args:
         algo: Name of the algorithm.
         env: Gymnasium id, or a function that makes the environment.
         **settings: Arguments of `purerl.runs.policy.run.train` (`seed`, `name`, `data_dir`, ...),
-            and all fields of the algorithm's `Spec`, of its schedule, and of the run's options.
+            and any field of the algorithm's `Spec`, of its schedule, and of the run's options.
     """
     from purerl.runs.policy import run
 

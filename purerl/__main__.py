@@ -1,4 +1,4 @@
-"""The command line: `purerl`, or `python -m purerl`."""
+"""Entry point of `purerl` and `python -m purerl`."""
 
 import sys
 

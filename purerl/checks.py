@@ -1,6 +1,6 @@
-"""Checks of user input. Each message names the argument, what is expected and the value.
+"""Checks of user input. Each error names the argument, the expected value and the actual one.
 
-Every validated dataclass uses them. They run while tracing, never inside a compiled program.
+All dataclasses of settings use them. They run during tracing, never inside a compiled program.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 LARGEST = 3.4e38  # largest float32
 SMALLEST = 1.2e-38  # smallest positive float32
 INTEGER = 2**31 - 1  # largest int32, the integer type of compiled programs
-COUNTER = 10**12 - 1  # largest counter outside of them: checkpoint names have twelve digits
+COUNTER = 10**12 - 1  # largest counter of Python code: checkpoint names have twelve digits
 
 
 S = TypeVar("S")
@@ -31,25 +31,27 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) 
         Traceback (most recent call last):
         ValueError: gamma must be a number in [0.0, 1.0], got 1.5.
     """
-    if not (_number(value) and low <= value <= high):
+    if not (_is_number(value) and low <= value <= high):
         limits = "" if (low, high) == (-math.inf, math.inf) else f" in [{low}, {high}]"
-        raise ValueError(f"{name} must be a number{limits}, got {_short(value)}.")
+        raise ValueError(f"{name} must be a number{limits}, got {_shorten(value)}.")
     if abs(value) > LARGEST:
-        raise ValueError(f"{name} must be at most {LARGEST} in size, got {_short(value)}.")
+        raise ValueError(
+            f"{name} must be at most {LARGEST} in absolute value, got {_shorten(value)}."
+        )
 
 
 def positive(name: str, value: Any) -> None:
     """Refuse anything but a Python number above zero that float32 can hold."""
-    if not (_number(value) and value > 0):
-        raise ValueError(f"{name} must be a number above 0, got {_short(value)}.")
+    if not (_is_number(value) and value > 0):
+        raise ValueError(f"{name} must be a number above 0, got {_shorten(value)}.")
     if not SMALLEST <= value <= LARGEST:
         raise ValueError(
-            f"{name} must lie in {SMALLEST} .. {LARGEST}, which float32 can hold, got "
-            f"{_short(value)}."
+            f"{name} must be between {SMALLEST} and {LARGEST}, the limits of float32, got "
+            f"{_shorten(value)}."
         )
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and (isinstance(value, int) or math.isfinite(value))
 
@@ -57,16 +59,16 @@ def _number(value: Any) -> bool:
 def integer(name: str, value: Any, low: int, high: int = INTEGER) -> None:
     """Refuse anything but a Python integer in low .. high."""
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {_short(value)}.")
+        raise ValueError(f"{name} must be an integer of at least {low}, got {_shorten(value)}.")
     if value > high:
-        raise ValueError(f"{name} must be an integer of at most {high}, got {_short(value)}.")
+        raise ValueError(f"{name} must be an integer of at most {high}, got {_shorten(value)}.")
 
 
 def integers(name: str, value: Any, low: int) -> None:
     """Refuse anything but a tuple of Python integers of at least `low`."""
     if not isinstance(value, tuple):
         raise ValueError(
-            f"{name} must be a tuple of integers such as (256, 256), got {_short(value)}."
+            f"{name} must be a tuple of integers such as (256, 256), got {_shorten(value)}."
         )
     for i, item in enumerate(value):
         integer(f"{name}[{i}]", item, low)
@@ -76,7 +78,7 @@ def member(name: str, value: Any, choices: Iterable[str]) -> None:
     """Refuse anything but one of `choices`."""
     choices = sorted(choices)
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {_short(value)}.")
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {_shorten(value)}.")
 
 
 def each(
@@ -101,7 +103,7 @@ def each(
             check(name, value, *limits)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > 200:  # Python prints at most 4,300 digits
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
@@ -109,21 +111,21 @@ def _short(value: Any) -> str:
 
 
 def seed(value: Any) -> None:
-    """Refuse seeds outside 0 .. 2**32 - 1, which JAX would silently map to other seeds."""
+    """Refuse seeds outside 0 .. 2**32 - 1, because JAX silently maps them to other seeds."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
-        raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {_short(value)}.")
+        raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {_shorten(value)}.")
 
 
 def key(name: str, value: Any) -> None:
-    """Refuse anything but one typed JAX key, traced or not."""
+    """Refuse anything but one typed JAX key; a traced key is accepted."""
     if not str(getattr(value, "dtype", "")).startswith("key<") or value.shape != ():
         raise ValueError(f"{name} must be one typed key such as jax.random.key(0), got {value!r}.")
 
 
 def spec(value: Any, cls: type[Any]) -> None:
-    """Refuse anything but an instance of `cls`, such as the `Spec` of another algorithm."""
+    """Refuse anything but an instance of `cls`, for example the `Spec` of another algorithm."""
     if not isinstance(value, cls):
-        raise ValueError(f"spec must be a {_place(cls)}, got {_describe(value)}.")
+        raise ValueError(f"spec must be a {_class_name(cls)}, got {_describe(value)}.")
 
 
 def spec_of(params: _HasSpec[S]) -> S:
@@ -135,37 +137,37 @@ def spec_of(params: _HasSpec[S]) -> S:
 
 
 def state(value: Any) -> None:
-    """Refuse anything but the state of a learner, such as its parameters alone."""
+    """Refuse anything but the state of a learner, for example its parameters."""
     if not hasattr(value, "params"):
         raise ValueError(f"state must be the State that init returns, got {_describe(value)}.")
 
 
 def _describe(value: Any) -> str:
-    """Return a dataclass as its class with the module, anything else as its short `repr`."""
+    """Describe a dataclass by its module and class, and anything else by a short `repr`."""
     cls = type(value)
-    return f"a {_place(cls)}" if dataclasses.is_dataclass(cls) else _short(value)
+    return f"a {_class_name(cls)}" if dataclasses.is_dataclass(cls) else _shorten(value)
 
 
-def _place(cls: type[Any]) -> str:
+def _class_name(cls: type[Any]) -> str:
     return f"{cls.__module__.removeprefix('purerl.algos.')}.{cls.__qualname__}"
 
 
 def hashable(spec: Any) -> None:
-    """Refuse a dataclass with an unhashable field, which would fail later, during tracing."""
+    """Refuse a dataclass with an unhashable field, because it would fail later, during tracing."""
     for field in dataclasses.fields(spec):
         value = getattr(spec, field.name)
         try:
             hash(value)
         except TypeError:
             raise ValueError(
-                f"{field.name} must be hashable, but its {type(value).__name__} holds something "
-                f"that is not, a list perhaps. Settings are compared by value: use tuples, as in "
-                f"nn.Sequential((one, two))."
+                f"{field.name} must be hashable, but its {type(value).__name__} contains an "
+                f"unhashable value, such as a list. Settings are compared by value, so use tuples: "
+                f"nn.Sequential((one, two)), for example."
             ) from None
 
 
 def shape(name: str, array: Any, expected: tuple[int, ...]) -> None:
-    """Refuse an array of another shape; shapes are static, so this costs nothing under jit."""
+    """Refuse an array with another shape. Under jit this costs nothing: shapes are static."""
     got = getattr(array, "shape", None)
     if got != expected:
         what = f"shape {got}" if got is not None else repr(array)
@@ -175,4 +177,4 @@ def shape(name: str, array: Any, expected: tuple[int, ...]) -> None:
 def boolean(name: str, value: Any) -> None:
     """Refuse anything but True and False."""
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {_short(value)}.")
+        raise ValueError(f"{name} must be True or False, got {_shorten(value)}.")

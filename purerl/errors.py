@@ -1,10 +1,10 @@
-"""Every exception of purerl, each with the exit code of a command that it ends."""
+"""All exceptions of purerl, each with the exit code of a command that ends with it."""
 
 import errno
 from typing import ClassVar
 
 DONE = 0
-INCOMPLETE = 1  # some runs of a sweep are not done; or an error that purerl does not know
+INCOMPLETE = 1  # some runs of a sweep are not done, or the error has no exit code
 USAGE = 2
 NOT_FINITE = 3
 ENVIRONMENT = 4
@@ -17,13 +17,13 @@ NO_READER = 141  # as a shell reports a closed pipe
 
 
 class PurerlError(Exception):
-    """Base class of all errors that purerl raises on purpose, but for plain `ValueError`s."""
+    """Base class of all errors that purerl raises on purpose, except plain `ValueError`s."""
 
     exit_code: ClassVar[int] = INCOMPLETE
 
 
 class ConfigError(PurerlError, ValueError):
-    """A configuration or a command line cannot be used."""
+    """A configuration or a command line is invalid."""
 
     exit_code = USAGE
 
@@ -41,11 +41,11 @@ class TaskRefused(PurerlError, ValueError):
 
 
 class ExperimentFailed(PurerlError, RuntimeError):
-    """An experiment did not finish; the message names the reason and the file of its output."""
+    """An experiment did not finish; the message gives the reason and the file with its output."""
 
 
 class NonFiniteError(PurerlError, FloatingPointError):
-    """A number that is not finite came from an environment or from an update."""
+    """An environment or an update returned a number that is not finite."""
 
     exit_code = NOT_FINITE
 
@@ -61,7 +61,7 @@ class EnvFault(PurerlError, RuntimeError):
 
 
 class EpisodesCut(UserWarning):
-    """Episodes may be longer than a rollout, which cuts them at its end."""
+    """Warning: episodes may be longer than a rollout, which cuts them at its end."""
 
 
 class StorageError(PurerlError, OSError):
@@ -70,12 +70,12 @@ class StorageError(PurerlError, OSError):
     exit_code = STORAGE
 
     def __str__(self) -> str:
-        """Return the message without the number of the error."""
+        """Return the message without the error number."""
         return self.strerror or super().__str__()
 
 
 class Damaged(StorageError):
-    """A file does not contain what was written to it."""
+    """A file is missing, was changed, or has an invalid form."""
 
 
 class OutputClosed(PurerlError, OSError):
@@ -83,7 +83,7 @@ class OutputClosed(PurerlError, OSError):
 
     @property
     def code(self) -> int:
-        """Exit code: a reader that left is not an error of storage."""
+        """Exit code: that of a closed pipe, or that of a storage error."""
         return NO_READER if self.errno == errno.EPIPE else STORAGE
 
 
@@ -94,25 +94,25 @@ class NoCheckpoint(PurerlError, ValueError):
 
 
 class SnapshotMismatch(PurerlError, ValueError):
-    """The arrays of a checkpoint do not fit the run that is to continue."""
+    """The arrays of a checkpoint do not match the run that should continue from it."""
 
     exit_code = NO_CHECKPOINT
 
 
 class MPIUnavailable(PurerlError, RuntimeError):
-    """Several ranks are wanted and MPI cannot provide them."""
+    """Several ranks were requested, but MPI cannot provide them."""
 
     exit_code = USAGE
 
 
 class RanksDisagree(PurerlError, RuntimeError):
-    """Ranks differ in what must be equal on all of them."""
+    """A value that must be equal on all ranks differs between them."""
 
     exit_code = RANKS_DISAGREE
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Return the exit code of a program that an error ends.
+    """Return the exit code of a program that ends with an error.
 
     Example:
         >>> exit_code_of(ConfigError("x")), exit_code_of(KeyboardInterrupt())

@@ -1,10 +1,10 @@
-"""Declare settings: dataclass fields with the metadata that commands and pages show."""
+"""Settings: dataclass fields with the metadata that commands and pages show."""
 
 import dataclasses
 import functools
 from typing import Any
 
-PARTS = ("spec", "schedule", "options")  # of a configuration, each a dataclass with settings
+PARTS = ("spec", "schedule", "options")  # parts of a config, each a dataclass of settings
 
 
 def setting(
@@ -15,7 +15,7 @@ def setting(
     Args:
         default: Default value.
         help: One line that describes the setting.
-        flag: Second flag on the command line, besides the field's name.
+        flag: Second flag on the command line, in addition to the field's name.
         group: Heading of the setting in `purerl train ALGO --help`.
         rare: Whether only `--help-all` shows the setting.
 
@@ -31,4 +31,4 @@ def setting(
 
 
 network_setting = functools.partial(setting, group="Network")
-"""Declare a setting under the heading of the networks."""
+"""Declare a setting in the group `Network`."""

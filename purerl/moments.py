@@ -9,14 +9,14 @@ from purerl import mpi
 
 
 def standardise(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """Shift and scale to mean 0 and standard deviation 1 over the rows of all ranks.
+    """Shift and scale numbers to mean 0 and standard deviation 1 over the rows of all ranks.
 
-    Numbers that differ by no more than float32's rounding are equal, and equal numbers become 0.
-    A single number that is not finite makes all results NaN.
+    If all numbers are equal up to float32's rounding error, the results are 0. One number that is
+    not finite makes all results NaN.
 
     Args:
         x: Numbers.
-        weight: Weight of each number, 0 to ignore it. If all weights are 0, so are all results.
+        weight: Weight of each number, 0 to ignore it. If all weights are 0, all results are 0.
     """
     x = jnp.where(weight > 0, x, 0.0)
     total = jnp.maximum(mpi.psum(weight.sum()), 1e-8)
@@ -27,13 +27,13 @@ def standardise(x: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 def scale_to_mean_one(weight: jax.Array) -> jax.Array:
-    """Scale weights to mean 1 over the rows of all ranks; weights that are all 0 stay 0."""
+    """Scale weights to mean 1 over the rows of all ranks. If all weights are 0, they stay 0."""
     mean = mpi.pmean(weight.mean())
     return weight / jnp.where(mean > 0, mean, 1.0)
 
 
 class Moments(NamedTuple):
-    """Running mean and population variance per element, and the number of rows seen."""
+    """Running mean and population variance of each element, and the number of rows so far."""
 
     mean: jax.Array
     var: jax.Array
@@ -41,7 +41,7 @@ class Moments(NamedTuple):
 
 
 def init_moments(shape: tuple[int, ...]) -> Moments:
-    """Return the moments before the first row: mean 0, variance 1, no rows."""
+    """Return initial moments: mean 0, variance 1, no rows."""
     return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.zeros(()))
 
 
@@ -64,14 +64,14 @@ def merge(moments: Moments, rows: jax.Array) -> Moments:
 
 
 def scale(x: Any, moments: Moments, shift: bool = True) -> jax.Array:
-    """Divide by the running standard deviation, after subtracting the mean; clip to ±10.
+    """Subtract the running mean, divide by the running standard deviation, and clip to ±10.
 
-    Return `x` itself before the first row.
+    Before the first row, return `x` unchanged.
 
     Args:
         x: Numbers `[..., *shape]`.
         moments: Running moments, which receive no gradient.
-        shift: Whether to subtract the mean: yes for observations, no for rewards.
+        shift: Whether to subtract the mean. Use True for observations and False for rewards.
     """
     x = jnp.asarray(x, jnp.float32)
     ones = (1,) * (x.ndim - moments.mean.ndim)

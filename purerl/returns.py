@@ -1,9 +1,9 @@
 r"""Returns and advantages: pure functions on arrays `[T]` or `[T, N]`.
 
-Time is the first axis. A step with `terminated` has no next value, and one with `truncated` cuts
-its episode. The last row is always a cut. `next_val` holds the value of each step's true successor,
-so that a cut bootstraps from the state where it happened. `gamma` is one number, or an array with
-one number for each reward. Most functions are a linear recursion backwards in time,
+Time is the first axis. A step with `terminated` has no next value. A step with `truncated` cuts
+its episode, and so does the last row. `next_val` contains the value of each step's true successor,
+so a cut bootstraps from the state in which it happened. `gamma` is one number, or an array with one
+number for each reward. Most functions are a linear recursion backwards in time,
 
 .. math::
     x_t = b_t + w_t \, x_{t+1}, \qquad x_T = 0,
@@ -20,7 +20,7 @@ from purerl import checks
 
 
 def reward_to_go(rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
-    r"""Return the discounted sum of rewards from each step on, bootstrapped at cuts.
+    r"""Return the discounted sum of the rewards from each step on, bootstrapped at cuts.
 
     .. math::
         R_t = r_t + \gamma \begin{cases} 0 & \text{terminated} \\
@@ -37,7 +37,7 @@ def reward_to_go(rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma
 def lambda_returns(
     rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, lam: float
 ) -> jax.Array:
-    r"""Return the exponentially weighted mean of bootstrapped returns of all lengths.
+    r"""Return lambda-returns: an exponentially weighted mean of n-step returns for all n.
 
     .. math::
         G_t = r_t + \gamma (1 - d_t) \, [(1 - \lambda_t) V(s_{t+1}) + \lambda_t G_{t+1}],
@@ -46,52 +46,52 @@ def lambda_returns(
     """
     _check(rew=rew, next_val=next_val, terminated=terminated, truncated=truncated, gamma=gamma)
     discount = gamma * (1.0 - terminated)
-    mix = lam * _goes_on(terminated, truncated)
+    mix = lam * _continues(terminated, truncated)
     return _backward(rew + discount * (1.0 - mix) * next_val, discount * mix)
 
 
 def gae(
     rew: Any, val: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, lam: float
 ) -> jax.Array:
-    r"""Return generalised advantage estimates.
+    r"""Return generalised advantage estimates (GAE).
 
     .. math::
         \delta_t = r_t + \gamma (1 - d_t) V(s_{t+1}) - V(s_t), \qquad
         A_t = \delta_t + \gamma \lambda A_{t+1},
 
-    where the sum stops at the end of each episode. Reference: Schulman et al., 2016,
+    where the recursion restarts at the end of each episode. Reference: Schulman et al., 2016,
     https://arxiv.org/abs/1506.02438.
     """
     _check(
         rew=rew, val=val, next_val=next_val, terminated=terminated, truncated=truncated, gamma=gamma
     )
     delta = rew + gamma * (1.0 - terminated) * next_val - val
-    return _backward(delta, gamma * lam * _goes_on(terminated, truncated))
+    return _backward(delta, gamma * lam * _continues(terminated, truncated))
 
 
 def n_step_returns(
     rew: Any, next_val: Any, terminated: Any, truncated: Any, gamma: Any, n: int
 ) -> jax.Array:
-    r"""Return sums of at most `n` rewards, bootstrapped after the last unless it is terminal.
+    r"""Return n-step returns: the sum of `n` rewards and the value of the state after them.
 
     .. math::
         G_t = \sum_{k < m} \gamma^k r_{t+k} + \gamma^m (1 - d_{t+m-1}) V(s_{t+m}),
 
-    with :math:`m = n`, or fewer where the episode or the rollout ends before.
+    where m is n, or less if the episode or the rollout ends earlier.
     """
     checks.integer("n", n, 1)
     _check(rew=rew, next_val=next_val, terminated=terminated, truncated=truncated, gamma=gamma)
     discount = gamma * (1.0 - terminated)
-    goes_on = _goes_on(terminated, truncated)
+    continues = _continues(terminated, truncated)
     ret = one = rew + discount * next_val
     for _ in range(n - 1):
         later = jnp.concatenate([ret[1:], ret[-1:]])  # return of the next step; the last is unused
-        ret = jnp.where(goes_on, rew + discount * later, one)
+        ret = jnp.where(continues, rew + discount * later, one)
     return ret
 
 
 def episode_return(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
-    """Return the discounted return of each step's whole episode, as far as the rows contain it.
+    """Return, at each step, the discounted return of its whole episode within the rows.
 
     Example:
         >>> end = jnp.array([0.0, 1.0, 0.0])
@@ -121,7 +121,7 @@ def vtrace(
     clip_rho: float = 1.0,
     clip_c: float = 1.0,
 ) -> tuple[jax.Array, jax.Array]:
-    r"""Return V-trace targets and advantages of off-policy data.
+    r"""Return V-trace targets and advantages for off-policy data.
 
     .. math::
         \delta_t = \bar\rho_t (r_t + \gamma (1 - d_t) V(s_{t+1}) - V(s_t)), \qquad
@@ -139,8 +139,8 @@ def vtrace(
         rho: Probability ratios of the actions, policy over behaviour.
         gamma: Discount factor.
         lam: Decay of the traces.
-        clip_rho: Clip of the ratios in the errors, which sets the policy that is evaluated.
-        clip_c: Clip of the ratios in the traces, which limits how far errors travel.
+        clip_rho: Upper limit of the ratios in the errors, which sets the policy that is evaluated.
+        clip_c: Upper limit of the ratios in the traces, which limits how far errors travel.
 
     Returns:
         The targets, and the advantages :math:`\bar\rho_t (r_t + \gamma v_{t+1} - V(s_t))`.
@@ -154,11 +154,11 @@ def vtrace(
         truncated=truncated,
         gamma=gamma,
     )
-    discount, goes_on = gamma * (1.0 - terminated), _goes_on(terminated, truncated)
+    discount, continues = gamma * (1.0 - terminated), _continues(terminated, truncated)
     bounded = jnp.minimum(clip_rho, rho)
     delta = bounded * (rew + discount * next_val - val)
-    error = _backward(delta, discount * goes_on * lam * jnp.minimum(clip_c, rho))
-    later = next_val + goes_on * jnp.concatenate([error[1:], error[-1:]])
+    error = _backward(delta, discount * continues * lam * jnp.minimum(clip_c, rho))
+    later = next_val + continues * jnp.concatenate([error[1:], error[-1:]])
     return val + error, bounded * (rew + discount * later - val)
 
 
@@ -172,13 +172,13 @@ def retrace(
     gamma: Any,
     lam: float = 1.0,
 ) -> jax.Array:
-    r"""Return Retrace targets of action values.
+    r"""Return Retrace targets for action values.
 
     .. math::
         Q^{ret}_t = r_t + \gamma (1 - d_t) \,
             [V(s_{t+1}) + \lambda \min(1, \rho_{t+1}) (Q^{ret}_{t+1} - Q(s_{t+1}, a_{t+1}))],
 
-    without the last term where the episode is cut. Reference: Munos et al., 2016,
+    without the last term at a cut of the episode. Reference: Munos et al., 2016,
     https://arxiv.org/abs/1606.02647.
 
     Args:
@@ -201,16 +201,16 @@ def retrace(
         gamma=gamma,
     )
     trace = lam * jnp.minimum(1.0, rho)
-    trace = jnp.concatenate([trace[1:], trace[-1:]]) * _goes_on(terminated, truncated)
+    trace = jnp.concatenate([trace[1:], trace[-1:]]) * _continues(terminated, truncated)
     later = jnp.concatenate([jnp.asarray(q)[1:], jnp.asarray(q)[-1:]])
     discount = gamma * (1.0 - terminated)
     return _backward(rew + discount * (next_val - trace * later), discount * trace)
 
 
 def forward_sum(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Array:
-    r"""Return the discounted sum of rewards up to each step of its episode.
+    r"""Return the discounted sum of the rewards of an episode up to each of its steps.
 
-    The sum restarts at the first row, so earlier steps of the same episode do not count.
+    The sum starts at the first row, so earlier steps of the same episode do not count.
 
     .. math::
         S_t = r_t + \gamma \, (1 - e_{t-1}) \, S_{t-1}
@@ -222,7 +222,7 @@ def forward_sum(rew: Any, terminated: Any, truncated: Any, gamma: Any) -> jax.Ar
 
 
 def _backward(bias: jax.Array, weight: Any) -> jax.Array:
-    """Solve x_t = bias_t + weight_t x_{t+1} for all t at once, in log T vectorised steps."""
+    """Solve x_t = bias_t + weight_t x_{t+1} for all t, in about log T vectorised steps."""
 
     def join(late: Any, early: Any) -> Any:
         return early[0] + early[1] * late[0], early[1] * late[1]
@@ -236,13 +236,13 @@ def _ends(terminated: Any, truncated: Any) -> jax.Array:
     return jnp.logical_or(terminated, truncated).astype(jnp.float32)
 
 
-def _goes_on(terminated: Any, truncated: Any) -> jax.Array:
+def _continues(terminated: Any, truncated: Any) -> jax.Array:
     """Return 1 where the next row is the next step of the same episode, else 0."""
     return (1.0 - _ends(terminated, truncated)).at[-1].set(0.0)
 
 
 def _check(**arrays: Any) -> None:
-    """Refuse arrays of different shapes, which would broadcast without an error."""
+    """Refuse arrays of different shapes, because they would broadcast without an error."""
     gamma = jnp.shape(arrays.pop("gamma", 0.0))
     for name, array in arrays.items():
         if not hasattr(array, "shape"):

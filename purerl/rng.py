@@ -1,16 +1,19 @@
-"""Random streams derived from counters: nothing here is ever advanced.
+"""Random streams: keys computed from counters, without a generator state.
 
-Every key is a function of (seed, rank, name, counters). So a run is a function of its
-configuration, a resumed run needs counters instead of generator states, and two ranks never share a
-stream by accident. These streams are in use:
+Every key is a function of (seed, rank, name, counters). Therefore a run is a function of its
+config, a resumed run needs counters instead of generator states, and two ranks never share a stream
+by accident. These streams are in use:
 
-- `init`: first parameters; the same on every rank
-- `act`, `start`: exploring and random actions; counter: calls of the environments' step
-- `sample`: batches of a burst; counter: updates done before it
-- `update`: minibatches of an on-policy update; counter: updates done before it
-- `env`: seeds of episodes; counters: environment, episode
-- `eval`: seeds of test episodes; counters: epoch, environment, episode. Keys of exploring test
-  episodes; counters: epoch, call
+| name | used for | counters |
+|---|---|---|
+| `init` | initial parameters, the same on every rank | none |
+| `act` | exploring actions | calls of the environments' `step` |
+| `start` | uniformly random actions | calls of the environments' `step` |
+| `sample` | batches of a burst | updates done before the burst |
+| `update` | minibatches of an on-policy update | updates done before it |
+| `env` | seeds of episodes | environment, episode |
+| `eval` | seeds of test episodes | epoch, environment, episode |
+| `eval` | keys of exploring test episodes | epoch, call |
 """
 
 import zlib
@@ -25,7 +28,7 @@ from purerl.types import Batch
 
 
 def words(counter: int) -> np.ndarray:
-    """Split a counter into two 32-bit words, high then low: the form to pass into a jit.
+    """Split a counter into two 32-bit words, high then low, which a jitted function accepts.
 
     Example:
         >>> words(2**32 + 7).tolist()
@@ -41,8 +44,8 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
 
     Args:
         seed: Python integer in 0 .. 2**32 - 1, or a traced uint32.
-        rank: rank of the process; ignored by the stream `init`.
-        name: name of the stream.
+        rank: Rank of the process, which the stream `init` ignores.
+        name: Name of the stream.
         *counters: Python integers, or traced `words` (uint32 [2]).
 
     Example:
@@ -54,7 +57,7 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
         checks.seed(seed)
         checks.integer("rank", rank, 0)
     key = jax.random.key(jnp.asarray(seed, jnp.uint32))
-    key = jax.random.fold_in(key, _code(name))
+    key = jax.random.fold_in(key, _hash_name(name))
     key = jax.random.fold_in(key, jnp.uint32(0 if name == "init" else rank))
     for counter in counters:
         traced = getattr(counter, "shape", ()) == (2,)
@@ -64,7 +67,7 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
 
 
 def host_seed(seed: int, rank: int, name: str, *counters: int) -> int:
-    """Derive a Python integer in 0 .. 2**32 - 1, for what does not take JAX keys.
+    """Derive a Python integer in 0 .. 2**32 - 1, for code that takes seeds instead of JAX keys.
 
     Example:
         >>> host_seed(0, 0, "env", 0, 1) != host_seed(0, 0, "env", 0, 2)
@@ -72,27 +75,28 @@ def host_seed(seed: int, rank: int, name: str, *counters: int) -> int:
     """
     checks.seed(seed)
     checks.integer("rank", rank, 0)
-    spawn = [_code(name), 0 if name == "init" else rank]
+    spawn = [_hash_name(name), 0 if name == "init" else rank]
     for counter in counters:
         spawn += words(counter).tolist()
     return int(np.random.SeedSequence(seed, spawn_key=spawn).generate_state(1)[0])
 
 
 def noise(batch: Batch, draws: int, dim: int) -> jax.Array:
-    """Return the standard normals `[B, draws, dim]` of a batch: its own, or drawn from its key."""
+    """Return standard normals `[B, draws, dim]`: the noise of a batch, or numbers from its key."""
     shape = (batch.rew.shape[0], draws, dim)
     if batch.noise is not None:
         checks.shape("batch.noise", batch.noise, shape)
         return jnp.asarray(batch.noise)
     if batch.key is None:
         raise ValueError(
-            "this loss draws noise and needs batch.key or batch.noise, got None for both. "
-            "replay.sample sets the key; by hand: batch._replace(key=jax.random.key(0))."
+            "this loss draws noise and needs batch.key or batch.noise, got None for both. Sample "
+            "with replay.sample, which sets the key, or use "
+            "batch._replace(key=jax.random.key(0))."
         )
     checks.key("batch.key", batch.key)
     return jax.random.normal(batch.key, shape, jnp.float32)
 
 
-def _code(name: str) -> int:
-    """Hash a name the same way in every process and version (Python's `hash` does not)."""
+def _hash_name(name: str) -> int:
+    """Hash a name. Unlike Python's `hash`, the result is the same in every process and version."""
     return zlib.crc32(name.encode())

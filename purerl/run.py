@@ -1,4 +1,4 @@
-"""Spinning Up's command line: `python -m purerl.run ppo --env CartPole-v1 --seed 0 10 20`."""
+"""Entry point of `python -m purerl.run`, which accepts Spinning Up's command lines."""
 
 import sys
 

@@ -1,8 +1,10 @@
-"""Schedules: when a loop acts, learns and reports.
+"""Schedules: when a loop acts, updates and reports.
 
-A schedule holds what a user chose, and None where the number is to be derived. `resolve(ranks)`
-returns the form that loops use: it is checked against the number of ranks, and every derived number
-is filled in. Only `max_ep_len` may still be None, which means the environment's own limit.
+A schedule contains the numbers that a user chose, and None for numbers to derive. `resolve(ranks)`
+checks them against the number of ranks and returns the form that loops use, with every derived
+number filled in. Only `max_ep_len` may still be None, which means the environment's own limit.
+
+An off-policy loop works in bursts: `update_every` transitions, then `updates_per_burst` updates.
 """
 
 from __future__ import annotations
@@ -15,52 +17,53 @@ from purerl import checks
 from purerl.fields import setting
 
 
-def _check_divides(schedule: Any, names: tuple[str, ...], unit: int, what: str) -> None:
+def _check_multiples(schedule: Any, names: tuple[str, ...], unit: int, what: str) -> None:
     for name in names:
         value = getattr(schedule, name)
         if value is not None and value % unit:
             near = max(1, round(value / unit)) * unit
             raise ValueError(
-                f"{name} counts transitions of all environments and must divide by {what} = "
-                f"{unit}, got {value}. The nearest that fits is {near}."
+                f"{name} counts transitions of all environments and must be a multiple of {what} "
+                f"= {unit}, got {value}. The nearest multiple is {near}."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class OffPolicySchedule:
-    """When an off-policy loop acts, learns and reports, with Spinning Up's names and numbers.
+    """Times at which an off-policy loop acts, updates and reports.
 
-    All counts are environment transitions over all environments and ranks.
+    Names and defaults are Spinning Up's. All counts are environment transitions over all
+    environments and ranks.
     """
 
     steps: int = setting(
         400_000, "environment transitions of the whole run", flag="--total-timesteps", group="Run"
     )
-    steps_per_epoch: int = setting(4_000, "transitions between two records")
-    start_steps: int = setting(10_000, "first transitions taken with uniformly random actions")
+    steps_per_epoch: int = setting(4_000, "transitions per epoch: one row of the log")
+    start_steps: int = setting(10_000, "first transitions with uniform random actions")
     update_after: int = setting(1_000, "transitions stored before the first update", rare=True)
     update_every: int | None = setting(None, "transitions between two bursts; none: 50, rounded up")
     updates_per_burst: int | None = setting(
-        None, "updates in a burst; none: as many as update_every", rare=True
+        None, "updates per burst; none: the same number as update_every", rare=True
     )
     batch_size: int = setting(100, "rows of a batch, on each rank")
-    replay_size: int = setting(1_000_000, "transitions kept")
-    num_envs: int = setting(1, "environments stepped side by side, on each rank", group="Compute")
+    replay_size: int = setting(1_000_000, "transitions that the replay buffer holds")
+    num_envs: int = setting(1, "environments on each rank, stepped together", group="Compute")
     devices: int = setting(
         1,
-        "local devices that split each batch; purerl.setup(devices=2) makes two",
+        "local devices that split each batch (see purerl.setup)",
         group="Compute",
         rare=True,
     )
     max_ep_len: int | None = setting(
-        None, "cut episodes at this length; none: the environment's limit"
+        None, "time limit of an episode; none: the environment's limit"
     )
     num_test_episodes: int = setting(
-        10, "episodes of the deterministic policy after each epoch", group="Logging and checkpoints"
+        10, "test episodes per epoch, without exploration", group="Logging and checkpoints"
     )
 
     def __post_init__(self) -> None:
-        """Check every field and how they fit together."""
+        """Check every field, and check that the fields fit together."""
         for name in ("steps", "steps_per_epoch", "update_after"):
             checks.integer(name, getattr(self, name), 1, checks.COUNTER)
         for name in ("batch_size", "num_envs", "devices"):
@@ -81,25 +84,25 @@ class OffPolicySchedule:
                 f"update_after must be at least batch_size, so that the first update can "
                 f"sample a full batch, got {self.update_after} < {self.batch_size}."
             )
-        _check_divides(self, self._COUNTS, self.num_envs, "num_envs")
+        _check_multiples(self, self._COUNTS, self.num_envs, "num_envs")
         if self.batch_size % self.devices:
             raise ValueError(
-                f"batch_size must divide by devices = {self.devices}, got {self.batch_size}."
+                f"batch_size must be a multiple of devices = {self.devices}, got {self.batch_size}."
             )
 
     _COUNTS: ClassVar = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
 
     def resolve(self, ranks: int) -> ResolvedOffPolicySchedule:
-        """Derive the numbers that are None, and check the counts against the number of ranks."""
+        """Fill in the numbers that are None, and check the counts against the number of ranks."""
         unit = ranks * self.num_envs
-        _check_divides(self, self._COUNTS, unit, "num_envs times ranks")
-        _check_divides(self, ("replay_size",), ranks, "ranks")
+        _check_multiples(self, self._COUNTS, unit, "num_envs times ranks")
+        _check_multiples(self, ("replay_size",), ranks, "ranks")
         for name in ("update_after", "replay_size"):
             if getattr(self, name) < ranks * self.batch_size:
                 raise ValueError(
-                    f"{name} counts transitions of all {ranks} ranks, and each needs batch_size = "
-                    f"{self.batch_size} of its own: at least {ranks * self.batch_size}, got "
-                    f"{getattr(self, name)}."
+                    f"{name} must be at least {ranks} ranks * batch_size = "
+                    f"{ranks * self.batch_size}, got {getattr(self, name)}. Each rank samples its "
+                    f"batches of {self.batch_size} from its own transitions."
                 )
         every = self.update_every or math.ceil(50 / unit) * unit
         updates = self.updates_per_burst or every
@@ -109,13 +112,13 @@ class OffPolicySchedule:
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedOffPolicySchedule(OffPolicySchedule):
-    """An off-policy schedule for a known number of ranks, with every number derived."""
+    """An off-policy schedule for a known number of ranks, with every number filled in."""
 
     update_every: int = dataclasses.field(kw_only=True)
     updates_per_burst: int = dataclasses.field(kw_only=True)
 
     def count_rows(self, ranks: int) -> dict[str, int]:
-        """Count the transitions that one rank keeps in memory, by the setting that asks for them.
+        """Return the transitions that one rank keeps in memory, by the setting that causes them.
 
         The rows of a burst exist twice, on the host and on the device.
         """
@@ -128,35 +131,35 @@ class ResolvedOffPolicySchedule(OffPolicySchedule):
 
 @dataclasses.dataclass(frozen=True)
 class OnPolicySchedule:
-    """When an on-policy loop learns and reports, with Spinning Up's names and numbers.
+    """Times at which an on-policy loop updates and reports.
 
-    All counts are environment transitions over all environments and ranks. One epoch is one
-    rollout and one update.
+    Names and defaults are Spinning Up's. All counts are environment transitions over all
+    environments and ranks. One epoch is one rollout and one update.
     """
 
     steps: int = setting(
         200_000, "environment transitions of the whole run", flag="--total-timesteps", group="Run"
     )
-    steps_per_epoch: int = setting(4_000, "transitions of one rollout")
-    num_envs: int = setting(1, "environments stepped side by side, on each rank", group="Compute")
+    steps_per_epoch: int = setting(4_000, "transitions per epoch: one rollout and one update")
+    num_envs: int = setting(1, "environments on each rank, stepped together", group="Compute")
     devices: int = setting(
         1,
-        "local devices that split each batch; purerl.setup(devices=2) makes two",
+        "local devices that split each batch (see purerl.setup)",
         group="Compute",
         rare=True,
     )
     max_ep_len: int | None = setting(
-        None, "cut episodes at this length; none: the environment's limit"
+        None, "time limit of an episode; none: the environment's limit"
     )
     num_test_episodes: int = setting(
-        0, "episodes of the deterministic policy after each epoch", group="Logging and checkpoints"
+        0, "test episodes per epoch, without exploration", group="Logging and checkpoints"
     )
     continue_episodes: bool = setting(
-        True, "across epochs; --no-...: start anew, as Spinning Up does", rare=True
+        True, "episodes continue in the next epoch; Spinning Up resets them", rare=True
     )
 
     def __post_init__(self) -> None:
-        """Check every field and how they fit together."""
+        """Check every field, and check that the fields fit together."""
         checks.integer("steps", self.steps, 1, checks.COUNTER)
         for name in ("steps_per_epoch", "num_envs", "devices"):
             checks.integer(name, getattr(self, name), 1)
@@ -164,19 +167,19 @@ class OnPolicySchedule:
         checks.boolean("continue_episodes", self.continue_episodes)
         if self.max_ep_len is not None:
             checks.integer("max_ep_len", self.max_ep_len, 1)
-        _check_divides(self, ("steps_per_epoch",), self.num_envs, "num_envs")
+        _check_multiples(self, ("steps_per_epoch",), self.num_envs, "num_envs")
         if self.steps % self.steps_per_epoch:
             near = max(1, round(self.steps / self.steps_per_epoch)) * self.steps_per_epoch
             raise ValueError(
-                f"steps must be a whole number of rollouts of steps_per_epoch = "
-                f"{self.steps_per_epoch}, got {self.steps}. The nearest that fits is {near}."
+                f"steps must be a multiple of steps_per_epoch = {self.steps_per_epoch}, got "
+                f"{self.steps}. A run consists of whole rollouts. The nearest multiple is {near}."
             )
 
     def resolve(self, ranks: int) -> ResolvedOnPolicySchedule:
         """Derive the length of a rollout, and check the counts against the number of ranks."""
         unit = ranks * self.num_envs
-        _check_divides(self, ("steps_per_epoch",), unit, "num_envs times ranks")
-        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")
+        _check_multiples(self, ("steps_per_epoch",), unit, "num_envs times ranks")
+        _check_multiples(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")
         derived = {"rollout_length": self.steps_per_epoch // unit}
         return ResolvedOnPolicySchedule(**(vars(self) | derived))
 
@@ -188,7 +191,7 @@ class ResolvedOnPolicySchedule(OnPolicySchedule):
     rollout_length: int = dataclasses.field(kw_only=True)  # steps of each environment
 
     def count_rows(self, ranks: int) -> dict[str, int]:
-        """Count the transitions that one rank keeps in memory, by the setting that asks for them.
+        """Return the transitions that one rank keeps in memory, by the setting that causes them.
 
         A rollout exists three times on its way to the device.
         """

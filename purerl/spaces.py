@@ -1,4 +1,4 @@
-"""Spaces of an environment: its observations and its actions, `EnvSpec`, `Box` and `Discrete`.
+"""Observation and action spaces of an environment: `EnvSpec`, `Box` and `Discrete`.
 
 This module imports no JAX, so that commands start fast.
 """
@@ -17,7 +17,7 @@ from purerl.types import Batch, PolicyBatch, Rollout, Transition
 
 @dataclasses.dataclass(frozen=True)
 class Box:
-    """Continuous actions with finite bounds, one pair per dimension, in row-major order."""
+    """Continuous actions with one pair of finite bounds per dimension, in row-major order."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -40,13 +40,13 @@ class Box:
                 f"got {len(low)} low and {len(high)} high for shape {shape}."
             )
         for i, (a, b) in enumerate(zip(low, high, strict=True)):
-            # Wider, narrower or further away, float32 could not map actions to [-1, 1] and back.
+            # Outside these limits float32 cannot map actions to [-1, 1] and back.
             if not (1e-30 < b - a < 1e30 and b - a > 1e-5 * max(abs(a), abs(b))):
                 raise ValueError(
                     f"action dimension {i} must have finite bounds with low < high that float32 "
-                    f"can tell apart, and no wider than 1e30, got [{a}, {b}]. A bounded space "
-                    f"helps: gymnasium.wrappers.TransformAction(env, lambda act: act, "
-                    f"gymnasium.spaces.Box(-1, 1, {shape})), say."
+                    f"can tell apart, and no wider than 1e30, got [{a}, {b}]. Give the environment "
+                    f"a bounded space, for example with gymnasium.wrappers.TransformAction(env, "
+                    f"lambda act: act, gymnasium.spaces.Box(-1, 1, {shape}))."
                 )
 
     @property
@@ -57,7 +57,7 @@ class Box:
 
 @dataclasses.dataclass(frozen=True)
 class Discrete:
-    """Actions `start, ..., start + n - 1`."""
+    """Discrete actions `start, ..., start + n - 1`."""
 
     n: int
     start: int = 0
@@ -85,7 +85,7 @@ _NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
-    """Observation and action space of an environment: hashable and compared by value.
+    """Observation and action space of an environment; hashable and compared by value.
 
     Example:
         >>> env = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0,), high=(2.0,)))
@@ -100,7 +100,7 @@ class EnvSpec:
     obs_dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        """Check the fields; 64-bit dtypes become 32-bit."""
+        """Check the fields, and turn 64-bit dtypes into 32-bit."""
         checks.integers("obs_shape", self.obs_shape, 1)
         if not isinstance(self.action, Box | Discrete):
             raise ValueError(f"action must be a Box or a Discrete, got {self.action!r}.")
@@ -109,7 +109,10 @@ class EnvSpec:
         except TypeError:
             dtype = np.dtype(object)
         if dtype.kind not in "fiub" or dtype.itemsize > 8:
-            raise ValueError(f"obs_dtype must name a number's dtype, got {self.obs_dtype!r}.")
+            raise ValueError(
+                f"obs_dtype must be the name of a float, integer or bool dtype of at most 64 bits, "
+                f"such as 'float32', got {self.obs_dtype!r}."
+            )
         object.__setattr__(self, "obs_dtype", _NARROW.get(dtype.name, dtype.name))
 
     @classmethod
@@ -117,7 +120,7 @@ class EnvSpec:
         """Read the spaces of a Gymnasium environment, single or vector.
 
         Raises:
-            ValueError: The space is not supported; the message names a wrapper that helps.
+            ValueError: If a space is not supported. The message names a wrapper that helps.
         """
         from gymnasium import spaces
 
@@ -128,9 +131,9 @@ class EnvSpec:
         act = env.single_action_space if vector else env.action_space
         if not isinstance(obs, spaces.Box) or 0 in obs.shape or not obs.shape:
             raise ValueError(
-                f"observations must be a Box with at least one axis and no empty one, got {obs}. "
-                f"gymnasium.wrappers.FlattenObservation(env) turns Discrete, MultiBinary, "
-                f"MultiDiscrete, Dict and Tuple spaces of these into one."
+                f"observations must be a Box with at least one axis and no axis of length 0, got "
+                f"{obs}. gymnasium.wrappers.FlattenObservation(env) makes a Box from Discrete, "
+                f"MultiBinary and MultiDiscrete spaces, and from a Dict or Tuple of these."
             )
         if isinstance(act, spaces.Discrete):
             action: Box | Discrete = Discrete(int(act.n), int(act.start))
@@ -138,19 +141,19 @@ class EnvSpec:
             action = Box(tuple(act.low.ravel()), tuple(act.high.ravel()), act.shape)
         else:
             raise ValueError(
-                f"actions must be Discrete or a Box of floats, got {act}. "
-                f"gymnasium.wrappers.TransformAction(env, func, space) maps one of these onto the "
-                f"environment's own space."
+                f"actions must be Discrete or a Box of floats, got {act}. Wrap the environment in "
+                f"gymnasium.wrappers.TransformAction(env, func, space), where func maps actions of "
+                f"such a space to actions of the environment."
             )
         return cls(tuple(int(n) for n in obs.shape), action, str(obs.dtype))
 
     @property
     def act_dim(self) -> int:
-        """Dimensions of a Box action (A), or number of Discrete actions (n)."""
+        """Number of dimensions of a Box (A), or number of Discrete actions (n)."""
         return self.action.n if isinstance(self.action, Discrete) else len(self.action.low)
 
     def example(self) -> Transition:
-        """Return a transition of zeros, from which a replay buffer is allocated."""
+        """Return a transition of zeros, the example row for a replay buffer."""
         obs = np.zeros(self.obs_shape, self.obs_dtype)
         act = np.zeros(self.action.shape or (), self.action.dtype)
         return Transition(obs, act, np.float32(0), obs.copy(), np.bool_(False), np.bool_(False))
@@ -162,13 +165,13 @@ class EnvSpec:
         return (act - middle.astype(np.float32)) / half.astype(np.float32)
 
     def denormalise(self, act: Any) -> Any:
-        """Map Box actions `[..., *shape]` from [-1, 1] to the environment's units; no clipping."""
+        """Map Box actions `[..., *shape]` from [-1, 1] to the environment's units, unclipped."""
         low, high = self._bounds(act)
         middle, half = (low + high) / 2, (high - low) / 2
         return middle.astype(np.float32) + half.astype(np.float32) * act
 
     def from_unit(self, act: Any) -> Any:
-        """Clip actions to [-1, 1] and map them to the environment's units, exactly inside."""
+        """Clip actions to [-1, 1] and map them to the environment's units, inside its bounds."""
         return self.clip(self.denormalise(act.clip(-1.0, 1.0)))
 
     def clip(self, act: Any) -> Any:
@@ -188,7 +191,7 @@ class EnvSpec:
         return low, high
 
     def check_obs(self, obs: Any) -> None:
-        """Refuse observations whose last axes are not those of one observation."""
+        """Refuse observations whose last axes differ from the shape of one observation."""
         got = getattr(obs, "shape", None)
         if got is None:
             raise ValueError(f"obs must be an array [..., *{self.obs_shape}], got {type(obs)}.")
@@ -196,13 +199,13 @@ class EnvSpec:
             raise ValueError(f"obs must have shape [..., *{self.obs_shape}], got {got}.")
 
     def check_obs_act(self, obs: Any, act: Any) -> None:
-        """Refuse observations and actions of different leading axes."""
+        """Refuse observations and actions with different leading axes."""
         self.check_obs(obs)
         leading = obs.shape[: len(obs.shape) - len(self.obs_shape)]
         checks.shape("act", act, (*leading, *(self.action.shape or ())))
 
     def check_batch(self, batch: Batch) -> None:
-        """Refuse a batch with a field of the wrong shape; static, so free under jit.
+        """Refuse a batch with a field of the wrong shape. Under jit this costs nothing.
 
         `[B, 1]` against `[B]` would broadcast to `[B, B]` without an error.
         """
@@ -211,7 +214,7 @@ class EnvSpec:
         self._check_rows("batch", batch, batch.rew, 1, "[B]")
 
     def check_rollout(self, rollout: Rollout) -> None:
-        """Refuse a rollout with a field of the wrong shape; static, so free under jit."""
+        """Refuse a rollout with a field of the wrong shape. Under jit this costs nothing."""
         if not isinstance(rollout, Rollout):
             raise ValueError(f"rollout must be a purerl.types.Rollout, got {type(rollout)}.")
         self._check_rows("rollout", rollout, rollout.rew, 2, "[T, N]")
@@ -220,7 +223,7 @@ class EnvSpec:
         """Refuse a batch for on-policy losses with a field of the wrong shape."""
         if not isinstance(batch, PolicyBatch):
             raise ValueError(
-                f"batch must be a purerl.types.PolicyBatch, as prepare makes one, got "
+                f"batch must be a purerl.types.PolicyBatch, as prepare returns it, got "
                 f"{type(batch)}."
             )
         leading = getattr(batch.adv, "shape", ())
@@ -247,18 +250,18 @@ class EnvSpec:
 
 
 def require_box(algo: str, env: Any) -> None:
-    """Refuse an environment whose actions are not a Box of one axis."""
+    """Refuse an environment whose actions are not a Box with one axis."""
     _require_spec(env)
     if not isinstance(env.action, Box) or len(env.action.shape or ()) != 1:
         raise ValueError(
-            f"{algo} needs a Box action space of one axis, got {env.action}. Discrete spaces need "
-            f"an algorithm for discrete actions, such as dqn; a Box of more axes can be flattened "
-            f"by gymnasium.wrappers.TransformAction."
+            f"{algo} needs a Box action space with one axis, got {env.action}. For a Discrete "
+            f"space, choose an algorithm for discrete actions, such as dqn. A Box with more axes "
+            f"can be flattened with gymnasium.wrappers.TransformAction."
         )
 
 
 def require_flat(algo: str, env: Any) -> None:
-    """Refuse an environment whose actions are neither Discrete nor a Box of one axis."""
+    """Refuse an environment whose actions are neither Discrete nor a Box with one axis."""
     _require_spec(env)
     if isinstance(env.action, Box):
         require_box(algo, env)
@@ -269,11 +272,11 @@ def require_discrete(algo: str, env: Any) -> None:
     _require_spec(env)
     if not isinstance(env.action, Discrete):
         raise ValueError(
-            f"{algo} needs a Discrete action space, got {env.action}. Box spaces need an algorithm "
-            f"for continuous actions, such as td3 or sac."
+            f"{algo} needs a Discrete action space, got {env.action}. For a Box, choose an "
+            f"algorithm for continuous actions, such as td3 or sac."
         )
 
 
 def _require_spec(env: Any) -> None:
     if not isinstance(env, EnvSpec):
-        raise ValueError(f"env must be an EnvSpec, as EnvSpec.of(env) gives, got {env!r}.")
+        raise ValueError(f"env must be an EnvSpec, such as EnvSpec.of(env), got {env!r}.")

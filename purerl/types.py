@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import jax
 
 Metrics = dict[str, "jax.Array"]
-"""Flat scalar metrics; `x_count` beside `x` says whether `x` was computed (1) or not (0)."""
+"""Scalar metrics by name. The metric `x_count` is 1 if `x` was computed and 0 if not."""
 
 
 class Transition(NamedTuple):
-    """One step of an environment, or a block of them along leading axes.
+    """One step of an environment, or many steps along leading axes.
 
-    `terminated` alone stops bootstrapping; either flag ends an episode. `next_obs` is the true
+    Either flag ends an episode, but only `terminated` stops bootstrapping. `next_obs` is the true
     successor of `obs`, never the first observation of the next episode.
     """
 
@@ -31,10 +31,10 @@ class Transition(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A minibatch for an off-policy loss: every field `[B, ...]`.
+    """A minibatch for an off-policy loss; all fields `[B, ...]`.
 
-    The losses read standard normals from `noise` `[B, K, A]` if it is set. Otherwise they draw the
-    same shape from `key`.
+    The losses take standard normal numbers from `noise` `[B, K, A]` if it is set. Otherwise they
+    sample the same shape with `key`.
     """
 
     obs: Any
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """Transitions collected between two on-policy updates: every field `[T, N, ...]`."""
+    """Transitions collected between two on-policy updates; all fields `[T, N, ...]`."""
 
     obs: Any
     act: Any  # in the environment's units, as sampled (not clipped)
@@ -59,18 +59,18 @@ class Rollout(NamedTuple):
 
 
 class PolicyBatch(NamedTuple):
-    """A batch for on-policy losses: every leading field `[T*N, ...]`."""
+    """A batch for on-policy losses; all fields but the last two are rows `[T*N, ...]`."""
 
     obs: Any
     act: Any
-    adv: Any
-    ret: Any
-    logp: Any
-    val: Any
-    weight: Any
+    adv: Any  # advantages, or returns in REINFORCE
+    ret: Any  # targets of the value function
+    logp: Any  # log-probabilities under the policy that acted
+    val: Any  # values of the observations
+    weight: Any  # weights of the rows in the losses
     key: Any = None
     rollout: Any = None
 
     def flatten(self) -> PolicyBatch:
-        """Reshape the leading fields `[T, N, ...]` to rows `[T*N, ...]`; drop key and rollout."""
+        """Reshape the fields from `[T, N, ...]` to `[T*N, ...]`, and drop key and rollout."""
         return PolicyBatch(*(x.reshape(-1, *x.shape[2:]) for x in self[:7]))

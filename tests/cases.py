@@ -1,4 +1,4 @@
-"""The algorithms under the contract test, each with small settings and valid data."""
+"""Algorithms for the contract test, each with small settings and valid data."""
 
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,12 +19,12 @@ class Case(NamedTuple):
 
     algo: ModuleType
     env: EnvSpec
-    wrong_env: EnvSpec | None  # of an action space that it must refuse
+    wrong_env: EnvSpec | None  # an environment with actions that the algorithm must refuse
     settings: dict[str, Any]
-    parts: tuple[str, ...]  # names of the losses that `loss` is the sum of
-    owns: dict[str, tuple[str, ...]]  # part -> fields of Params that its gradient moves
-    networks: dict[str, str]  # fields of Spec for networks of one's own -> kind of their output
-    explore: dict[str, Any]  # settings with which acting reaches the whole action space
+    parts: tuple[str, ...]  # names of the losses that add up to `loss`
+    owns: dict[str, tuple[str, ...]]  # loss -> fields of Params with a gradient from it
+    networks: dict[str, str]  # fields of Spec for custom networks -> kind of their output
+    explore: dict[str, Any]  # settings that make `act` reach the whole action space
 
     @property
     def on_policy(self) -> bool:
@@ -38,7 +38,7 @@ class Case(NamedTuple):
         return make(self.env, size, seed)._replace(key=None if key is None else jax.random.key(key))
 
     def noisy(self, size: int = 6) -> Any:
-        """A batch without a key that holds its noise, where the losses draw any."""
+        """Return a batch without a key, with noise if the losses need noise."""
         batch = self.batch(size, key=None)
         if self.on_policy:
             return batch
@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 
 def make_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> Batch:
-    """Random transitions as NumPy arrays, some of them terminal, without key and noise."""
+    """Return random transitions as NumPy arrays, some terminal, without key and noise."""
     rng = np.random.default_rng(seed)
     if isinstance(env.action, Box):
         act = rng.uniform(env.action.low, env.action.high, (size, env.act_dim)).astype(np.float32)
@@ -60,7 +60,7 @@ def make_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> Batch:
 
 
 def make_policy_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> PolicyBatch:
-    """Random rows for on-policy losses, without key and rollout."""
+    """Return random rows for on-policy losses, without key and rollout."""
     rows, rng = make_batch(env, size, seed), np.random.default_rng(seed + 1)
     adv, ret, val = rng.normal(size=(3, size)).astype(np.float32)
     logp, weight = rng.uniform(-1.5, -0.5, (2, size)).astype(np.float32)
@@ -68,7 +68,7 @@ def make_policy_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> PolicyBatch
 
 
 def make_rollout(env: EnvSpec, length: int = 5, number: int = 2, seed: int = 0) -> Rollout:
-    """A random rollout `[T, N]` with both kinds of ends in it."""
+    """Return a random rollout `[T, N]` with terminations and truncations."""
     rows = make_batch(env, length * number, seed)[:6]
     return Rollout(*(x.reshape(length, number, *x.shape[1:]) for x in rows))
 
@@ -100,7 +100,7 @@ OPTIONS = PPO | {
 
 
 def both(algo: ModuleType, parts: Any, owns: Any, settings: dict[str, Any]) -> dict[str, Case]:
-    """The cases of an algorithm that takes both kinds of action space."""
+    """Return the cases of an algorithm that supports both kinds of action space."""
     networks = [{k: v for k, v in kinds.items() if k in str(owns)} for kinds in (LOGITS, NORMAL)]
     name = algo.__name__.rpartition(".")[2]
     return {

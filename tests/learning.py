@@ -1,12 +1,12 @@
-"""The training runs behind the learning gates and docs/results.md: settings chosen once.
+"""Training runs for the learning tests and docs/results.md, with settings chosen once.
 
-    python tests/learning.py                      # all of them, about an hour on one core
+    python tests/learning.py                      # all presets, about an hour on one core
     python tests/learning.py td3-halfcheetah --seed 1
-    python tests/learning.py --plot               # docs/results/curves.svg, from the files
-    python tests/learning.py --values sac-pendulum --seed 0   # mean Q beside what came of it
+    python tests/learning.py --plot               # draw docs/results/curves.svg from the files
+    python tests/learning.py --values sac-pendulum --seed 0   # compare mean Q with returns
 
-Writes docs/results/NAME.csv with every evaluation of every seed. An evaluation plays the
-deterministic policy in environments with seeds of their own; Pendulum gets 20 episodes, since its
+Write docs/results/NAME.csv with every evaluation of every seed. An evaluation plays the
+deterministic policy in environments with separate seeds. Pendulum gets 20 episodes, because its
 start states alone spread the return by 90.
 """
 
@@ -34,7 +34,7 @@ from purerl.types import Batch
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
-TELLTALES = (
+METRICS = (
     "q1",
     "q",
     "logp",
@@ -44,18 +44,18 @@ TELLTALES = (
     "kl",
     "entropy",
     "stop_iter",
-)  # where the algorithm reports them
+)  # written to the file if the algorithm reports them
 
 
 class Preset(NamedTuple):
     algo: ModuleType
     env: str
     seeds: tuple[int, ...]
-    bar: float  # of the score
+    bar: float  # score to reach
     spec: dict[str, Any]
     schedule: dict[str, Any]
     every: int = 1  # epochs between two evaluations
-    raw: bool = False  # the policy acts in the environment's units, as Spinning Up's does
+    raw: bool = False  # whether the policy acts in the environment's units, as in Spinning Up
 
 
 PENDULUM = {
@@ -64,7 +64,7 @@ PENDULUM = {
     "start_steps": 1_000,
     "num_test_episodes": 20,
 }
-HALFCHEETAH = {"steps": 100_000, "steps_per_epoch": 5_000}  # the rest is Spinning Up's
+HALFCHEETAH = {"steps": 100_000, "steps_per_epoch": 5_000}  # other settings: Spinning Up's
 
 CARTPOLE = {"steps": 200_000, "num_test_episodes": 10}
 FIVE = (0, 1, 2, 3, 4)
@@ -146,7 +146,7 @@ PRESETS = {
 
 
 def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
-    """Train one seed; return a row per evaluation."""
+    """Train one seed, and return one row for each evaluation."""
 
     def env_fn() -> Any:
         env = gymnasium.make(preset.env)
@@ -172,23 +172,24 @@ def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
                 "test_return": round(statistics.fmean(record["test_returns"]), 3),
                 "seconds": round(time.monotonic() - began, 1),
             }
-            | {name: round(record[name], 4) if name in record else "" for name in TELLTALES}
+            | {name: round(record[name], 4) if name in record else "" for name in METRICS}
         )
     carry.envs.close()
     return rows
 
 
 def values(preset: Preset, seed: int, episodes: int = 5, steps: int = 1_000) -> dict[str, float]:
-    """Train a seed; return mean Q beside the discounted return that came of it.
+    """Train a seed, and compare mean Q with the discounted return that the policy obtains.
 
     Both are means over the first `steps` steps of some episodes of the policy that the critic
-    values: SAC's sampled actions, whose return is paid alpha times the entropy at every later
-    step, or the deterministic ones. Critics do not see time limits, so episodes are played on
-    beyond them until the rest weighs less than 0.1 %. For tasks that never terminate.
+    values. This is the deterministic policy, except for SAC. SAC samples its actions, and every
+    later step adds alpha times the entropy to the return. Critics ignore time limits, so episodes
+    continue beyond them until the rest weighs less than 0.1 %. Use it for tasks that never
+    terminate.
 
     Returns:
-        `q` (of the first critic, where there are two), `q2`, `obtained`, `error` (root of the
-        mean square of q against obtained, over states), and `correlation`.
+        `q` (of the first critic, if there are two), `q2`, `obtained`, `error` (root mean square
+        difference of `q` and `obtained` over states), and `correlation`.
     """
     algo = preset.algo
 
@@ -228,7 +229,7 @@ def values(preset: Preset, seed: int, episodes: int = 5, steps: int = 1_000) -> 
     obtained, ahead = np.zeros(shape), np.zeros(episodes)
     for t in reversed(range(steps + rest)):
         obtained[:, t] = paid[:, t] + spec.gamma * ahead
-        ahead = obtained[:, t] + bonus[:, t]  # what the state is worth before its action is drawn
+        ahead = obtained[:, t] + bonus[:, t]  # value of the state before its action is sampled
     name = "q1" if "q1" in critic else "q"
     q, q2 = (
         np.asarray(critic[n]).reshape(shape)[:, :steps] for n in (name, name.replace("1", "2"))
@@ -244,18 +245,18 @@ def values(preset: Preset, seed: int, episodes: int = 5, steps: int = 1_000) -> 
 
 
 def score(rows: list[dict[str, Any]]) -> float:
-    """Return the score of a seed: the mean of its last two evaluations, never the best one."""
+    """Return the score of a seed: the mean of its last two evaluations, never its best one."""
     return statistics.fmean(row["test_return"] for row in rows[-2:])
 
 
 def reaches_bar(rows: list[dict[str, Any]], bar: float) -> bool:
-    """Say whether two evaluations in a row were over the bar; one alone may be luck."""
+    """Return whether two evaluations in a row reach the bar, because one may be luck."""
     above = [row["test_return"] >= bar for row in rows]
     return any(a and b for a, b in itertools.pairwise(above))
 
 
 def plot() -> None:
-    """Draw every seed of every preset, and the mean, from the files into one picture."""
+    """Draw one figure from the files, with every seed of every preset and the mean."""
     import matplotlib.pyplot as plt
 
     names = [name for name in PRESETS if (RESULTS / f"{name}.csv").exists()]
@@ -290,9 +291,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PRESETS))
-    parser.add_argument("--seed", type=int, nargs="*", help="instead of the preset's seeds")
-    parser.add_argument("--values", action="store_true", help="check mean Q, write no file")
-    parser.add_argument("--plot", action="store_true", help="draw what the files hold")
+    parser.add_argument("--seed", type=int, nargs="*", help="seeds (default: those of the preset)")
+    parser.add_argument("--values", action="store_true", help="compare mean Q with returns")
+    parser.add_argument("--plot", action="store_true", help="draw the figure, do not train")
     args = parser.parse_args()
     if args.plot:
         return plot()
@@ -300,8 +301,8 @@ def main() -> None:
         for name in args.names or ("sac-pendulum",):
             for seed in args.seed or [0]:
                 found = values(PRESETS[name], seed)
-                words = ", ".join(f"{key} {value:.3f}" for key, value in found.items())
-                print(f"{name} seed {seed}: {words}", flush=True)
+                numbers = ", ".join(f"{key} {value:.3f}" for key, value in found.items())
+                print(f"{name} seed {seed}: {numbers}", flush=True)
         return
     RESULTS.mkdir(exist_ok=True)
     for name in args.names or PRESETS:

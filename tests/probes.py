@@ -1,7 +1,7 @@
-"""Tiny environments with known values: each isolates one thing that can be wrong.
+"""Tiny environments with known values. Each isolates one thing that can be wrong.
 
-All have one-row observations and actions in Box(-1, 1) or Discrete(2); `good` maps an action to
-a number in [-1, 1], so that one definition serves both kinds of action space.
+Observations have one axis, and actions are Discrete or in Box(-1, 1). `Probe.step` maps an action
+to a number in [-1, 1], so that one reward function serves both kinds of action space.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 
 class Probe(gymnasium.Env):
-    """Base of the probes: a random observation of ±1 and an action read as a number."""
+    """Base class: the observation is a random sign, and the action becomes a number."""
 
     length = 1
 
@@ -41,21 +41,21 @@ class Probe(gymnasium.Env):
 
 
 class Constant(Probe):
-    """Reward 1, one step: Q = 1. Fails when the value loss does."""
+    """One step with reward 1, so Q = 1. Learning fails if the value loss is wrong."""
 
     def reward(self, number: float) -> float:
         return 1.0
 
 
 class Observation(Probe):
-    """Reward is the observed sign: Q = ±1. Fails when observations do not reach the critic."""
+    """The reward is the observed sign, so Q = ±1. Fails if the critic ignores observations."""
 
     def reward(self, number: float) -> float:
         return self.sign
 
 
 class Delayed(Probe):
-    """Reward 1 at the second of two steps: Q = gamma, then 1. Fails when discounting does."""
+    """Reward 1 at the second of two steps: Q = gamma, then 1. Fails if discounting is wrong."""
 
     length = 2
 
@@ -64,23 +64,23 @@ class Delayed(Probe):
 
 
 class Action(Probe):
-    """Reward peaks at +0.5 (or at action 1). Fails when the policy step does."""
+    """The reward peaks at +0.5 (or at action 1). Fails if the policy step is wrong."""
 
     def reward(self, number: float) -> float:
         return number if self.discrete else 1.0 - (number - 0.5) ** 2
 
 
 class Both(Probe):
-    """Reward peaks at half the observed sign (or at the action of that sign)."""
+    """The reward peaks at half the observed sign (or at the action of that sign)."""
 
     def reward(self, number: float) -> float:
         return self.sign * number if self.discrete else 1.0 - (number - 0.5 * self.sign) ** 2
 
 
 class Identity(gymnasium.Env):
-    """Ten one-hot observations; the action wanted is the observation itself.
+    """Ten one-hot observations, each with its own best action.
 
-    Reward 1 for the right one of ten actions, or 1 minus the distance to it in Box(-1, 1).
+    The reward is 1 for the best of ten actions, or 1 minus the distance to it in Box(-1, 1).
     """
 
     def __init__(self, discrete: bool = False) -> None:
@@ -101,10 +101,10 @@ class Identity(gymnasium.Env):
 
 
 class Ring(gymnasium.Env):
-    """Four states in a ring, reward 1, a time limit of 8 steps.
+    """Four states in a ring, with reward 1 and a time limit of 8 steps.
 
-    With gamma 0.98 every value is 50 when time limits bootstrap, as they should; treated as
-    terminal, the start state's fixed point is 7.20.
+    With gamma 0.98, every value is 50 if time limits bootstrap, which is correct. If they were
+    treated as terminal, the value of the start state would be 7.20.
     """
 
     def __init__(self, discrete: bool = False) -> None:

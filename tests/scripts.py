@@ -1,4 +1,4 @@
-"""Run scripts inside the process of the tests: a process of their own takes seconds to start."""
+"""Run scripts in the process of the tests, because a separate process takes seconds to start."""
 
 import contextlib
 import io
@@ -25,7 +25,7 @@ class Done(NamedTuple):
 
 
 def run_script(path: str, *arguments: str) -> Done:
-    """Run a script of `examples/` as `python PATH ARGUMENTS` would."""
+    """Run a script of `examples/` like `python PATH ARGUMENTS`."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.object(sys, "argv", [path, *arguments]),

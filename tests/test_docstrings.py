@@ -1,4 +1,4 @@
-"""Examples in docstrings run, and give what they say."""
+"""The examples in docstrings run and give the results shown."""
 
 import doctest
 import importlib
@@ -12,7 +12,7 @@ MODULES = ["purerl", *(m.name for m in pkgutil.walk_packages(purerl.__path__, "p
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_in_docstrings(name):
+def test_examples_in_docstrings_give_the_results_shown(name):
     module = importlib.import_module(name)
     assert module.__doc__
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)

@@ -75,11 +75,11 @@ def test_run_td3_takes_other_environments_and_every_field():
         (("--seed", "-1"), "seed must be an integer in 0 .. 2**32 - 1, got -1"),
         (("--gamma", "2"), "gamma must be a number in [0.0, 1.0], got 2.0"),
         (("--batch-size", "5000"), "update_after must be at least batch_size"),
-        (("--num-envs", "7"), "must divide by num_envs = 7"),
+        (("--num-envs", "7"), "must be a multiple of num_envs = 7"),
         (("--polyack", "0.9"), "unknown flag --polyack. Did you mean --polyak?"),
     ],
 )
-def test_run_td3_refuses_nonsense_in_one_line(words, message):
+def test_run_td3_refuses_bad_arguments_in_one_line(words, message):
     error = run("examples/run_td3.py", *words, code=2)
     assert message in error
     assert "Traceback" not in error
@@ -93,7 +93,7 @@ def test_run_td3_refuses_nonsense_in_one_line(words, message):
         ("dqn", "CartPole-v1", ("--no-double", "--eps-decay", "100")),
     ],
 )
-def test_the_other_algorithms_run_the_same_way(name, env, words):
+def test_the_other_off_policy_scripts_run(name, env, words):
     out = run(
         f"examples/run_{name}.py", *SHORT, "--num-test-episodes", "1", "--hidden", "8", *words
     )
@@ -123,13 +123,13 @@ def test_policy_gradients_run_on_both_kinds_of_action_space(name, env):
     assert re.search(r"\nreturn -?\d+\.\d after \d+ s\n", out)
 
 
-def test_settings_of_a_script_are_its_defaults_and_its_help_says_so():
+def test_help_shows_the_defaults_of_the_script():
     helped = " ".join(run("examples/run_vpg.py", "--help").split())
     assert "learning rate of the policy (0.01)" in helped
 
 
 @pytest.mark.parametrize("name", ["pg_simple", "pg_reward_to_go"])
-def test_the_two_smallest_policy_gradients(name):
+def test_the_two_short_policy_gradients_run(name):
     short = ("--epochs", "3", "--steps", "300")
     out = run(f"examples/{name}.py", *short, "--env", "Acrobot-v1", "--lr", "1e-3")
     assert re.match(r"epoch +0  loss +-?\d+\.\d+  return +-\d+\.\d+  ep_len +\d+\.\d", out)
@@ -141,12 +141,12 @@ def test_the_two_smallest_policy_gradients(name):
 
 
 @pytest.mark.parametrize("env", ["Pendulum-v1", "FrozenLake-v1"])
-def test_the_two_smallest_refuse_other_spaces(env):
+def test_the_two_short_scripts_refuse_other_spaces(env):
     error = run("examples/pg_simple.py", "--env", env, code=2)
     assert f"{env}: needs Discrete actions and vectors as observations" in error
 
 
-def test_the_two_smallest_differ_in_their_weights_alone():
+def test_the_two_short_scripts_differ_only_in_their_weights():
     texts = [
         (ROOT / "examples" / f"pg_{name}.py").read_text().split('"""')[2].splitlines()
         for name in ("simple", "reward_to_go")

@@ -1,4 +1,4 @@
-"""DESIGN's arrows: who may import whom, checked on the source."""
+"""Which part of the package may import which, checked on the source code."""
 
 import ast
 from pathlib import Path
@@ -55,7 +55,7 @@ def layer_of(parts: tuple[str, ...]) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """Dotted names a file imports, at any depth of its code."""
+    """Return the dotted names that a file imports, also inside functions."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -67,13 +67,13 @@ def imported(path: Path) -> set[str]:
 
 
 def is_submodule_list(path: Path, name: str) -> bool:
-    """Whether a package names its own submodules, which it loads on first use."""
+    """Return whether `name` is a submodule in the `__init__.py` of its package."""
     package = ".".join(("purerl", *path.relative_to(ROOT).parent.parts))
     return path.name == "__init__.py" and name.rpartition(".")[0] == package
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_arrows_point_downwards(path):
+def test_modules_import_only_from_lower_layers(path):
     mine = layer(path)
     for name in imported(path):
         if name.startswith("purerl.") and not is_submodule_list(path, name):
@@ -82,7 +82,7 @@ def test_arrows_point_downwards(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_foreign_packages_stay_in_their_layers(path):
+def test_third_party_packages_are_imported_only_in_their_layers(path):
     mine, names = layer(path).partition(".")[0], imported(path)
     only = {
         "flax.linen": {"nets"},
@@ -103,7 +103,7 @@ def test_foreign_packages_stay_in_their_layers(path):
             ):
                 assert mine in layers, f"{path} imports {name}"
     text = path.read_text()
-    # A bootstrap needs random numbers without JAX; its seed is a constant.
+    # The bootstrap needs random numbers without JAX. Its seed is a constant.
     bootstrap = path == ROOT / "runs" / "analysis" / "statistics.py"
     assert mine == "rng" or bootstrap or "np.random" not in text
     assert mine in ("cli", "runs") or "print(" not in text
@@ -115,7 +115,7 @@ def test_algorithms_do_not_import_each_other():
 
 
 def graph() -> dict[str, set[str]]:
-    """Imports between modules, those inside functions too, but not those for type checkers."""
+    """Return the imports between modules, also inside functions, but not for type checkers."""
     modules = {
         ".".join(("purerl", *p.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
         for p in FILES
@@ -138,7 +138,7 @@ def graph() -> dict[str, set[str]]:
     return edges
 
 
-def test_no_module_imports_itself_through_others():
+def test_there_are_no_import_cycles():
     edges = graph()
     done: set[str] = set()
 

@@ -1,7 +1,7 @@
-"""Learning gates: fixed seeds, settings chosen once (tests/learning.py). Smoke tests of quality.
+"""Learning tests with fixed seeds, and with the settings of tests/learning.py.
 
-Several classic errors pass an easy task; what proves correctness are the oracles and `make
-mutants`.
+They are smoke tests of quality: several classic errors still solve an easy task. Correctness is
+tested by the comparisons with known numbers and by `make mutants`.
 """
 
 import statistics
@@ -25,7 +25,7 @@ def test_td3_learns_pendulum_with_one_seed():
     [pytest.param(name, marks=pytest.mark.slow) for name in ("sac-pendulum", "ddpg-pendulum")],
 )
 def test_learns_pendulum_with_one_seed_in_a_shorter_run(name):
-    """Once over the bar by 10 000 steps: a smoke test, the gate of five seeds is below."""
+    """One evaluation reaches the bar within 10 000 steps. The test of five seeds is below."""
     short = {"steps": 10_000, "num_test_episodes": 5}
     preset = PRESETS[name]._replace(schedule=PRESETS[name].schedule | short)
     assert max(row["test_return"] for row in train(preset, 0)) >= preset.bar
@@ -39,7 +39,7 @@ def test_dqn_holds_the_pole_with_one_seed():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "trpo", "vpg"])
 def test_policy_gradients_balance_the_pole_for_a_while_with_one_seed(name):
-    """A smoke test of the first part of the run; the gates of five seeds are below."""
+    """A smoke test of the first steps of the run. The tests of five seeds are below."""
     preset = PRESETS[f"{name}-cartpole"]
     short = preset.schedule | {"steps": 60_000, "num_test_episodes": 5}
     rows = train(preset._replace(schedule=short, every=5), 0)
@@ -59,7 +59,7 @@ def test_reinforce_learns_something_with_one_seed():
 def test_three_of_five_seeds_learn_pendulum(name):
     runs = [train(PRESETS[name], seed) for seed in PRESETS[name].seeds]
     assert sum(score(rows) >= PRESETS[name].bar for rows in runs) >= 3
-    if name == "sac-pendulum":  # the temperature's tell-tales: it falls, and holds the entropy
+    if name == "sac-pendulum":  # the temperature falls and keeps the entropy near its target
         middle = [rows[[row["step"] for row in rows].index(10_000)] for rows in runs]
         assert sum(0.03 < row["alpha"] < 0.3 for row in middle) >= 3
         assert sum(abs(-row["logp"] + 1.0) < 0.3 for row in middle) >= 3  # target entropy -1
@@ -96,6 +96,6 @@ def test_td3_holds_the_inverted_pendulum_with_every_seed():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in PRESETS if n.endswith("halfcheetah")])
-def test_runs_with_the_half_cheetah(name):
+def test_mean_score_on_halfcheetah_reaches_the_bar(name):
     pytest.importorskip("mujoco")
     assert statistics.fmean(scores(name)) >= PRESETS[name].bar

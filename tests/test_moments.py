@@ -1,4 +1,4 @@
-"""Standardisation and running moments: by number, and the same over all ranks."""
+"""Standardisation and running moments, against known numbers and over several ranks."""
 
 from typing import Any
 
@@ -21,32 +21,32 @@ def f32(*numbers: float) -> jax.Array:
     return jnp.array(numbers, jnp.float32)
 
 
-def test_standardise_counts_weighted_rows_only_and_survives_constants():
+def test_standardise_counts_only_weighted_rows_and_maps_constants_to_zero():
     x, weight = f32(1, 2, 3, 100), f32(2, 2, 2, 0)
     got = moments.standardise(x, weight)
     near(got[:3], (-np.sqrt(1.5), 0, np.sqrt(1.5)))
     for many in (5, 4_000):
-        for constant in (7.0, 1.1, 0.1, 1000.1, -3.3):  # not all of them have an exact mean
+        for constant in (7.0, 1.1, 0.1, 1000.1, -3.3):  # not all have an exact mean
             equal = jnp.full(many, constant)
             near(moments.standardise(equal, jnp.ones(many)), np.zeros(many), 0)
             rounded = equal.at[::2].multiply(1 + 1e-7)
             near(moments.standardise(rounded, jnp.ones(many)), np.zeros(many), 0)
     near(moments.standardise(x, 0 * x), np.zeros(4), 0)
     near(moments.standardise(1e20 * x, 0 * x), np.zeros(4), 0)
-    small = 100.0 + 0.01 * x[:3]  # but a small difference is one
+    small = 100.0 + 0.01 * x[:3]  # a small difference is no rounding error
     near(moments.standardise(small, jnp.ones(3)), (-np.sqrt(1.5), 0, np.sqrt(1.5)), 1e-3)
     tiny = 1e-7 * x[:3]
     near(moments.standardise(tiny, jnp.ones(3)), (-np.sqrt(1.5), 0, np.sqrt(1.5)), 0.15)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_number_that_is_not_finite_is_not_standardised_away(bad):
+def test_a_number_that_is_not_finite_makes_all_results_nan(bad):
     assert np.isnan(moments.standardise(f32(1, bad, 2), jnp.ones(3))).all()
-    got = moments.standardise(f32(1, bad, 2), f32(1, 0, 1))  # unless its row does not count
+    got = moments.standardise(f32(1, bad, 2), f32(1, 0, 1))  # a row of weight 0 has no effect
     near(got[jnp.array([0, 2])], (-1, 1))
 
 
-def test_standardise_takes_the_population_deviation_of_all_ranks():
+def test_standardise_uses_the_population_deviation_of_all_ranks():
     x = jnp.float32(np.random.default_rng(0).normal(size=(2, 5)))
     split = jax.vmap(moments.standardise, axis_name=mpi.AXIS)(x, jnp.ones((2, 5)))
     near(split, (np.asarray(x) - np.mean(x)) / np.std(x))
@@ -55,10 +55,10 @@ def test_standardise_takes_the_population_deviation_of_all_ranks():
     near(split, [[1, 1], [-1, -1]], 1e-3)
     ranks = jax.vmap(moments.standardise, axis_name=mpi.AXIS)
     equal = ranks(jnp.float32([[1e4, 1e4 + 2e-3], [0.0, 0.0]]), jnp.float32([[1, 1], [0, 0]]))
-    near(equal, np.zeros((2, 2)), 0)  # what one rank calls rounding, all do
+    near(equal, np.zeros((2, 2)), 0)  # all ranks share one limit of rounding
 
 
-def test_weights_of_mean_one():
+def test_weights_are_scaled_to_mean_one_over_all_ranks():
     near(moments.scale_to_mean_one(f32(1, 0, 0, 1)), (2, 0, 0, 2))
     near(moments.scale_to_mean_one(jnp.zeros(3)), (0, 0, 0))
     near(moments.scale_to_mean_one(jnp.zeros(4_000).at[7].set(1.0))[7], 4_000)
@@ -70,14 +70,14 @@ def test_weights_of_mean_one():
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 10**6))
-def test_moments_do_not_depend_on_how_rows_are_cut(sizes, seed):
+def test_moments_do_not_depend_on_how_rows_are_split(sizes, seed):
     chunks = [np.random.default_rng(seed + i).normal(3, 2, (n, 2)) for i, n in enumerate(sizes)]
     seen = moments.init_moments((2,))
     for chunk in chunks:
         seen = moments.merge(seen, jnp.float32(chunk))
     everything = np.concatenate(chunks)
     near(seen.mean, everything.mean(axis=0), 1e-4)
-    near(seen.var, everything.var(axis=0), 1e-4)  # of the population, not of a sample
+    near(seen.var, everything.var(axis=0), 1e-4)  # population variance
     assert float(seen.rows) == len(everything)
 
 
@@ -89,7 +89,7 @@ def test_moments_merge_the_rows_of_all_ranks():
     chex.assert_trees_all_close(merge(x), wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_scale_shifts_divides_clips_and_passes_no_gradient_to_statistics():
+def test_scale_shifts_divides_and_clips_and_gives_statistics_no_gradient():
     seen = moments.Moments(f32(1, 2), f32(4, 9), jnp.float32(10))
     x = jnp.array([[3.0, -1.0], [100.0, 2.0]])
     near(moments.scale(x, seen), [[1, -1], [10, 0]])
@@ -97,6 +97,6 @@ def test_scale_shifts_divides_clips_and_passes_no_gradient_to_statistics():
     constant = moments.Moments(f32(1, 2), f32(0, 9), jnp.float32(10))
     near(moments.scale(f32(1, 2), constant), [0, 0])
     far = jnp.array([[3.0, -1e6]])
-    near(moments.scale(far, moments.init_moments((2,))), far)  # before the first row: as it came
+    near(moments.scale(far, moments.init_moments((2,))), far)  # unchanged before the first row
     grads = jax.grad(lambda m: moments.scale(x, m).sum())(seen)
     chex.assert_trees_all_equal(grads, jax.tree.map(jnp.zeros_like, seen))

@@ -7,19 +7,19 @@ import sys
 
 from tests.mpi.launch import ROOT, clean
 
-# One process for all commands: each start of JAX takes seconds.
+# All commands run in one process, because each start of JAX takes seconds.
 COMMANDS = """
 from purerl.cli.main import main
-for words in {words!r}:
-    assert main(words) == 0, words
+for arguments in {commands!r}:
+    assert main(arguments) == 0, arguments
 """
 TEXT = (ROOT / "docs" / "policies.md").read_text()
 
 
 def test_the_snippets_and_commands_run_one_after_the_other(tmp_path):
-    def python(*words):
+    def python(*arguments):
         env = clean(DISPLAY="", WAYLAND_DISPLAY="", SDL_VIDEODRIVER="dummy")
-        command = [sys.executable, *words]
+        command = [sys.executable, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
@@ -31,8 +31,8 @@ def test_the_snippets_and_commands_run_one_after_the_other(tmp_path):
     blocks = re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines()]
     assert len(commands) == 4
-    words = [shlex.split(command.removeprefix("python -m purerl ")) for command in commands]
-    (tmp_path / "commands.py").write_text(COMMANDS.format(words=words))
+    commands = [shlex.split(command.removeprefix("python -m purerl ")) for command in commands]
+    (tmp_path / "commands.py").write_text(COMMANDS.format(commands=commands))
     python("commands.py")
     assert (tmp_path / "pole.gif").exists()
     assert (tmp_path / "pole" / "policy.py").exists()

@@ -1,7 +1,7 @@
 """Every algorithm learns the known values of the probe environments, in seconds each.
 
-`make test` runs the probes for values and discounting, for the policy and for bootstrapping, with
-one kind of action space for each algorithm. `make test-all` runs every probe on both.
+`make test` runs two probes, for the policy and for bootstrapping, with one kind of action space for
+each algorithm. `make test-all` runs every probe with both kinds.
 """
 
 import dataclasses
@@ -20,13 +20,13 @@ from tests import probes
 
 
 class Learner(NamedTuple):
-    """How an algorithm takes the probes, and how its value of observations is read."""
+    """An algorithm, its settings for the probes, and its value function."""
 
     algo: Any
     discrete: bool
     settings: dict[str, Any]
     schedule: OffPolicySchedule | OnPolicySchedule
-    value: Callable[[Any, np.ndarray], np.ndarray] | None  # none: it learns no value
+    value: Callable[[Any, np.ndarray], np.ndarray] | None  # none: it learns no values
 
 
 def td3_value(params, obs):
@@ -76,7 +76,7 @@ SECOND_KIND = ("reinforce-discrete", "vpg-box", "trpo-discrete", "ppo-discrete")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each probe with every learner, those of one learner in one worker."""
+    """Run each probe with every learner."""
     params = []
     for name, learner in LEARNERS.items():
         marks = [pytest.mark.complete] if name in SECOND_KIND else []
@@ -88,7 +88,7 @@ SIGNS = np.array([[-1.0, 0.0], [1.0, 0.0]], np.float32)
 
 
 def train(learner: Learner, probe: Any, updates: int | None = None, **settings: Any) -> Any:
-    """Return the parameters after one run; `updates` are those of a burst, off-policy."""
+    """Return the parameters after one run. Off-policy, `updates` is the number per burst."""
 
     def env_fn():
         return probe(learner.discrete)

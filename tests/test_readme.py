@@ -1,7 +1,7 @@
 """Every command and every snippet of the README runs as printed.
 
-Training commands are shortened. `make test` leaves out the bare scripts, which
-tests/test_examples.py runs with other options; `make test-all` runs them all.
+Training commands run with fewer steps. `make test` leaves out most example scripts, because
+tests/test_examples.py runs them with other options. `make test-all` runs all of them.
 """
 
 import os
@@ -16,7 +16,7 @@ import pytest
 from tests.mpi.launch import ranks
 
 ROOT = Path(__file__).parents[1]
-LIMIT = 600  # seconds, to end what hangs
+LIMIT = 600  # seconds until a process that hangs is ended
 TEXT = (ROOT / "README.md").read_text()
 COMMANDS = [
     line.split("#")[0].strip()
@@ -24,7 +24,7 @@ COMMANDS = [
     for line in block.splitlines()
     if line.split("#")[0].strip()
 ]
-# Commands that train are run whole, but for their number of steps.
+# Fewer steps for commands that train.
 SHORT = {
     "examples/run_sac.py": ["--steps", "1200"],
     "examples/run_td3.py": ["--steps", "1200"],
@@ -44,12 +44,12 @@ SHORT = {
 }
 
 
-def test_there_is_something_to_run():
+def test_the_readme_contains_commands_and_snippets():
     assert len(COMMANDS) >= 7
     assert TEXT.count("```python") >= 4
 
 
-def test_the_snippets_run_in_one_program(tmp_path):
+def test_the_snippets_run_as_one_program(tmp_path):
     snippets = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     script = tmp_path / "readme.py"
     script.write_text("\n".join(snippets).replace("steps=8_000", "steps=4_000"))
@@ -60,7 +60,7 @@ def test_the_snippets_run_in_one_program(tmp_path):
     assert len(run.stdout.splitlines()) == 8  # the records of the two loops, and of a run
 
 
-def test_the_snippets_about_ranks_go_on_from_the_first(tmp_path):
+def test_the_snippets_of_the_mpi_page_continue_the_first_one(tmp_path):
     text = (ROOT / "docs" / "mpi.md").read_text()
     first = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0]
     script = tmp_path / "mpi.py"
@@ -71,19 +71,19 @@ def test_the_snippets_about_ranks_go_on_from_the_first(tmp_path):
     assert run.returncode == 0, run.stderr
 
 
-FEWER_STEPS = re.compile(r"--steps (\d+)")
+STEPS = re.compile(r"--steps (\d+)")
 
 
-def fewer_steps(match: re.Match[str]) -> str:
-    """Halve a number of steps: 4,000 make an epoch."""
+def halve_steps(match: re.Match[str]) -> str:
+    """Halve a number of steps, and round down to whole epochs of 4,000."""
     return f"--steps {int(match[1]) // 8_000 * 4_000}"
 
 
-def test_the_commands_about_runs_work_one_after_the_other(tmp_path):
+def test_the_purerl_commands_work_in_order(tmp_path):
     commands = [c for c in COMMANDS if c.startswith("python -m purerl")]
     assert len(commands) == 11
     for command in commands:
-        words = [sys.executable, *shlex.split(FEWER_STEPS.sub(fewer_steps, command))[1:]]
+        words = [sys.executable, *shlex.split(STEPS.sub(halve_steps, command))[1:]]
         env = os.environ | {"PYTHONPATH": str(ROOT)}
         run = subprocess.run(
             words, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=LIMIT
@@ -102,7 +102,7 @@ QUICK = {"python examples/logger_outside_rl.py"}  # `make run` runs run_sac.py, 
     "command",
     [pytest.param(c, marks=[] if c in QUICK else pytest.mark.complete) for c in SCRIPTS],
 )
-def test_commands_run(command):
+def test_example_commands_run(command):
     words = shlex.split(command)[1:]
     short = [] if "--steps" in words else SHORT.get(words[0], [])
     run = subprocess.run(
@@ -118,7 +118,7 @@ def test_commands_run(command):
 
 @pytest.mark.complete
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("mpiexec")])
-def test_commands_run_on_ranks(command):
+def test_example_commands_run_on_ranks(command):
     _, _, number, _, *words = shlex.split(command)
     done = ranks(int(number), *words, *SHORT[words[0]])
     assert done.code == 0, done.err
@@ -127,7 +127,7 @@ def test_commands_run_on_ranks(command):
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])
 def test_make_targets_do_what_the_readme_says(command):
-    """Under `make test` the environment exists, and `make run` is run for real."""
+    """Print the plan of a target; under `make test`, where .venv exists, also run `make run`."""
     target = command.split()[1]
     plan = subprocess.run(
         ["make", "-n", target], capture_output=True, text=True, cwd=ROOT, timeout=LIMIT

@@ -1,4 +1,4 @@
-"""Returns and advantages against published numbers, and against their definitions as sums."""
+"""Returns and advantages, compared with published numbers and with their definitions as sums."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def f32(*numbers: float) -> jax.Array:
         (0.4, (0.567319, -6.042124, 2.34312, 0.81596, -0.49)),
     ],
 )
-def test_gae_by_number(lam, expected):
+def test_gae_equals_published_numbers(lam, expected):
     rew, values = f32(0, 0, 1, 0, -0.5), f32(1, 4, -3, -2, -1, -1)
     no = jnp.zeros(5)
     for fn in (returns.gae, jax.jit(returns.gae)):
@@ -56,7 +56,7 @@ def test_gae_stops_at_a_terminal_step():
         (0.0, (454.010879, 375.238574, 290.366905, 199.01)),
     ],
 )
-def test_a_terminal_does_not_bootstrap_and_a_cut_does(terminated, expected):
+def test_a_terminal_step_does_not_bootstrap_but_a_cut_does(terminated, expected):
     val, next_val = f32(-3, 2, 3, 4), f32(2, 3, 4, -1)
     rew, last = f32(101, 102, 103, 200), f32(0, 0, 0, 1)
     flags = terminated * last, (1 - terminated) * last
@@ -64,8 +64,8 @@ def test_a_terminal_does_not_bootstrap_and_a_cut_does(terminated, expected):
     near(adv + val, expected)
 
 
-def test_the_end_of_the_rollout_cuts_and_a_terminal_there_still_counts():
-    """Spinning Up took V(s) for a true terminal that fell on the last step of an epoch."""
+def test_the_end_of_the_rollout_is_a_cut_unless_it_is_terminal():
+    """Spinning Up bootstrapped from V(s) if the last step of an epoch was terminal."""
     rew, val, next_val, no = f32(1, 1), f32(0, 0), f32(5, 7), jnp.zeros(2)
     end = f32(0, 1)
     for cut in (no, end):
@@ -75,7 +75,7 @@ def test_the_end_of_the_rollout_cuts_and_a_terminal_there_still_counts():
         near(returns.reward_to_go(rew, next_val, end, cut, 0.5), (1.5, 1))
 
 
-def test_lambda_and_n_step_returns_by_number():
+def test_lambda_and_n_step_returns_equal_published_numbers():
     rew, disc, v = f32(1, 0, -1, 0, 1), f32(0.5, 0.9, 1, 0.5, 0.8), f32(3, 1, 5, -5, 3)
     no = jnp.zeros(5)
     near(
@@ -95,7 +95,7 @@ def test_n_steps_do_not_cross_the_end_of_an_episode():
     near(cut[0], 2.9404 + 0.98**3 * 10)
 
 
-def test_returns_of_episodes_by_number():
+def test_returns_of_episodes_equal_published_numbers():
     rew = jnp.arange(8.0)
     terminated, truncated = f32(1, 0, 0, 1, 0, 0, 0, 1), f32(0, 0, 0, 0, 0, 1, 0, 0)
     to_go = returns.reward_to_go(rew, jnp.zeros(8), terminated, truncated, 0.1)
@@ -108,7 +108,7 @@ def test_returns_of_episodes_by_number():
     ("end", "expected"),
     [(None, (2.404, 2.52, 2.9)), (2, (2.0395, 1.71, 2)), (1, (1.27, 0, 2.9))],
 )
-def test_retrace_by_number(end, expected):
+def test_retrace_equals_published_numbers(end, expected):
     rew, q, rho = f32(1, 0, 2), f32(0.5, 0.4, 0.3), f32(2, 0.5, 1)
     next_v = f32(0.5, 0.2, 1)
     terminated = jnp.zeros(3) if end is None else jnp.zeros(3).at[end].set(1.0)
@@ -119,7 +119,7 @@ def test_retrace_by_number(end, expected):
 
 
 def rows(seed: int, length: int, number: int) -> dict[str, np.ndarray]:
-    """Random rewards, values, ratios and flags `[T]` (number 0) or `[T, N]`, in float64."""
+    """Return random rewards, values, ratios and flags `[T]` (number 0) or `[T, N]`, in float64."""
     rng = np.random.default_rng(seed)
     shape = (length, number) if number else (length,)
     val, rew, next_val = rng.normal(size=(3, *shape))
@@ -134,7 +134,7 @@ def rows(seed: int, length: int, number: int) -> dict[str, np.ndarray]:
 
 
 def by_column(definition: Any, data: dict[str, np.ndarray]) -> np.ndarray:
-    """Apply a definition for one environment to each."""
+    """Apply a definition for one environment to every environment."""
     if data["rew"].ndim == 1:
         return np.array(definition(**data))
     number = data["rew"].shape[1]
@@ -143,19 +143,19 @@ def by_column(definition: Any, data: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def last_of(t: int, terminated: np.ndarray, truncated: np.ndarray) -> int:
-    """The last row of the episode that row t belongs to."""
+    """Return the index of the last row in the episode of row t."""
     ends = np.flatnonzero((terminated | truncated)[t:])
     return t + int(ends[0]) if len(ends) else len(terminated) - 1
 
 
-# Few shapes, since each compiles anew.
+# Few shapes, because each one compiles anew.
 data = st.tuples(st.integers(0, 10**6), st.sampled_from((1, 2, 9)), st.sampled_from((0, 2)))
 unit = st.floats(0.0, 1.0)
 examples = settings(max_examples=25, deadline=None)
 
 
 def n_step(t, n, gamma, rew, next_val, terminated, truncated, **_):
-    """Sum of n rewards, or as many as are left in the episode, and the value after them."""
+    """Return the sum of n rewards, or fewer at the end of the episode, and the value after them."""
     end = min(t + n - 1, last_of(t, terminated, truncated))
     total = sum(gamma ** (k - t) * rew[k] for k in range(t, end + 1))
     return total + gamma ** (end + 1 - t) * (0.0 if terminated[end] else next_val[end])
@@ -274,8 +274,8 @@ def test_vtrace_is_a_sum_of_weighted_errors(shape, gamma, lam, clip_rho, clip_c)
     near(adv, by_column(advantages, d), 1e-4)
 
 
-def test_vtrace_by_number():
-    """Errors of targets as rlax tests them: ratios of two softmax policies, two sequences."""
+def test_vtrace_equals_the_numbers_of_rlax():
+    """The numbers are those of rlax's test: ratios of two softmax policies, two sequences."""
     behaviour = np.array([
         [[8.9, 0.7], [5.0, 1.0], [0.6, 0.1], [-0.9, -0.1]],
         [[0.3, -5.0], [1.0, -8.0], [0.3, 1.7], [4.7, 3.3]],
@@ -297,8 +297,8 @@ def test_vtrace_by_number():
     rew, val, next_val, rho, gamma = (
         jnp.float32(x.T) for x in (rew, val[:, :-1], val[:, 1:], rho, gamma)
     )
-    goes_on = jnp.zeros((4, 2))
-    found, _ = returns.vtrace(rew, val, next_val, goes_on, goes_on, rho, gamma)
+    no = jnp.zeros((4, 2))
+    found, _ = returns.vtrace(rew, val, next_val, no, no, rho, gamma)
     errors = [[-1.615514, -3.497322, 1.867053, 50.316], [1.466243, 3.61164, -0.000083, -13.54]]
     near((found - val).T, errors, 1e-4)
 
@@ -311,9 +311,9 @@ def test_a_long_rollout_is_as_exact_as_a_loop_in_float64():
     got = returns.gae(rew, val, next_val, ends, 0 * ends, 0.999, 0.99)
     wanted, last = np.zeros(4_000), 0.0
     for t in range(3_999, -1, -1):
-        goes_on = 0.0 if ends[t] else 1.0
-        delta = float(rew[t]) + 0.999 * goes_on * float(next_val[t]) - float(val[t])
-        wanted[t] = last = delta + 0.999 * 0.99 * goes_on * last
+        continues = 0.0 if ends[t] else 1.0
+        delta = float(rew[t]) + 0.999 * continues * float(next_val[t]) - float(val[t])
+        wanted[t] = last = delta + 0.999 * 0.99 * continues * last
     np.testing.assert_allclose(got, wanted, atol=2e-5 * np.abs(wanted).max())
 
 
@@ -329,7 +329,7 @@ def test_vtrace_on_policy_is_the_lambda_return():
 @given(data, unit, unit)
 def test_retrace_is_a_sum_of_weighted_errors(shape, gamma, lam):
     def definition(rew, val, next_val, terminated, truncated, rho):
-        delta = rew + gamma * (1 - terminated) * next_val - val  # val plays Q(s, a)
+        delta = rew + gamma * (1 - terminated) * next_val - val  # val is Q(s, a) here
         c = lam * np.minimum(1.0, rho)
         return [
             val[t] + sum(
@@ -345,13 +345,13 @@ def test_retrace_is_a_sum_of_weighted_errors(shape, gamma, lam):
     near(got, by_column(definition, d), 1e-4)
 
 
-def test_integer_rewards_are_discounted_as_any():
+def test_integer_rewards_are_discounted_like_floats():
     rew, no = jnp.array([1, 2, 3]), jnp.zeros(3)
     near(returns.forward_sum(rew, no, no, 0.5), [1, 2.5, 4.25])
     near(returns.reward_to_go(rew, 0 * rew, no, no, 0.5), [2.75, 3.5, 3])
 
 
-# --- refusals -----------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------
 
 
 def test_arrays_that_would_broadcast_are_refused():

@@ -1,4 +1,4 @@
-"""Streams: stable, distinct, the same traced and not, and seeds that cannot alias."""
+"""Streams are stable, distinct and the same under jit, and different seeds never alias."""
 
 import itertools
 import subprocess
@@ -17,7 +17,7 @@ def data(key):
     return tuple(np.asarray(jax.random.key_data(key)).tolist())
 
 
-def test_a_stream_is_the_documented_chain_of_folds():
+def test_a_stream_folds_name_rank_and_counters_into_the_seed():
     key = jax.random.key(jnp.uint32(7))
     for word in (zlib.crc32(b"act"), 2, 1, 5):  # name, rank, high and low word of 2**32 + 5
         key = jax.random.fold_in(key, jnp.uint32(word))
@@ -25,7 +25,7 @@ def test_a_stream_is_the_documented_chain_of_folds():
 
 
 def test_streams_do_not_change_between_versions():
-    """A run must be the same after an upgrade: these numbers are a promise."""
+    """A run must be the same after an upgrade, so these numbers must never change."""
     assert data(rng.stream(0, 0, "act", 0)) == GOLDEN_STREAM
     assert rng.host_seed(0, 0, "env", 0, 0) == GOLDEN_HOST
 
@@ -68,7 +68,7 @@ def test_host_seeds_are_distinct_python_integers():
         for episode in range(100)
     ]
     assert all(type(s) is int and 0 <= s < 2**32 for s in seeds)
-    assert len(set(seeds)) >= len(seeds) - 3  # 9600 of 2**32: a coincidence is rare
+    assert len(set(seeds)) >= len(seeds) - 3  # 9600 of 2**32 numbers: collisions are rare
     assert rng.host_seed(0, 0, "env", 0) != rng.host_seed(0, 0, "env", 0, 0)
 
 
@@ -87,7 +87,7 @@ def test_seeds_that_would_alias_are_refused(seed):
             derive(seed, 0, "act", 0)
 
 
-def test_ranks_are_checked():
+def test_invalid_ranks_are_refused():
     for rank in (-1, 0.5, "0"):
         for derive in (rng.stream, rng.host_seed):
             with pytest.raises(ValueError, match="^rank must be an integer of at least 0"):

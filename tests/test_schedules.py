@@ -1,4 +1,4 @@
-"""Schedules: which numbers fit together, and what is filled in."""
+"""Schedules: errors for numbers that do not fit together, and derived numbers."""
 
 import dataclasses
 
@@ -14,9 +14,9 @@ from purerl.schedules import (
 COUNTS = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
 
 
-def test_counts_divide_over_environments_and_ranks():
+def test_counts_must_be_multiples_of_environments_and_ranks():
     for name in COUNTS:
-        near = r"must divide by num_envs = 4, got 1002\. The nearest that fits is 1000"
+        near = r"must be a multiple of num_envs = 4, got 1002\. The nearest multiple is 1000"
         with pytest.raises(ValueError, match=f"^{name} counts .* {near}"):
             OffPolicySchedule(**({"num_envs": 4} | {name: 1002}))
         with pytest.raises(ValueError, match=rf"^{name} .* num_envs times ranks = 8, got 1004"):
@@ -29,15 +29,15 @@ def test_counts_divide_over_environments_and_ranks():
         OnPolicySchedule(num_envs=3, steps=4000)
     with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs times ranks = 3"):
         OnPolicySchedule().resolve(3)
-    with pytest.raises(ValueError, match=r"update_after counts .* all 16 ranks, .* at least 1600"):
+    with pytest.raises(ValueError, match=r"^update_after must be .* 16 ranks .* = 1600, got 1008"):
         OffPolicySchedule(
             steps=1600, steps_per_epoch=1600, start_steps=0, update_after=1008
         ).resolve(16)
-    with pytest.raises(ValueError, match=r"replay_size counts .* at least 400, got 200"):
+    with pytest.raises(ValueError, match=r"^replay_size must be .* 4 ranks .* = 400, got 200"):
         OffPolicySchedule(replay_size=200, update_after=400).resolve(4)
     with pytest.raises(
         ValueError,
-        match=r"^steps must be a whole number of rollouts .* 2048, got 100000\. .* 100352",
+        match=r"^steps must be a multiple of .* 2048, got 100000\. .* is 100352",
     ):
         OnPolicySchedule(steps=100_000, steps_per_epoch=2_048)
 
@@ -46,7 +46,7 @@ def test_counts_divide_over_environments_and_ranks():
     ("num_envs", "ranks", "every"),
     [(1, 1, 50), (2, 1, 50), (4, 1, 52), (8, 1, 56), (1, 4, 52), (4, 2, 56)],
 )
-def test_update_every_is_fifty_rounded_up_to_what_divides(num_envs, ranks, every):
+def test_update_every_defaults_to_fifty_rounded_up_to_a_multiple(num_envs, ranks, every):
     resolved = OffPolicySchedule(num_envs=num_envs).resolve(ranks)
     assert (resolved.update_every, resolved.updates_per_burst) == (every, every)
     two = OffPolicySchedule(num_envs=num_envs, updates_per_burst=2).resolve(ranks)
@@ -64,7 +64,7 @@ def test_schedules_refuse_bad_numbers_by_name(schedule, value):
             dataclasses.replace(schedule, **{field.name: value})
 
 
-def test_schedules_refuse_what_does_not_fit_together():
+def test_schedules_refuse_numbers_that_do_not_fit_together():
     with pytest.raises(ValueError, match="^batch_size must not exceed replay_size, got 100 > 50"):
         OffPolicySchedule(replay_size=50)
     with pytest.raises(ValueError, match="^replay_size must be an integer of at most 1073"):
@@ -87,7 +87,7 @@ def test_a_resolved_schedule_has_no_none_but_the_environments_own_limit(schedule
     unknown = [name for name, value in vars(resolved).items() if value is None]
     assert unknown == ["max_ep_len"]
     given = {name: value for name, value in vars(schedule).items() if value is not None}
-    assert given.items() <= vars(resolved).items()  # nothing that was given changes
+    assert given.items() <= vars(resolved).items()  # numbers that were set do not change
     assert resolved.resolve(2) == resolved
 
 
@@ -97,14 +97,14 @@ def test_the_derived_numbers_are_per_rank_and_environment():
     assert OnPolicySchedule(num_envs=4).resolve(2).rollout_length == 4_000 // 8
 
 
-def test_resolving_leaves_the_schedule_of_the_user_as_it_was():
+def test_resolve_does_not_change_the_schedule_of_the_user():
     schedule = OffPolicySchedule()
     schedule.resolve(1)
     assert schedule.update_every is None
     assert {field.name for field in dataclasses.fields(OffPolicySchedule)} == vars(schedule).keys()
 
 
-def test_rows_in_memory_are_counted_by_the_setting_that_asks_for_them():
+def test_rows_in_memory_are_counted_for_each_setting():
     off = OffPolicySchedule(updates_per_burst=7, replay_size=10_000).resolve(2)
     assert off.count_rows(2) == {
         "replay_size": 5_000,

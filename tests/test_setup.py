@@ -1,4 +1,4 @@
-"""purerl.setup and what importing the package does not do."""
+"""`purerl.setup`, and imports of the package that load and change as little as possible."""
 
 import ast
 import os
@@ -28,12 +28,12 @@ print(os.environ["NPROC"], len(jax.devices()), jax.config.values["jax_cpu_enable
       jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compilation_cache_dir)
 jax.jit(lambda x: x * 2 + 1)(3.0)
 """
-    words = python(code, XDG_CACHE_HOME=str(tmp_path)).split()
-    assert words == ["1", "2", "False", "0.0", str(tmp_path / "purerl" / "jax")]
+    printed = python(code, XDG_CACHE_HOME=str(tmp_path)).split()
+    assert printed == ["1", "2", "False", "0.0", str(tmp_path / "purerl" / "jax")]
     assert any((tmp_path / "purerl" / "jax").iterdir())
 
 
-def test_setup_can_leave_threads_and_cache_alone():
+def test_setup_can_leave_threads_and_cache_unchanged():
     code = """
 import os, purerl
 os.environ.pop("NPROC", None)
@@ -71,7 +71,7 @@ HEAVY = ("jax", "flax", "optax", "gymnasium", "mpi4py", "matplotlib", "mujoco", 
         ("purerl.loops.gym", ("jax", "flax", "optax", "chex", "gymnasium")),
     ],
 )
-def test_imports_are_light(imports, allowed):
+def test_imports_do_not_load_heavy_packages(imports, allowed):
     code = f"import sys, {imports}; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert set(ast.literal_eval(python(code))) <= set(allowed)
 

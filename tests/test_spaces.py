@@ -1,4 +1,4 @@
-"""Specs of environments and units of actions: what is read and what is refused."""
+"""`EnvSpec` reads the spaces of an environment, refuses some, and converts units of actions."""
 
 import gymnasium
 import numpy as np
@@ -11,7 +11,7 @@ from purerl.spaces import Box, Discrete, EnvSpec
 
 
 class Fake:
-    """Anything with two spaces."""
+    """Two spaces, the only part of an environment that `EnvSpec.of` reads."""
 
     def __init__(self, obs=None, act=None):
         self.observation_space = obs or spaces.Box(-1, 1, (3,))
@@ -25,7 +25,7 @@ def test_spec_of_single_environments():
     assert hash(pendulum) == hash(EnvSpec.of(gymnasium.make("Pendulum-v1")))
 
 
-def test_spec_of_vector_environments_is_that_of_one():
+def test_spec_of_a_vector_environment_equals_that_of_a_single_one():
     for name in ("Pendulum-v1", "CartPole-v1"):
         many = gymnasium.make_vec(name, 3, vectorization_mode="sync")
         assert EnvSpec.of(many) == EnvSpec.of(gymnasium.make(name))
@@ -66,13 +66,13 @@ def test_spec_keeps_asymmetric_bounds_starts_and_small_dtypes():
         ),
         (Fake(spaces.Dict(a=spaces.Discrete(2))), "FlattenObservation"),
         (Fake(spaces.Tuple([spaces.Discrete(2)])), "FlattenObservation"),
-        (Fake(spaces.Box(-1, 1, (0,))), "no empty one"),
+        (Fake(spaces.Box(-1, 1, (0,))), "no axis of length 0"),
         (Fake(spaces.Box(-1, 1, ())), "at least one axis"),
         (Fake(spaces.Text(5)), "observations must be a Box"),
         (Fake(act=spaces.Discrete(3, start=2**31 - 2)), "must fit into int32"),
     ],
 )
-def test_other_spaces_are_refused_with_the_way_out(env, message):
+def test_unsupported_spaces_are_refused_with_advice(env, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         EnvSpec.of(env)
 
@@ -102,7 +102,7 @@ def test_hand_made_specs_are_checked():
     with pytest.raises(ValueError, match="must be tuples"):
         Box(-1.0, 1.0)
     for dtype in ("object", "float128", "complex64", "foo", "U3"):
-        with pytest.raises(ValueError, match="^obs_dtype must name a number's dtype, got"):
+        with pytest.raises(ValueError, match="^obs_dtype must be the name of a float, .* got"):
             EnvSpec((3,), Discrete(2), dtype)
     with pytest.raises(
         ValueError, match=r"^act must have shape \[\.\.\., \*\(2,\)\], got \(4, 1\)"
@@ -132,7 +132,7 @@ def test_units_are_affine_invertible_and_per_dimension(pairs, seed):
     assert (clipped <= np.float32(high)).all()
 
 
-def test_units_by_hand():
+def test_units_equal_numbers_computed_by_hand():
     spec = EnvSpec((1,), Box((-2.0, 0.0), (2.0, 1.0)))
     assert spec.denormalise(np.float32([[0.5, 0.5]])).tolist() == [[1.0, 0.75]]
     assert spec.normalise(np.float32([[1.0, 0.75]])).tolist() == [[0.5, 0.5]]

@@ -1,4 +1,4 @@
-"""An algorithm is added in five places; every command then knows it without any other change."""
+"""Adding an algorithm takes changes in five files. All commands then support it."""
 
 import filecmp
 import re
@@ -20,7 +20,7 @@ FIVE_PLACES = {MODULE, TABLE, TEST, CASES, PAGE}
 ENTRY = """ALGORITHMS = {
     "toy": Algorithm("Toy", ("discrete",), {"toy_kl": "AverageToyKL"}, ("toy_kl",)),
 """
-CHANGES = {  # of REINFORCE's source: its title, a setting, the name of a metric
+CHANGES = {  # changes in REINFORCE's source: first line, a new setting, the name of a metric
     r'^r?"""[^\n]*': 'r"""TOY: an algorithm that a test adds.',
     r"\n    gamma: float =": r'\n    toy_rate: float = setting(0.25, "rate of the toy")\g<0>',
     r'info\["kl"\]': 'info["toy_kl"]',
@@ -39,15 +39,15 @@ from tests.cases import CASES
 
 assert CASES["toy"].algo.__name__ == "purerl.algos.toy"
 line = "train toy --env CartPole-v1 --steps 200 --steps-per-epoch 100 --toy-rate 0.5 --hidden 4"
-for words in (
+for command in (
     "list algos", "list envs toy", "list envs td3", "show toy", "train toy --help",
     "train toy --quiet-please", f"{line} --data-dir data",
     "sweep toy --env CartPole-v1 --grid toy_rate=0.5,7 --dry-run",
     "export data/cartpole-v1-toy/cartpole-v1-toy_s0 --out policy",
 ):
-    print(f"--- {words}", flush=True)
+    print(f"--- {command}", flush=True)
     try:
-        code = main(words.split())
+        code = main(command.split())
     except SystemExit as stop:
         code = stop.code
     print(f"exit code {code}", flush=True)
@@ -65,7 +65,7 @@ def files(root):
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """A copy of the project with a toy algorithm: REINFORCE with one more setting."""
+    """Copy the project and add a toy algorithm, which is REINFORCE with one more setting."""
     root = tmp_path_factory.mktemp("copy")
     for part in ("purerl", "tests", "docs"):
         ignored = shutil.ignore_patterns("__pycache__", "results")
@@ -78,15 +78,15 @@ def copy(tmp_path_factory):
     for path, text in ((TABLE, "ALGORITHMS = {\n"), (CASES, "")):
         old = (root / path).read_text()
         (root / path).write_text(old.replace(text, ENTRY, 1) if text else old + CASE)
-    (root / TEST).write_text("def test_the_toy_has_a_test_of_its_own():\n    pass\n")
+    (root / TEST).write_text("def test_the_toy_has_its_own_test():\n    pass\n")
     (root / PAGE).parent.mkdir(exist_ok=True)
     (root / PAGE).write_text("# Toy\n")
     return root
 
 
 @pytest.fixture(scope="module")
-def said(copy):
-    """What each command printed."""
+def shown(copy):
+    """Run all commands, and return what each one printed."""
     (copy / "use.py").write_text(USE)
     env = clean() | {"PYTHONPATH": str(copy), "COLUMNS": "100"}
     line = [sys.executable, "use.py"]
@@ -96,12 +96,12 @@ def said(copy):
     return dict(zip(parts[::2], parts[1::2], strict=True)) | {"errors": done.stderr}
 
 
-def find(said, words):
-    (text,) = [text for line, text in said.items() if line.startswith(words)]
+def find(shown, command):
+    (text,) = [text for line, text in shown.items() if line.startswith(command)]
     return text
 
 
-def test_an_algorithm_is_added_in_five_places(copy, said):
+def test_an_algorithm_is_added_in_five_places(copy, shown):
     changed = {
         path for path in files(copy) | files(ROOT) if "results" not in path.parts
         if not (ROOT / path).exists() or not filecmp.cmp(ROOT / path, copy / path, shallow=False)
@@ -109,27 +109,27 @@ def test_an_algorithm_is_added_in_five_places(copy, said):
     assert changed == FIVE_PLACES
 
 
-def test_list_and_show_know_it(said):
-    assert re.search(r"\btoy\b", find(said, "list algos"))
-    assert "CartPole-v1" in find(said, "list envs toy")
-    assert "Pendulum-v1" not in find(said, "list envs toy")
-    assert not re.search(r"\btoy\b", find(said, "list envs td3"))
-    assert "TOY: an algorithm that a test adds." in find(said, "show toy")
-    assert re.search(r"toy_rate.*0\.25.*rate of the toy", find(said, "show toy"))
+def test_list_and_show_include_the_new_algorithm(shown):
+    assert re.search(r"\btoy\b", find(shown, "list algos"))
+    assert "CartPole-v1" in find(shown, "list envs toy")
+    assert "Pendulum-v1" not in find(shown, "list envs toy")
+    assert not re.search(r"\btoy\b", find(shown, "list envs td3"))
+    assert "TOY: an algorithm that a test adds." in find(shown, "show toy")
+    assert re.search(r"toy_rate.*0\.25.*rate of the toy", find(shown, "show toy"))
 
 
-def test_train_knows_its_settings_and_logs_its_columns(copy, said):
-    assert re.search(r"--toy-rate FLOAT +rate of the toy \(0.25\)", find(said, "train toy --help"))
-    assert "purerl train toy --env CartPole-v1\n" in find(said, "train toy --help")
-    assert "unknown flag --quiet-please" in said["errors"]
-    assert "everything is in data/cartpole-v1-toy" in find(said, "train toy --env")
+def test_train_accepts_its_settings_and_logs_its_columns(copy, shown):
+    assert re.search(r"--toy-rate FLOAT +rate of the toy \(0.25\)", find(shown, "train toy --help"))
+    assert "purerl train toy --env CartPole-v1\n" in find(shown, "train toy --help")
+    assert "unknown flag --quiet-please" in shown["errors"]
+    assert "everything is in data/cartpole-v1-toy" in find(shown, "train toy --env")
     run = copy / "data" / "cartpole-v1-toy" / "cartpole-v1-toy_s0"
     assert "AverageToyKL" in (run / "progress.txt").read_text().splitlines()[0].split("\t")
-    assert re.search(r"^ *step.* toy_kl", find(said, "train toy --env"), re.MULTILINE)
+    assert re.search(r"^ *step.* toy_kl", find(shown, "train toy --env"), re.MULTILINE)
     assert '"toy_rate": 0.5' in (run / "config.json").read_text()
-    assert "2 variants, 2 runs with their seeds" in find(said, "sweep toy")
+    assert "2 variants, 2 runs (one per seed)" in find(shown, "sweep toy")
 
 
-def test_its_policy_is_exported(copy, said):
-    assert "exit code 0" in find(said, "export")
+def test_export_writes_its_policy(copy, shown):
+    assert "exit code 0" in find(shown, "export")
     assert [*(copy / "policy").iterdir()]

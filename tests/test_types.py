@@ -1,4 +1,4 @@
-"""Data that travels between modules: its order of fields, and how a rollout becomes rows."""
+"""Data types: the order of their fields, and the reshaping of a rollout into rows."""
 
 import subprocess
 import sys

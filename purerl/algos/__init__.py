@@ -1,8 +1,9 @@
-"""Algorithms: one flat module each, and the table of what is true of each; free of JAX.
+"""Algorithms: one module each, and a table of facts about them that imports no JAX.
 
-To add an algorithm: its file, its entry in `ALGORITHMS`, its test file, its entry in
-`tests/cases.py`, its page. A custom algorithm needs none of that: pass its module where the name of
-an algorithm is expected, as in `purerl.train(my_algorithm, "Pendulum-v1")`.
+To add an algorithm, write its module, its entry in `ALGORITHMS`, its test file, its entry in
+`tests/cases.py`, and its page.
+A custom algorithm needs none of that: pass its module instead of a name, as in
+`purerl.train(my_algorithm, "Pendulum-v1")`.
 """
 
 import difflib
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Algorithm(NamedTuple):
-    """Facts about an algorithm that commands need before they import it."""
+    """Facts about an algorithm that commands need without importing it."""
 
     title: str
     actions: tuple[str, ...]  # kinds of action spaces: box, discrete
-    columns: Mapping[str, str]  # metric -> column of progress.txt, where it is not its own name
-    screen: tuple[str, ...]  # metrics on the line of each epoch
-    acting: str = "actor"  # network that acts: a field of Spec and of Params
+    columns: Mapping[str, str]  # metric -> column of progress.txt, if the names differ
+    screen: tuple[str, ...]  # metrics printed for each epoch
+    acting: str = "actor"  # network that chooses actions: a field of Spec and of Params
     squashed: bool = False  # whether tanh squashes the output of that network
 
 
@@ -81,7 +82,7 @@ def __getattr__(name: str) -> Any:
 
 
 def check(name: str) -> None:
-    """Refuse a name that is not an algorithm, with the nearest name."""
+    """Refuse a name that is not an algorithm, and suggest the nearest name."""
     if name not in NAMES:
         near = difflib.get_close_matches(name.lower(), NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
@@ -159,6 +160,8 @@ def get_name(algo: str | Any) -> str:
 
 def get_facts(algo: str | Any) -> Algorithm:
     """Return the facts about an algorithm; a custom module may have its own in `ALGORITHM`."""
-    known = ALGORITHMS.get(get_name(algo))
+    if (name := get_name(algo)) in ALGORITHMS:
+        return ALGORITHMS[name]
     title = str(getattr(algo, "__doc__", "")).partition("\n")[0]
-    return known or getattr(algo, "ALGORITHM", Algorithm(title, _BOTH, {}, ()))
+    own: Algorithm = getattr(algo, "ALGORITHM", Algorithm(title, _BOTH, {}, ()))
+    return own

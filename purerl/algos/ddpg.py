@@ -1,7 +1,8 @@
-r"""DDPG: deep deterministic policy gradient.
+r"""DDPG: learn the values of continuous actions, and a deterministic policy that maximises them.
 
-A critic learns the value of a deterministic policy from replayed transitions. The policy climbs the
-critic's gradient through the action. Both have slowly moving targets.
+A critic learns the value of the policy from transitions in the replay buffer. The policy follows
+the critic's gradient with respect to the action. Both have target networks that move slowly. The
+name stands for deep deterministic policy gradient.
 
 .. math::
     y = r + \gamma (1 - d)\, Q_{\phi'}(s', \mu_{\theta'}(s')), \qquad
@@ -14,8 +15,9 @@ Differences from the paper: Spinning Up's numbers are the defaults (learning rat
 10 000 random steps). Exploration noise is Gaussian and uncorrelated, in units of the action range
 normalised to [-1, 1] per dimension. `examples/custom_ddpg_ou.py` adds the paper's
 Ornstein-Uhlenbeck noise. The networks use no weight decay, no batch normalisation and no smaller
-initial weights in the last layers, and the action enters the critic's first layer. Updates come in
-bursts of 50 after 50 steps. `d` is `terminated` alone, so a time limit never stops bootstrapping.
+initial weights in the last layers. The action enters the first layer of the critic. Updates come in
+bursts: 50 updates after every 50 steps. `d` is `terminated`, not `truncated`, so a time limit never
+stops bootstrapping.
 """
 
 import dataclasses
@@ -37,9 +39,9 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a DDPG learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape]) -> [B, A]` in [-1, 1] and
-    `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to actions `[B, A]` in [-1, 1]. The critic maps observations and such actions
+    to values `[B]`.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
@@ -50,19 +52,18 @@ class Spec:
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    polyak: float = setting(0.995, "weight of the old target in each target update")
+    polyak: float = setting(0.995, "weight of the old target in a target update")
     pi_lr: float = setting(1e-3, "learning rate of the policy")
     q_lr: float = setting(1e-3, "learning rate of the critic")
-    act_noise: float = setting(0.1, "std of exploration noise, for actions in [-1, 1]")
+    act_noise: float = setting(0.1, "std of exploration noise for actions in [-1, 1]")
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_box("ddpg", self.env)
-        nets.check_networks(self)
-        nets.check_optimizer(self.optimizer, ("actor", "critic"))
+        nets.check_networks(self, optimized=("actor", "critic"))
         checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "q_lr"), checks.positive)
         checks.real("act_noise", self.act_noise, 0.0)
@@ -75,7 +76,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses read; targets receive no gradient."""
+    """All arrays that the losses read; targets receive no gradient."""
 
     actor: Any
     critic: Any
@@ -94,7 +95,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy and critic."""
+    """Return the Flax modules of a learner: the policy and the critic."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.DeterministicActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)
@@ -113,7 +114,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner whose targets are copies of the online networks.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -136,7 +137,7 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the Gaussian exploration noise.
+        key: PRNG key used for the exploration noise, which is Gaussian.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
@@ -185,7 +186,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
         batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`.
 
     Returns:
-        The loss, and `loss_q`, `q` (mean of the critic at the batch), `target`.
+        The loss, and `loss_q`, `q` (mean value of the critic), `target` (mean).
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
@@ -228,7 +229,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     """Update the critic, then the policy against the new critic, then all targets.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch with the fields that `critic_loss` reads.
 
     Returns:
@@ -251,11 +252,11 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     params = dataclasses.replace(params, actor=optax.apply_updates(params.actor, step))
 
     # Move the targets a fraction 1 - polyak of the way to the online parameters.
-    part = 1.0 - spec.polyak
+    fraction = 1.0 - spec.polyak
     params = dataclasses.replace(
         params,
-        target_actor=optax.incremental_update(params.actor, params.target_actor, part),
-        target_critic=optax.incremental_update(params.critic, params.target_critic, part),
+        target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),
+        target_critic=optax.incremental_update(params.critic, params.target_critic, fraction),
     )
     opt_state = {"actor": opt_actor, "critic": opt_critic}
     return State(params, opt_state, state.step + 1), info_q | info_pi

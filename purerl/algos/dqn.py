@@ -1,14 +1,16 @@
-r"""DQN: deep Q-network, with a target network and optional double Q-learning.
+r"""DQN: learn the value of every discrete action, and choose the action with the highest value.
 
-A network learns the values of all discrete actions from replayed transitions. Its targets come from
-a copy that is replaced every `target_every` updates. Acting is epsilon-greedy.
+A deep Q-network learns the values from transitions in the replay buffer. Its targets come from a
+target network, a copy that is renewed every `target_every` updates. Exploration is epsilon-greedy:
+a random action with probability epsilon, the best action otherwise.
 
 .. math::
     y = r + \gamma (1 - d) \max_{a'} Q_{\phi'}(s', a'), \qquad
     L(\phi) = \mathbb{E}\,[\ell(Q_\phi(s, a) - y)]
 
-with :math:`\ell` the Huber loss, or half the square. With `double=True` the online network chooses
-the action that the target network values: :math:`Q_{\phi'}(s', \arg\max_{a'} Q_\phi(s', a'))`.
+where :math:`\ell` is the Huber loss, or half the square. Double Q-learning (`double=True`) chooses
+the action with the online network and takes its value from the target network:
+:math:`Q_{\phi'}(s', \arg\max_{a'} Q_\phi(s', a'))` replaces the maximum.
 
 References: Mnih et al., 2015, https://doi.org/10.1038/nature14236, algorithm 1; van Hasselt et al.,
 2016, https://arxiv.org/abs/1509.06461.
@@ -16,13 +18,13 @@ References: Mnih et al., 2015, https://doi.org/10.1038/nature14236, algorithm 1;
 The defaults are for small control tasks. On CartPole-v1, seeds 0 to 4 reach 475 of 500 in two
 consecutive evaluations within 25 000 steps. In trials with one seed, two settings mattered. With a
 copy every 10 updates the values diverged, and with a learning rate of 2.3e-3 the network forgot
-what it had learned. Double Q-learning bounds overestimation for one more forward pass, and made no
-difference on this task. The published Atari settings are very different: batch 32, a copy every
-10 000 updates, and one update every four actions. They keep 1e6 frames of replay, decay epsilon to
-0.1 over 1e6 frames, clip rewards, and use RMSProp at 2.5e-4.
+what it had learned. Double Q-learning limits overestimation at the cost of one more forward pass,
+and made no difference on this task. The published Atari settings are very different: batch 32, a
+copy every 10 000 updates, and one update every four actions. They use a replay buffer of 1e6
+frames, decay epsilon to 0.1 over 1e6 frames, clip rewards, and use RMSProp at 2.5e-4.
 
-Differences from the papers: the decay of epsilon counts updates, not frames. `d` is `terminated`
-alone, so a time limit never stops bootstrapping.
+Differences from the papers: the decay of epsilon counts updates, not frames. `d` is `terminated`,
+not `truncated`, so a time limit never stops bootstrapping.
 """
 
 import dataclasses
@@ -44,8 +46,8 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a DQN learner: hashable and compared by value.
 
-    `critic` is a custom Flax module, or None for an MLP:
-    `critic(obs [B, *obs_shape]) -> [B, n]`, the values of all actions.
+    `critic` is a custom Flax module, or None for an MLP. It maps observations `[B, *obs_shape]` to
+    the values `[B, n]` of all actions.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
@@ -55,26 +57,23 @@ class Spec:
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
     lr: float = setting(3e-4, "learning rate of the critic")
-    target_every: int = setting(100, "updates between two copies to the target network")
-    double: bool = setting(
-        True, "double Q-learning: the online network chooses the target's action"
-    )
+    target_every: int = setting(100, "updates between copies to the target network")
+    double: bool = setting(True, "double Q-learning: online network chooses the target's action")
     huber: bool = setting(
-        True, "Huber loss, of slope 1 beyond an error of 1; otherwise half the square", rare=True
+        True, "Huber loss, slope 1 beyond an error of 1; no: half the square", rare=True
     )
     eps_start: float = setting(1.0, "exploration rate before the first update", rare=True)
     eps_end: float = setting(0.04, "exploration rate after eps_decay updates")
-    eps_decay: int = setting(4_000, "updates over which the exploration rate falls linearly")
+    eps_decay: int = setting(4_000, "updates until the exploration rate is eps_end; linear decay")
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_discrete("dqn", self.env)
-        nets.check_networks(self)
-        nets.check_optimizer(self.optimizer, ("critic",))
+        nets.check_networks(self, optimized=("critic",))
         checks.each(self, ("gamma", "eps_start", "eps_end"), checks.real, 0.0, 1.0)
         checks.positive("lr", self.lr)
         checks.each(self, ("target_every", "eps_decay"), checks.integer, 1)
@@ -95,7 +94,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses and acting read; the target receives no gradient."""
+    """All arrays that the loss and `act` read; the target receives no gradient."""
 
     critic: Any
     target_critic: Any
@@ -113,7 +112,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: no policy, and a critic."""
+    """Return the Flax modules of a learner: None for the policy, and the critic."""
     style = (spec.hidden, spec.activation, spec.initializer)
     critic = spec.critic or nets.DiscreteQFunction(spec.env.act_dim, *style)
     return nets.Networks(None, critic)
@@ -128,7 +127,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner whose target is a copy of the online network.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -141,12 +140,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return uniform actions with probability epsilon, greedy ones otherwise.
+    """Return random actions with probability epsilon, and greedy actions otherwise.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the choice and of the random actions.
+        key: PRNG key used for the choice and for the random actions, which are uniform.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
@@ -172,7 +171,7 @@ def q_value(params: Params, obs: Any) -> jax.Array:
 
 
 def _greedy(params: Params, obs: Any) -> jax.Array:
-    """Return the most valuable actions, counted from 0."""
+    """Return the actions with the highest values, counted from 0."""
     return q_value(params, obs).argmax(axis=-1).astype(jnp.int32)
 
 
@@ -182,7 +181,7 @@ def _start(spec: Spec) -> int:
 
 
 def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Return the mean Huber loss, or half the squared error, of the values of the actions taken.
+    r"""Return the mean error of the values of the actions taken: Huber loss, or half the square.
 
     .. math::
         y = r + \gamma (1 - d) \max_{a'} Q_{\phi'}(s', a'), \qquad
@@ -194,7 +193,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
             action outside the space makes the loss NaN.
 
     Returns:
-        The loss, and `loss_q`, `q` (mean of the values of the actions taken), `target`.
+        The loss, and `loss_q`, `q` (mean value of the actions taken), `target` (mean).
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
@@ -220,14 +219,14 @@ def loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     """Update the network, and copy it to the target every `target_every` updates.
 
-    The first copy follows update number `target_every`. Under `vmap` the copy becomes a select.
+    The first copy follows update number `target_every`. Under `vmap` the copy is a select.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch with the fields that `critic_loss` reads.
 
     Returns:
-        The new state, and the metrics of the loss with `epsilon`.
+        The new state, and the metrics of the loss, with `epsilon`.
     """
     checks.state(state)
     params, spec = state.params, state.params.spec
@@ -239,14 +238,14 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     step, opt_critic = tx.update(grad, state.opt_state["critic"], params.critic)
     critic = optax.apply_updates(params.critic, step)
 
-    # Copy the network to the target if it is due.
+    # Copy the network to the target if a copy is due.
     updates = state.step + 1
     target_critic = jax.lax.cond(
         updates % spec.target_every == 0, lambda: critic, lambda: params.target_critic
     )
 
     # Decay the exploration rate linearly.
-    part = jnp.minimum(updates / spec.eps_decay, 1.0)
-    epsilon = jnp.float32(spec.eps_start + part * (spec.eps_end - spec.eps_start))
+    fraction = jnp.minimum(updates / spec.eps_decay, 1.0)
+    epsilon = jnp.float32(spec.eps_start + fraction * (spec.eps_end - spec.eps_start))
     params = Params(critic, target_critic, epsilon, spec)
     return State(params, {"critic": opt_critic}, updates), info | {"epsilon": epsilon}

@@ -1,6 +1,6 @@
-r"""PPO: several gradient steps per rollout on a clipped objective.
+r"""PPO: reuse each rollout for many gradient steps; clipping discourages large policy changes.
 
-The clipping removes the incentive to move far from the policy that collected the rollout.
+Clipping removes the incentive to move r, the ratio of new to old probabilities, far from 1.
 
 .. math::
     r = \frac{\pi_\theta(a | s)}{\pi_{old}(a | s)}, \qquad
@@ -11,13 +11,13 @@ The clipping removes the incentive to move far from the policy that collected th
 Reference: Schulman et al., 2017, https://arxiv.org/abs/1707.06347.
 
 Differences from the paper: Spinning Up's numbers are the defaults, with 80 full-batch steps of each
-network. The policy stops early beyond 1.5 `target_kl`. The divergence is estimated by the
-non-negative :math:`\mathbb{E}\,[r - 1 - \log r]`, averaged over ranks and tested before each step.
+network. Policy steps stop early at a KL above 1.5 `target_kl`, tested before each step. The KL is
+estimated by :math:`\mathbb{E}\,[r - 1 - \log r]`, which is never negative, averaged over ranks.
 Advantages are standardised once per rollout, over the rows of all ranks. The row weight w is 1.
 
-All options beyond Spinning Up are off by default. `normalise_obs` and `scale_rewards` keep running
-statistics in `Params`, to which the last step of `update` adds the rollout. With `scale_rewards`,
-values are in scaled units, and the discounted sums that set the scale restart with each rollout.
+Options that Spinning Up lacks are off by default. `normalise_obs` and `scale_rewards` keep running
+statistics in `Params`, which `update` changes last. With `scale_rewards`, values are in scaled
+units. The discounted sums that set the scale restart with each rollout.
 """
 
 import dataclasses
@@ -42,10 +42,9 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a PPO learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
-    in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
-    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to logits `[B, n]`, or to mean and log std `[B, A]` in normalised units. The
+    critic maps observations to values `[B]`. `optimizer` replaces Adam (`purerl.nets.optimizers`).
     """
 
     env: EnvSpec
@@ -53,34 +52,33 @@ class Spec:
     critic: Any = None
     optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
-    activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    log_std_init: float = network_setting(-0.5, "initial log std of actions in [-1, 1]", rare=True)
-    head_scale: float = network_setting(1.0, "scale of the policy head's first kernel", rare=True)
+    log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
+    head_scale: float = network_setting(1.0, "initial scale of the last policy layer", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    lam: float = setting(0.97, "GAE weight: 0 trusts the values, 1 the rewards")
+    lam: float = setting(0.97, "GAE lambda: 0 uses one-step errors, 1 full returns")
     value_target: str = setting("mc", "value target: mc (reward-to-go) or lambda (GAE)", rare=True)
     clip_ratio: float = setting(0.2, "clip range of the probability ratio")
     pi_lr: float = setting(3e-4, "learning rate of the policy")
     vf_lr: float = setting(1e-3, "learning rate of the value function")
-    train_pi_iters: int = setting(80, "passes of the policy over the rollout")
-    train_v_iters: int = setting(80, "passes of the value function over the rollout")
-    target_kl: float | None = setting(0.01, "stop the policy at 1.5 times this KL; none: never")
+    train_pi_iters: int = setting(80, "passes over the rollout for the policy")
+    train_v_iters: int = setting(80, "passes over the rollout for the value function")
+    target_kl: float | None = setting(0.01, "stop policy steps at 1.5 times this KL; none: never")
     minibatch_size: int | None = setting(None, "rows of a minibatch; none: the whole rollout")
     ent_coef: float = setting(0.0, "weight of the entropy bonus")
     vf_clip: float | None = setting(None, "clip range of the values; none: no clipping", rare=True)
     max_grad_norm: float | None = setting(None, "largest gradient norm; none: no limit", rare=True)
     adam_eps: float = setting(1e-8, "epsilon of both Adam optimisers", rare=True)
-    lr_decay_updates: int | None = setting(None, "rollouts until learning rates reach 0", rare=True)
-    recompute_advantages: bool = setting(False, "recompute advantages at each pass", rare=True)
+    lr_decay_updates: int | None = setting(None, "updates until learning rates reach 0", rare=True)
+    recompute_advantages: bool = setting(False, "recompute advantages before each pass", rare=True)
     normalise_obs: bool = setting(False, "normalise observations by running statistics")
     scale_rewards: bool = setting(False, "divide rewards by the running std of returns", rare=True)
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_flat("ppo", self.env)
-        nets.check_networks(self)
-        nets.check_optimizer(self.optimizer, ("actor", "critic"))
+        nets.check_networks(self, optimized=("actor", "critic"))
         checks.each(self, ("gamma", "lam"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "vf_lr", "clip_ratio", "adam_eps"), checks.positive)
         checks.each(self, ("target_kl", "vf_clip", "max_grad_norm"), checks.positive, optional=True)
@@ -99,12 +97,12 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses read; statistics receive no gradient."""
+    """All arrays that the losses read; statistics receive no gradient."""
 
     actor: Any
     critic: Any
-    obs_stats: moments.Moments  # of observations, per element
-    ret_stats: moments.Moments  # of discounted sums of rewards
+    obs_stats: moments.Moments  # moments of each element of the observations
+    ret_stats: moments.Moments  # moments of the discounted sums of rewards
     spec: Spec = struct.field(pytree_node=False)
 
 
@@ -118,9 +116,8 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy and value function."""
-    critic = spec.critic or nets.ValueFunction(spec.hidden, spec.activation, spec.initializer)
-    return nets.Networks(nets.policy_network(spec, spec.head_scale), critic)
+    """Return the Flax modules of a learner: the policy and the value function."""
+    return nets.Networks(nets.policy_network(spec, spec.head_scale), nets.value_network(spec))
 
 
 def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
@@ -132,12 +129,7 @@ def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Initialise a learner; its statistics have no effect before the first update.
-
-    Args:
-        key: PRNG key of the initial parameters.
-        spec: Static settings.
-    """
+    """Initialise a learner; `key` is the PRNG key of its parameters."""
     checks.key("key", key)
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
@@ -153,12 +145,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return actions drawn from the policy; those of a Box may leave it.
+    """Sample actions from the policy; actions in a Box may lie outside its bounds.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     return policies.sample(checks.spec_of(params).env, distribution(params, obs), key)
@@ -171,7 +163,7 @@ def policy(params: Params, obs: Any) -> jax.Array:
 
 
 def distribution(params: Params, obs: Any) -> Any:
-    """Return the logits `[..., n]`, or mean and log std `[..., A]` in units of [-1, 1]."""
+    """Return logits `[..., n]`, or mean and log std `[..., A]` in normalised units."""
     spec, obs = checks.spec_of(params), _normalise_obs(params, obs)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
 
@@ -183,7 +175,7 @@ def value(params: Params, obs: Any) -> jax.Array:
 
 
 def _normalise_obs(params: Params, obs: Any) -> Any:
-    """Check observations and return them as the networks see them."""
+    """Check observations, and normalise them if the setting is on."""
     params.spec.env.check_obs(obs)
     return moments.scale(obs, params.obs_stats) if params.spec.normalise_obs else obs
 
@@ -248,14 +240,14 @@ def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
 
 
 def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
-    r"""Return the squared error of the values, or the larger of two if `vf_clip` is set.
+    r"""Return the squared error of the values; with `vf_clip`, the larger of two errors.
 
     .. math::
         L = \mathbb{E}\,[w \max((V_\phi(s) - \hat R)^2, (V_{clip}(s) - \hat R)^2)], \qquad
         V_{clip} = V_{old} + \mathrm{clip}(V_\phi - V_{old}, -c, c)
 
     Returns:
-        The loss, and `loss_v`, `val` (mean of the values).
+        The loss, and `loss_v`, `val` (mean value).
     """
     spec = checks.spec_of(params)
     spec.env.check_policy_batch(batch)
@@ -279,11 +271,11 @@ def loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
 def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     """Do `train_pi_iters` passes of the policy and `train_v_iters` of the value function.
 
-    The two alternate, one pass each. The policy stops for good before its first step beyond 1.5
-    `target_kl`. Under `vmap` a stopped policy costs as much as a moving one.
+    The passes alternate. Once the KL exceeds 1.5 `target_kl`, the policy takes no more steps in
+    this update. Under `vmap` a skipped step costs as much as a real one.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch from `prepare`, with a key if there are minibatches.
 
     Returns:
@@ -312,15 +304,15 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
 
 @struct.dataclass
 class _Progress:
-    """Everything that changes in the course of an update."""
+    """Everything that changes during an update."""
 
     params: Params
     opt_state: dict[str, optax.OptState]
     rate: jax.Array  # factor on both learning rates
     going: jax.Array = struct.field(default_factory=lambda: jnp.bool_(True))  # policy not stopped
-    steps: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # of the policy
-    kl: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # when last tested
-    clip_frac: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # the same
+    steps: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # policy steps
+    kl: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # at the last test
+    clip_frac: jax.Array = struct.field(default_factory=lambda: jnp.float32(0.0))  # same test
 
 
 def _run_passes(start: _Progress, batch: PolicyBatch) -> _Progress:
@@ -349,7 +341,7 @@ def _run_passes(start: _Progress, batch: PolicyBatch) -> _Progress:
 
 
 def _step_actor(now: _Progress, rows: PolicyBatch) -> tuple[_Progress, None]:
-    """Do one step of the policy, unless it has moved too far."""
+    """Do one step of the policy, unless its KL exceeds the limit."""
     spec, going = now.params.spec, now.going
     grads, info = jax.grad(actor_loss, has_aux=True)(now.params, rows)
     kl, grad = mpi.pmean((info["kl"], grads.actor))
@@ -380,7 +372,7 @@ def _apply_gradient(now: _Progress, name: str, grad: Any, lr: float) -> _Progres
 
 
 def _decay_rate(decay: int | None, step: jax.Array) -> jax.Array:
-    """Return the factor on the learning rates at update `step`: 1, or falling linearly to 0."""
+    """Return the factor on the learning rates at update `step`: 1, or a linear decay to 0."""
     return jnp.float32(1.0) if decay is None else jnp.maximum(1.0 - step / decay, 0.0)
 
 
@@ -402,6 +394,6 @@ def _check_batch(spec: Spec, batch: PolicyBatch) -> None:
     minibatches.check(spec.minibatch_size, batch.adv.shape[0], batch.key)
     if (spec.recompute_advantages or spec.scale_rewards) and batch.rollout is None:
         raise ValueError(
-            "recompute_advantages and scale_rewards need the transitions in batch.rollout, where "
-            "prepare stores them, got None. A batch split over devices has rows alone."
+            "recompute_advantages and scale_rewards need the transitions in batch.rollout, got "
+            "None. Pass the whole batch from prepare: a part for one device has no rollout."
         )

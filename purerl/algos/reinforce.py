@@ -1,4 +1,6 @@
-r"""REINFORCE: the policy gradient with Monte Carlo returns and no value function.
+r"""REINFORCE: make actions that led to high returns more likely, without a value function.
+
+It follows the policy gradient, estimated from the returns of sampled episodes.
 
 .. math::
     L(\theta) = -\mathbb{E}\,[w \, \log \pi_\theta(a | s) \, R], \qquad
@@ -6,16 +8,17 @@ r"""REINFORCE: the policy gradient with Monte Carlo returns and no value functio
 
 Reference: Williams, 1992, https://doi.org/10.1007/BF00992696.
 
-The reward-to-go on the left leaves out the rewards before the action, because their expected
-contribution is zero. `reward_to_go=False` uses the return of the whole episode on the right, as the
-first of Spinning Up's two example scripts does (with `gamma=1.0, standardise=False`).
+The first form of R is the reward-to-go. It omits the rewards before the action, because their
+expected contribution is zero. The second form is the return of the whole episode, which
+`reward_to_go=False` selects. The first of Spinning Up's two example scripts uses it, with
+`gamma=1.0, standardise=False`.
 
 Differences from the paper: returns are standardised over the rows of all ranks, which replaces a
 baseline. Without a value function, the return of an episode that the rollout cuts off is unknown.
-Its steps have weight w = 0, and the other steps share the weight they lose. A time limit counts as
-an end. Both are biases of having no value function. By default every rollout starts new episodes.
-Of an older episode only the late steps would count, and on CartPole-v1 policies that could balance
-forgot it that way.
+Its steps have weight w = 0, and the weights of the other steps are scaled up to mean 1. A time
+limit counts as the end of an episode. Both rules bias the gradient. By default every rollout starts
+new episodes. If an episode continued from the rollout before, only its late steps would count. On
+CartPole-v1, policies that could balance the pole forgot it that way.
 """
 
 import dataclasses
@@ -38,8 +41,8 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a REINFORCE learner: hashable and compared by value.
 
-    `actor` is a custom Flax module, or None for an MLP: `actor(obs [B, *obs_shape])` ->
-    logits `[B, n]`, or mean and log standard deviation `[B, A]` in units of [-1, 1].
+    `actor` is a custom Flax module, or None for an MLP. It maps observations `[B, *obs_shape]` to
+    logits `[B, n]`, or to mean and log std `[B, A]` in normalised units.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
@@ -47,19 +50,18 @@ class Spec:
     actor: Any = None
     optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
-    activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    log_std_init: float = network_setting(-0.5, "initial log std of actions in [-1, 1]", rare=True)
+    log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    reward_to_go: bool = setting(True, "return: rewards after the action, not of the whole episode")
+    reward_to_go: bool = setting(True, "use the reward-to-go; no: the return of the whole episode")
     standardise: bool = setting(True, "scale returns to mean 0 and std 1")
     pi_lr: float = setting(1e-2, "learning rate of the policy")
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_flat("reinforce", self.env)
-        nets.check_networks(self)
-        nets.check_optimizer(self.optimizer, ("actor",))
+        nets.check_networks(self, optimized=("actor",))
         checks.real("gamma", self.gamma, 0.0, 1.0)
         checks.boolean("reward_to_go", self.reward_to_go)
         checks.boolean("standardise", self.standardise)
@@ -73,7 +75,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the loss reads."""
+    """All arrays that the loss reads."""
 
     actor: Any
     spec: Spec = struct.field(pytree_node=False)
@@ -89,7 +91,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy, and no critic."""
+    """Return the Flax modules of a learner: the policy, and None for the critic."""
     return nets.Networks(nets.policy_network(spec), None)
 
 
@@ -99,12 +101,7 @@ def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Initialise a learner.
-
-    Args:
-        key: PRNG key of the initial parameters.
-        spec: Static settings.
-    """
+    """Initialise a learner; `key` is the PRNG key of its parameters."""
     checks.key("key", key)
     checks.spec(spec, Spec)
     obs = (spec.env.example().obs,)
@@ -116,12 +113,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return actions drawn from the policy; those of a Box may leave it.
+    """Sample actions from the policy; actions in a Box may lie outside its bounds.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     return policies.sample(checks.spec_of(params).env, distribution(params, obs), key)
@@ -134,7 +131,7 @@ def policy(params: Params, obs: Any) -> jax.Array:
 
 
 def distribution(params: Params, obs: Any) -> Any:
-    """Return the logits `[..., n]`, or mean and log std `[..., A]` in units of [-1, 1]."""
+    """Return logits `[..., n]`, or mean and log std `[..., A]` in normalised units."""
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
@@ -144,9 +141,9 @@ def distribution(params: Params, obs: Any) -> Any:
 def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
     """Turn transitions `[T, N, ...]` into the rows that the loss needs, `[T*N, ...]`.
 
-    `ret` holds the returns, and `adv` the returns that the loss uses, standardised or not. Rows of
-    an episode that does not end inside the rollout have weight 0. All weights have mean 1 over the
-    rows of all ranks.
+    `ret` contains the returns. `adv` contains the same returns, standardised if the setting
+    `standardise` is true, and the loss uses it. Rows of an episode that does not end inside the
+    rollout have weight 0. The weights have mean 1 over the rows of all ranks.
     """
     spec = checks.spec_of(params)
     spec.env.check_rollout(rollout)
@@ -193,15 +190,15 @@ def loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
 
 @jax.jit
 def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
-    """Update the policy. Skip the step if all weights are zero, because Adam would still move it.
+    """Update the policy. Skip the step if all weights are 0, because Adam would still move it.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch from `prepare`.
 
     Returns:
         The new state, and the metrics of the loss before the update, its change `delta_loss_pi`
-        and the divergence KL(old || new) as `kl`. All counts are 0 if the step is skipped.
+        and the divergence KL(old || new) as `kl`. All counts are 0 if the step was skipped.
     """
     checks.state(state)
     old, spec = state.params, state.params.spec
@@ -212,7 +209,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     step, opt_actor = tx.update(mpi.pmean(grads.actor), state.opt_state["actor"], old.actor)
     moved = (optax.apply_updates(old.actor, step), opt_actor)
 
-    # Keep the old policy if no row of any rank has a weight.
+    # Keep the old policy if all rows of all ranks have weight 0.
     counted = mpi.psum(batch.weight.sum()) > 0
     actor, opt_actor = jax.tree.map(
         lambda new, kept: jnp.where(counted, new, kept),

@@ -1,8 +1,9 @@
-r"""SAC: soft actor-critic, with fixed or learned temperature.
+r"""SAC: learn a stochastic policy that maximises reward plus an entropy bonus (soft actor-critic).
 
-The policy maximises reward plus an entropy bonus. Two critics learn its soft value, and the target
-uses the minimum of the two. The policy climbs the smaller critic through reparameterised,
-tanh-squashed Gaussian actions.
+Two critics learn the soft value of the policy, which includes the bonus. Targets and the policy's
+loss use the minimum of the two critics. Actions are tanh-squashed Gaussians. They are
+reparameterised, so gradients flow from the critics through the action into the policy. The weight
+of the bonus is the temperature alpha, fixed or learned.
 
 .. math::
     y &= r + \gamma (1 - d) (\min_i Q_{\phi'_i}(s', a') - \alpha \log \pi_\theta(a'|s')),
@@ -17,9 +18,10 @@ https://arxiv.org/abs/1812.05905 (temperature: equation 18, in its logarithmic f
 
 Differences from the papers: as in Spinning Up, there is no separate state-value network, all
 learning rates are 1e-3, and the critics' loss has no factor 1/2. The temperature is fixed at 0.2
-unless `alpha="auto"`. Log standard deviations are clipped to [-20, 2]. Updates come in bursts of 50
-after 50 steps. Densities and the target entropy are those of actions normalised to [-1, 1] per
-dimension, so that results do not depend on the scale of a Box. `d` is `terminated` alone.
+unless `alpha="auto"`. Log standard deviations are clipped to [-20, 2]. Updates come in bursts: 50
+updates after every 50 steps. Densities and the target entropy are for actions normalised to [-1, 1]
+per dimension, so that results do not depend on the scale of a Box. `d` is `terminated`, not
+`truncated`, so a time limit never stops bootstrapping.
 """
 
 import dataclasses
@@ -42,9 +44,10 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a SAC learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]` of the Gaussian before squashing,
-    and `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing. The critic maps
+    observations and actions `[B, A]` in [-1, 1] to values `[B]`. It is initialised twice, once for
+    each of the two critics.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
@@ -55,22 +58,21 @@ class Spec:
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    polyak: float = setting(0.995, "weight of the old target in each target update")
-    lr: float = setting(1e-3, "learning rate of policy, critics and temperature")
+    polyak: float = setting(0.995, "weight of the old target in a target update")
+    lr: float = setting(1e-3, "learning rate of all networks and of alpha")
     alpha: float | str = setting(0.2, "weight of the entropy bonus; auto: learned")
     alpha_init: float = setting(1.0, "initial value of a learned alpha", rare=True)
     target_entropy: float | None = setting(
-        None, "target entropy of a learned alpha; none: minus the action dimension", rare=True
+        None, "target entropy of a learned alpha; none: -(action dimension)", rare=True
     )
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_box("sac", self.env)
-        nets.check_networks(self)
-        nets.check_optimizer(self.optimizer, ("actor", "critic", "log_alpha"))
+        nets.check_networks(self, optimized=("actor", "critic", "log_alpha"))
         checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
         checks.each(self, ("lr", "alpha_init"), checks.positive)
         if self.target_entropy is not None:
@@ -80,8 +82,8 @@ class Spec:
             for name in ("alpha_init", "target_entropy"):
                 if getattr(self, name) != getattr(Spec, name):
                     raise ValueError(
-                        f"{name} belongs to a learned temperature, but alpha is fixed at "
-                        f"{self.alpha}. Set alpha='auto', or leave {name} out."
+                        f"{name} needs a learned temperature, but alpha is fixed at {self.alpha}. "
+                        f"Set alpha='auto', or leave {name} out."
                     )
         elif self.alpha != "auto":
             raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")
@@ -89,13 +91,13 @@ class Spec:
 
 
 SCHEDULE = OffPolicySchedule()
-NOISE_DRAWS = 2  # the next action in the target, the action in the policy's loss
+NOISE_DRAWS = 2  # 0: next action in the target; 1: action in the policy's loss
 LOG_STD = (-20.0, 2.0)  # bounds of the Gaussian's log standard deviation
 
 
 @struct.dataclass
 class Params:
-    """Every array the losses read; targets receive no gradient."""
+    """All arrays that the losses read; targets receive no gradient."""
 
     actor: Any
     critic: tuple[Any, ...]  # two trees of parameters
@@ -114,7 +116,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy, and the module of both critics."""
+    """Return the Flax modules of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)
@@ -132,7 +134,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner whose targets are copies of the online critics.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -150,12 +152,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return sampled actions in the environment's units.
+    """Sample actions from the policy, in the environment's units.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
@@ -166,7 +168,7 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
 
 @jax.jit
 def policy(params: Params, obs: Any) -> jax.Array:
-    """Return the actions at the mean for `obs` `[..., *obs_shape]`, in environment units."""
+    """Return the squashed mean actions for `obs` `[..., *obs_shape]`, in environment units."""
     spec = checks.spec_of(params)
     u = squashed.mode(distribution(params, obs))
     return spec.env.from_unit(squashed.squash(u))
@@ -197,7 +199,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
 
 
 def sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array, jax.Array]:
-    """Return actions `[B, A]` in (-1, 1) from one noise draw, and their log-densities."""
+    """Return actions `[B, A]` in (-1, 1) made from noise draw `draw`, and their log-densities."""
     dist = distribution(params, obs)
     noise = rng.noise(batch, NOISE_DRAWS, params.spec.env.act_dim)[:, draw]  # [B, A]
     u = squashed.sample(dist, noise)
@@ -205,7 +207,7 @@ def sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array
 
 
 def temperature(params: Params) -> jax.Array:
-    """Return the weight of the entropy, fixed or learned, without a gradient."""
+    """Return the weight of the entropy bonus, fixed or learned, without a gradient."""
     spec = checks.spec_of(params)
     if spec.alpha == "auto":
         return jax.lax.stop_gradient(jnp.exp(params.log_alpha))
@@ -222,10 +224,10 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     Args:
         params: The learner's parameters, online and target.
         batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`, with
-            a key or noise `[B, 2, A]`. Draw 0 makes :math:`a'`.
+            a key or noise `[B, 2, A]`. Noise draw 0 makes the next action :math:`a'`.
 
     Returns:
-        The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
+        The loss, and `loss_q`, `q1`, `q2` (mean value of each critic), `target` (mean).
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
@@ -241,12 +243,12 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 
 
 def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Return temperature times log-density minus the smaller critic; the critics are held fixed.
+    r"""Return temperature times log-density minus the smaller Q-value; the critics are held fixed.
 
     .. math::
         L = \mathbb{E}\,[\alpha \log \pi(\tilde a|s) - \min_i Q_{\phi_i}(s, \tilde a)]
 
-    Draw 1 of the batch makes the action :math:`\tilde a`, and gradients flow through it.
+    Noise draw 1 makes the action :math:`\tilde a`, and gradients flow through it.
 
     Returns:
         The loss, and `loss_pi`, `logp` (minus the entropy).
@@ -261,13 +263,13 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 
 
 def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
-    r"""Return the loss that pulls the entropy to its target; zero for a fixed temperature.
+    r"""Return the loss that drives the entropy to its target; 0 for a fixed temperature.
 
     .. math::
         L = -\log \alpha \; \mathbb{E}\,[\log \pi(\tilde a|s) + \bar{\mathcal{H}}]
 
-    The temperature falls above the target entropy and rises below it. Like `actor_loss`, this uses
-    draw 1.
+    The temperature falls while the entropy is above its target, and rises while it is below. Like
+    `actor_loss`, this uses noise draw 1.
 
     Returns:
         The loss, and `loss_alpha`, `alpha`.
@@ -298,7 +300,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     policy's loss, those of the policy before its step.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch with the fields that `critic_loss` reads.
 
     Returns:

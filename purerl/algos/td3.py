@@ -1,8 +1,9 @@
-r"""TD3: twin delayed deep deterministic policy gradient.
+r"""TD3: DDPG with two critics, delayed policy updates and smoothed targets.
 
 Two critics learn the value of a deterministic policy. The target uses the minimum of the two
-critics, at a target action smoothed with clipped noise. The policy and all targets are updated only
-every `policy_delay` updates.
+critics, which limits overestimation. Clipped noise smooths the action in the target. The policy and
+all target networks are updated only every `policy_delay` updates. The name stands for twin delayed
+deep deterministic policy gradient.
 
 .. math::
     y = r + \gamma (1 - d) \min_i Q_{\phi'_i}(s', \tilde a), \qquad
@@ -14,8 +15,8 @@ Reference: Fujimoto, van Hoof, Meger, 2018, https://arxiv.org/abs/1802.09477, al
 Differences from the paper: Spinning Up's numbers are the defaults (learning rates 1e-3, batch 100,
 10 000 random steps). All noise is in units of the action range, normalised to [-1, 1] per
 dimension. Exploring and smoothed actions are clipped to the range, as in the authors' code. `d` is
-`terminated` alone, so a time limit never stops bootstrapping. The delay counts all updates since
-`init`, and the first update includes a policy step.
+`terminated`, not `truncated`, so a time limit never stops bootstrapping. The delay counts all
+updates since `init`, and the first update includes a policy step.
 """
 
 import dataclasses
@@ -37,9 +38,9 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a TD3 learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape]) -> [B, A]` in [-1, 1] and
-    `critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]`, which is initialised twice.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to actions `[B, A]` in [-1, 1]. The critic maps observations and such actions
+    to values `[B]`. It is initialised twice, once for each of the two critics.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
@@ -50,26 +51,25 @@ class Spec:
     hidden: tuple[int, ...] = network_setting(
         (256, 256), "units of the hidden layers", flag="--hid"
     )
-    activation: str = network_setting("relu", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    polyak: float = setting(0.995, "weight of the old target in each target update")
+    polyak: float = setting(0.995, "weight of the old target in a target update")
     pi_lr: float = setting(1e-3, "learning rate of the policy")
     q_lr: float = setting(1e-3, "learning rate of the critics")
-    act_noise: float = setting(0.1, "std of exploration noise, for actions in [-1, 1]")
+    act_noise: float = setting(0.1, "std of exploration noise for actions in [-1, 1]")
     target_noise: float = setting(
-        0.2, "std of target smoothing noise, for actions in [-1, 1]", rare=True
+        0.2, "std of target smoothing noise for actions in [-1, 1]", rare=True
     )
     noise_clip: float = setting(
-        0.5, "bound of target smoothing noise, for actions in [-1, 1]", rare=True
+        0.5, "bound of target smoothing noise for actions in [-1, 1]", rare=True
     )
-    policy_delay: int = setting(2, "critic updates per update of the policy and all targets")
+    policy_delay: int = setting(2, "critic updates per policy and target update")
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_box("td3", self.env)
-        nets.check_networks(self)
-        nets.check_optimizer(self.optimizer, ("actor", "critic"))
+        nets.check_networks(self, optimized=("actor", "critic"))
         checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "q_lr"), checks.positive)
         checks.each(self, ("act_noise", "target_noise", "noise_clip"), checks.real, 0.0)
@@ -78,12 +78,12 @@ class Spec:
 
 
 SCHEDULE = OffPolicySchedule()
-NOISE_DRAWS = 1  # the smoothing of the target action
+NOISE_DRAWS = 1  # 0: smoothing of the target action
 
 
 @struct.dataclass
 class Params:
-    """Every array the losses read; targets receive no gradient."""
+    """All arrays that the losses read; targets receive no gradient."""
 
     actor: Any
     critic: tuple[Any, ...]  # two trees of parameters
@@ -102,7 +102,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy, and the module of both critics."""
+    """Return the Flax modules of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.DeterministicActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)
@@ -121,7 +121,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner whose targets are copies of the online networks.
 
     Args:
-        key: PRNG key of the initial parameters.
+        key: PRNG key used for the initial parameters.
         spec: Static settings.
     """
     checks.key("key", key)
@@ -144,7 +144,7 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the Gaussian exploration noise.
+        key: PRNG key used for the exploration noise, which is Gaussian.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
@@ -183,7 +183,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
 
 
 def target_action(params: Params, batch: Batch) -> jax.Array:
-    r"""Return the smoothed target action `[B, A]`, normalised.
+    r"""Return the smoothed target action `[B, A]` in [-1, 1].
 
     .. math::
         \tilde a = \mathrm{clip}(\mu_{\theta'}(s') + \mathrm{clip}(\sigma \xi, -c, c), -1, 1),
@@ -210,7 +210,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
             a key or noise `[B, 1, A]` for the smoothing.
 
     Returns:
-        The loss, and `loss_q`, `q1`, `q2` (means of the critics at the batch), `target`.
+        The loss, and `loss_q`, `q1`, `q2` (mean value of each critic), `target` (mean).
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
@@ -255,7 +255,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     The first update includes a policy step. Under `vmap` both branches are always computed.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch with the fields that `critic_loss` reads.
 
     Returns:
@@ -272,7 +272,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     step, opt_critic = tx["critic"].update(grad, state.opt_state["critic"], params.critic)
     params = dataclasses.replace(params, critic=optax.apply_updates(params.critic, step))
 
-    # If it is due, step the policy against the new critics, then move all targets.
+    # If a policy step is due, step the policy against the new critics, then move all targets.
     def step_policy(params: Params, opt_actor: Any) -> tuple[Params, Any, Metrics]:
         grads, info = jax.grad(actor_loss, has_aux=True)(params, batch)
         grad = mpi.pmean(grads.actor)
@@ -295,9 +295,9 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
 
 def _move_targets(params: Params) -> Params:
     """Move the targets a fraction `1 - polyak` of the way to the online parameters."""
-    part = 1.0 - params.spec.polyak
+    fraction = 1.0 - params.spec.polyak
     return dataclasses.replace(
         params,
-        target_actor=optax.incremental_update(params.actor, params.target_actor, part),
-        target_critic=optax.incremental_update(params.critic, params.target_critic, part),
+        target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),
+        target_critic=optax.incremental_update(params.critic, params.target_critic, fraction),
     )

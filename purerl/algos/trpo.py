@@ -1,7 +1,7 @@
-r"""TRPO: the largest natural-gradient step within a trust region around the old policy; also NPG.
+r"""TRPO: improve the policy, with a limit on its change in one update; also NPG.
 
-Conjugate gradients find the step's direction, a quadratic model of the divergence its length. A
-line search shortens it until divergence and surrogate loss are acceptable. NPG skips that search.
+Conjugate gradients find the direction of the step, and a quadratic model of the KL divergence gives
+its length. A line search shortens it until KL and loss are acceptable. NPG has no line search.
 
 .. math::
     \min_\theta \; L(\theta) = -\mathbb{E}\Big[w \,
@@ -13,9 +13,9 @@ line search shortens it until divergence and surrogate loss are acceptable. NPG 
 References: Schulman et al., 2015, https://arxiv.org/abs/1502.05477; Kakade, 2001,
 https://papers.nips.cc/paper/2073 (NPG).
 
-Differences from the paper: Spinning Up's numbers are the defaults. Advantages are from GAE,
-standardised over the rows of all ranks. The damping c also counts in the step's length. The row
-weight w is 1. F is the Hessian of KL(old || new) at the old policy, for both kinds of actions.
+Differences from the paper: Spinning Up's numbers are the defaults. Advantages come from GAE and are
+standardised over the rows of all ranks. The damping c also enters the step length. The row weight w
+is 1. F is the Hessian of KL(old || new) at the old policy, for both kinds of actions.
 """
 
 import dataclasses
@@ -39,10 +39,9 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a TRPO or NPG learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
-    in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
-    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to logits `[B, n]`, or to mean and log std `[B, A]` in normalised units. The
+    critic maps observations to values `[B]`. `optimizer` replaces Adam (`purerl.nets.optimizers`).
     """
 
     env: EnvSpec
@@ -50,26 +49,25 @@ class Spec:
     critic: Any = None
     optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
-    activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    log_std_init: float = network_setting(-0.5, "initial log std of actions in [-1, 1]", rare=True)
+    log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    lam: float = setting(0.97, "GAE weight: 0 trusts the values, 1 the rewards")
+    lam: float = setting(0.97, "GAE lambda: 0 uses one-step errors, 1 full returns")
     value_target: str = setting("mc", "value target: mc (reward-to-go) or lambda (GAE)", rare=True)
-    method: str = setting("trpo", "trpo, or npg for the full step without line search")
+    method: str = setting("trpo", "trpo, or npg: the full step without a line search")
     delta: float = setting(0.01, "largest mean KL(old || new) of an update")
-    damping_coeff: float = setting(0.1, "damping added to the diagonal of the Fisher matrix")
+    damping_coeff: float = setting(0.1, "damping on the diagonal of the Fisher matrix")
     cg_iters: int = setting(10, "conjugate gradient iterations")
-    backtrack_iters: int = setting(10, "step lengths that the line search tries")
-    backtrack_coeff: float = setting(0.8, "factor between two step lengths of the line search")
+    backtrack_iters: int = setting(10, "maximum number of line search steps")
+    backtrack_coeff: float = setting(0.8, "step length factor of each line search step")
     vf_lr: float = setting(1e-3, "learning rate of the value function")
     train_v_iters: int = setting(80, "gradient steps of the value function per update")
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_flat("trpo", self.env)
-        nets.check_networks(self)
-        nets.check_optimizer(self.optimizer, ("critic",))
+        nets.check_networks(self, optimized=("critic",))
         checks.each(self, ("gamma", "lam"), checks.real, 0.0, 1.0)
         checks.each(self, ("delta", "vf_lr"), checks.positive)
         checks.member("method", self.method, ("trpo", "npg"))
@@ -87,7 +85,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses read."""
+    """All arrays that the losses read."""
 
     actor: Any
     critic: Any
@@ -104,9 +102,8 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy and value function."""
-    critic = spec.critic or nets.ValueFunction(spec.hidden, spec.activation, spec.initializer)
-    return nets.Networks(nets.policy_network(spec), critic)
+    """Return the Flax modules of a learner: the policy and the value function."""
+    return nets.Networks(nets.policy_network(spec), nets.value_network(spec))
 
 
 def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
@@ -115,12 +112,7 @@ def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Initialise a learner.
-
-    Args:
-        key: PRNG key of the initial parameters.
-        spec: Static settings.
-    """
+    """Initialise a learner; `key` is the PRNG key of its parameters."""
     checks.key("key", key)
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
@@ -134,12 +126,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return actions drawn from the policy; those of a Box may leave it.
+    """Sample actions from the policy; actions in a Box may lie outside its bounds.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     return policies.sample(checks.spec_of(params).env, distribution(params, obs), key)
@@ -152,7 +144,7 @@ def policy(params: Params, obs: Any) -> jax.Array:
 
 
 def distribution(params: Params, obs: Any) -> Any:
-    """Return the logits `[..., n]`, or mean and log std `[..., A]` in units of [-1, 1]."""
+    """Return logits `[..., n]`, or mean and log std `[..., A]` in normalised units."""
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
@@ -191,7 +183,7 @@ def prepare(params: Params, rollout: Rollout) -> PolicyBatch:
 
 
 def actor_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]:
-    r"""Return the surrogate loss: minus the advantage over the old policy, on its own data.
+    r"""Return the surrogate loss: minus the mean advantage, weighted by the probability ratio.
 
     .. math::
         L = -\mathbb{E}\,[w \, e^{\log \pi_\theta(a | s) - \log \pi_{old}(a | s)} \, \hat A]
@@ -219,7 +211,7 @@ def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]
         L = \mathbb{E}\,[w \, (V_\phi(s) - \hat R)^2]
 
     Returns:
-        The loss, and `loss_v`, `val` (mean of the values).
+        The loss, and `loss_v`, `val` (mean value).
     """
     checks.spec_of(params).env.check_policy_batch(batch)
     v = value(params, batch.obs)  # [B]
@@ -255,12 +247,12 @@ def conjugate_gradient(product: Any, b: jax.Array, iters: int) -> jax.Array:
 
 
 def natural_step(params: Params, batch: PolicyBatch, grad: Any) -> Any:
-    r"""Return the full step of the policy's parameters, a tree to be subtracted.
+    r"""Return the full natural-gradient step, a tree to subtract from the policy's parameters.
 
     .. math::
         x = (F + c I)^{-1} g, \qquad \sqrt{2 \delta / (x^T (F + c I) x)} \; x
 
-    F is the Hessian of the divergence at `params`, averaged over ranks, and linearised once.
+    F is the Hessian of the divergence at `params`, averaged over ranks and linearised once.
     """
     spec = checks.spec_of(params)
     g, unravel = ravel_pytree(grad)
@@ -280,8 +272,8 @@ def natural_step(params: Params, batch: PolicyBatch, grad: Any) -> Any:
 def line_search(params: Params, batch: PolicyBatch, step: Any) -> tuple[Params, Metrics]:
     r"""Try :math:`\theta_{old} - \beta^j \, step` for j = 0, 1, ...; return the first accepted.
 
-    A step is accepted if the divergence is at most delta and the surrogate loss at most the old
-    one, both averaged over ranks. If no step is, the parameters do not change.
+    Accept a step if the divergence is at most `delta` and the surrogate loss has not risen, both
+    averaged over ranks. If no step is accepted, the parameters do not change.
 
     Returns:
         The parameters, and `backtrack_iters` (rejected steps) and `accepted` (1 or 0).
@@ -290,8 +282,8 @@ def line_search(params: Params, batch: PolicyBatch, step: Any) -> tuple[Params, 
     old_loss = mpi.pmean(actor_loss(params, batch)[0])
 
     def shorten(j: jax.Array) -> Params:
-        part = jnp.float32(spec.backtrack_coeff) ** j
-        move = jax.tree.map(lambda s: -part * s, step)
+        scale = jnp.float32(spec.backtrack_coeff) ** j
+        move = jax.tree.map(lambda s: -scale * s, step)
         return dataclasses.replace(params, actor=optax.apply_updates(params.actor, move))
 
     def keep_searching(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -317,12 +309,12 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     """Do one natural step of the policy, then `train_v_iters` steps of the value function.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch from `prepare`.
 
     Returns:
         The new state, and the metrics of the losses before the update, their changes
-        `delta_loss_pi` and `delta_loss_v`, KL(old || new) as `kl`, and those of the line search.
+        `delta_loss_pi` and `delta_loss_v`, KL(old || new) as `kl`, and the line search metrics.
     """
     checks.state(state)
     old, spec = state.params, state.params.spec

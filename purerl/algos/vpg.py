@@ -1,7 +1,8 @@
-r"""VPG: policy gradient with generalised advantage estimation and a learned value function.
+r"""VPG: make actions more likely if they did better than a learned value function expected.
 
-Each update does one step of the policy along the gradient of its log-probabilities, weighted by
-advantages. Many steps of the value function towards the returns follow.
+The policy gradient weights the gradients of log-probabilities with advantages, which generalised
+advantage estimation (GAE) computes. Each update does one gradient step of the policy, and then many
+steps of the value function towards the returns.
 
 .. math::
     L(\theta) = -\mathbb{E}\,[w \, \log \pi_\theta(a | s) \, \hat A(s, a)], \qquad
@@ -10,10 +11,10 @@ advantages. Many steps of the value function towards the returns follow.
 References: Sutton et al., 2000, https://papers.nips.cc/paper/1713; Schulman et al., 2016,
 https://arxiv.org/abs/1506.02438.
 
-Differences from the papers: there is one gradient step per rollout, with Spinning Up's numbers.
-Advantages are standardised over the rows of all ranks. The row weight w is 1 everywhere. Where a
-time limit or the end of the rollout cuts an episode, advantages and returns bootstrap from the
-value of the last state. `terminated` alone stops bootstrapping.
+Differences from the papers: there is one policy step per rollout, with Spinning Up's numbers.
+Advantages are standardised over the rows of all ranks. The row weight w is 1. If a time limit or
+the end of the rollout cuts an episode, advantages and returns bootstrap from the value of the last
+state. Only `terminated` stops bootstrapping.
 """
 
 import dataclasses
@@ -36,10 +37,9 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a VPG learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP:
-    `actor(obs [B, *obs_shape])` -> logits `[B, n]`, or mean and log standard deviation `[B, A]`
-    in units of [-1, 1], and `critic(obs [B, *obs_shape]) -> [B]`.
-    `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
+    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `[B, *obs_shape]` to logits `[B, n]`, or to mean and log std `[B, A]` in normalised units. The
+    critic maps observations to values `[B]`. `optimizer` replaces Adam (`purerl.nets.optimizers`).
     """
 
     env: EnvSpec
@@ -47,11 +47,11 @@ class Spec:
     critic: Any = None
     optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
-    activation: str = network_setting("tanh", "activation function of hidden layers", flag="--act")
+    activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    log_std_init: float = network_setting(-0.5, "initial log std of actions in [-1, 1]", rare=True)
+    log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
-    lam: float = setting(0.97, "GAE weight: 0 trusts the values, 1 the rewards")
+    lam: float = setting(0.97, "GAE lambda: 0 uses one-step errors, 1 full returns")
     value_target: str = setting("mc", "value target: mc (reward-to-go) or lambda (GAE)", rare=True)
     pi_lr: float = setting(3e-4, "learning rate of the policy")
     vf_lr: float = setting(1e-3, "learning rate of the value function")
@@ -60,8 +60,7 @@ class Spec:
     def __post_init__(self) -> None:
         """Check every field."""
         require_flat("vpg", self.env)
-        nets.check_networks(self)
-        nets.check_optimizer(self.optimizer, ("actor", "critic"))
+        nets.check_networks(self, optimized=("actor", "critic"))
         checks.each(self, ("gamma", "lam"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "vf_lr"), checks.positive)
         checks.member("value_target", self.value_target, ("mc", "lambda"))
@@ -75,7 +74,7 @@ NOISE_DRAWS = 0
 
 @struct.dataclass
 class Params:
-    """Every array the losses read."""
+    """All arrays that the losses read."""
 
     actor: Any
     critic: Any
@@ -92,9 +91,8 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: policy and value function."""
-    critic = spec.critic or nets.ValueFunction(spec.hidden, spec.activation, spec.initializer)
-    return nets.Networks(nets.policy_network(spec), critic)
+    """Return the Flax modules of a learner: the policy and the value function."""
+    return nets.Networks(nets.policy_network(spec), nets.value_network(spec))
 
 
 def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
@@ -106,12 +104,7 @@ def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Initialise a learner.
-
-    Args:
-        key: PRNG key of the initial parameters.
-        spec: Static settings.
-    """
+    """Initialise a learner; `key` is the PRNG key of its parameters."""
     checks.key("key", key)
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
@@ -126,12 +119,12 @@ def init(key: jax.Array, spec: Spec) -> State:
 
 @jax.jit
 def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
-    """Return actions drawn from the policy; those of a Box may leave it.
+    """Sample actions from the policy; actions in a Box may lie outside its bounds.
 
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key of the sample.
+        key: PRNG key used for sampling.
     """
     checks.key("key", key)
     return policies.sample(checks.spec_of(params).env, distribution(params, obs), key)
@@ -144,7 +137,7 @@ def policy(params: Params, obs: Any) -> jax.Array:
 
 
 def distribution(params: Params, obs: Any) -> Any:
-    """Return the logits `[..., n]`, or mean and log std `[..., A]` in units of [-1, 1]."""
+    """Return logits `[..., n]`, or mean and log std `[..., A]` in normalised units."""
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
@@ -211,7 +204,7 @@ def critic_loss(params: Params, batch: PolicyBatch) -> tuple[jax.Array, Metrics]
         L = \mathbb{E}\,[w \, (V_\phi(s) - \hat R)^2]
 
     Returns:
-        The loss, and `loss_v`, `val` (mean of the values).
+        The loss, and `loss_v`, `val` (mean value).
     """
     checks.spec_of(params).env.check_policy_batch(batch)
     v = value(params, batch.obs)  # [B]
@@ -231,7 +224,7 @@ def update(state: State, batch: PolicyBatch) -> tuple[State, Metrics]:
     """Do one step of the policy, then `train_v_iters` steps of the value function.
 
     Args:
-        state: The learner's state, which is not changed.
+        state: The learner's state, which does not change.
         batch: Batch from `prepare`.
 
     Returns:

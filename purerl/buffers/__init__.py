@@ -1,4 +1,4 @@
-"""Immutable buffers over any pytree of arrays, and minibatches of their rows."""
+"""Immutable buffers for any pytree of arrays, and minibatches of their rows."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Shuffled minibatches: the rows of a batch in random order, in parts of equal size."""
+"""Shuffled minibatches: the rows of a batch in random order, split into equal sizes."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,20 +15,20 @@ def check(size: int | None, rows: int, key: Any) -> None:
     """Refuse a minibatch size that does not divide the rows, and a missing key.
 
     Args:
-        size: Rows of a minibatch, or None for all rows at once.
-        rows: Number of rows.
-        key: PRNG key of the order, as found in `batch.key`.
+        size: Number of rows in a minibatch, or None for all rows at once.
+        rows: Number of rows in the batch.
+        key: PRNG key used for shuffling, from `batch.key`.
     """
     if size is None:
         return
     if rows % size:
         raise ValueError(
-            f"minibatch_size must divide the {rows} rows of a rollout, got {size}. Change it or "
-            f"steps_per_epoch."
+            f"minibatch_size must divide the {rows} rows of a rollout, got {size}. Change "
+            f"minibatch_size or steps_per_epoch."
         )
     if key is None:
         raise ValueError(
-            "minibatches are shuffled with batch.key, got None. Set a key: "
+            "batch.key is None but the minibatches need a key for shuffling. Set one: "
             "prepare(params, rollout)._replace(key=jax.random.key(0))."
         )
     checks.key("batch.key", key)
@@ -42,14 +42,14 @@ def scan(
     key: Any,
     number: Any = 0,
 ) -> Carry:
-    """Do one step on each minibatch of the shuffled rows, or one step on all rows.
+    """Do one step on each shuffled minibatch, or one step on all rows.
 
     Args:
         step: Function of carry and rows that returns the new carry and None.
-        carry: First carry.
+        carry: Initial carry.
         rows: Pytree of arrays `[B, ...]`.
-        size: Rows of a minibatch, which divides B, or None for all rows in their own order.
-        key: PRNG key of all passes over the rows, unused without a size.
+        size: Number of rows in a minibatch, which divides B, or None for all rows, unshuffled.
+        key: PRNG key for all passes over the rows, unused without a size.
         number: Number of this pass, which is folded into the key.
 
     Example:

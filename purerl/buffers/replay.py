@@ -1,8 +1,8 @@
-"""Replay buffer: a ring over any pytree, as an immutable state and pure functions.
+"""Replay buffer: a ring of rows of any pytree, as an immutable state and pure functions.
 
-The example given to `init` sets the structure of a row. No function here is jitted, so that all
-compose inside `jax.lax.scan`. A loop should jit `add` and donate the buffer. Without donation each
-insertion copies the whole storage (tens of milliseconds at a million rows).
+The example given to `init` sets the structure of a row. No function here is jitted, so that all of
+them work inside `jax.lax.scan`. A loop should jit `add` and donate the buffer. Without donation,
+each call copies the whole buffer, which takes tens of milliseconds at a million rows.
 """
 
 import dataclasses
@@ -21,22 +21,22 @@ from purerl.types import Batch, Transition
 
 @struct.dataclass
 class Replay:
-    """State of a ring: rows `[capacity, ...]`, the next row to write, the rows stored."""
+    """State of a replay buffer."""
 
-    data: Any
-    position: jax.Array  # () int32
-    stored: jax.Array  # () int32
+    data: Any  # rows [capacity, ...]
+    position: jax.Array  # () int32, next row to write
+    stored: jax.Array  # () int32, number of rows stored
 
 
 def init(example: Any, capacity: int) -> Replay:
-    """Allocate an empty ring for rows like `example`.
+    """Allocate an empty replay buffer for rows like `example`.
 
     Args:
-        example: One row as a pytree of arrays; dtypes are kept (64-bit ones become 32-bit).
-        capacity: Number of rows.
+        example: One row as a pytree of arrays. Dtypes are kept, but 64-bit dtypes become 32-bit.
+        capacity: Largest number of rows.
 
     Raises:
-        ValueError: The ring does not fit into free memory.
+        ValueError: If the buffer does not fit into free memory.
 
     Example:
         >>> ring = init({"x": np.zeros(3, np.uint8)}, capacity=4)
@@ -63,21 +63,21 @@ def init(example: Any, capacity: int) -> Replay:
 
 
 def add(buffer: Replay, block: Any, count: Any = None) -> Replay:
-    """Write the first `count` rows of a block, over the oldest rows once the ring is full.
+    """Add the first `count` rows of a block. They replace the oldest rows of a full buffer.
 
     Args:
-        buffer: The ring.
+        buffer: Replay buffer.
         block: Rows `[n, ...]` with the structure and dtypes of the example.
-        count: Number of valid rows, a Python integer or traced; None for all n. Blocks of one size
-            and different counts share one compilation.
+        count: Number of valid rows, a Python integer or a traced one, or None for all n. Blocks of
+            the same size share one compilation, whatever their counts.
     """
     given, capacity = _check_block(buffer, block), _capacity(buffer)
     if count is None:
         count = given
     count = _check_count(count, given)
     row = jnp.arange(given)
-    # If the rows do not fit, write only the newest, so that no row is written twice. Send all
-    # others beyond the end, each to its own index, where they are dropped.
+    # If there are more rows than the capacity, write only the newest, so that no row is written
+    # twice. Give every other row an index beyond the end, where it is dropped.
     written = (row < count) & (row >= count - capacity)
     where = jnp.where(written, (buffer.position + row) % capacity, capacity + row)
 
@@ -93,16 +93,16 @@ def add(buffer: Replay, block: Any, count: Any = None) -> Replay:
 
 
 def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
-    """Draw rows uniformly with replacement.
+    """Sample rows uniformly with replacement.
 
     Args:
-        buffer: The ring. Outside jit it must hold `batch_size` rows. Inside jit the number is
-            unknown, and the caller must ensure at least one row.
-        key: PRNG key, split into the key of the indices and `batch.key`.
-        batch_size: Number of rows B, static.
+        buffer: Replay buffer. Outside jit it must hold at least `batch_size` rows. Inside jit the
+            number of rows is unknown, and the caller must ensure that there is at least one.
+        key: PRNG key, which is split into a key for the indices and `batch.key`.
+        batch_size: Number of rows B, a static integer.
 
     Returns:
-        A `Batch` for stored `Transition`s, and any other structure unchanged.
+        A `Batch` if the rows are `Transition`s, and otherwise the structure of the example.
     """
     checks.key("key", key)
     checks.integer("batch_size", batch_size, 1)
@@ -141,12 +141,12 @@ def _check_count(count: Any, given: int) -> Any:
     except TypeError:
         raise ValueError(f"count must be an integer, got {count!r}.") from None
     if not 0 <= number <= given:
-        raise ValueError(f"count must lie in 0 .. {given}, the rows of the block, got {number}.")
+        raise ValueError(f"count must be in 0 .. {given}, the rows of the block, got {number}.")
     return number
 
 
 def _check_block(buffer: Replay, block: Any) -> int:
-    """Return the number of rows; refuse another structure, shape or dtype than the example's."""
+    """Return the number of rows. Refuse a structure, shape or dtype unlike the example's."""
     want: Any = jax.tree.structure(buffer.data)
     got: Any = jax.tree.structure(block)
     if want != got:
@@ -164,7 +164,7 @@ def _check_block(buffer: Replay, block: Any) -> int:
 
 
 def free_memory() -> int | None:
-    """Return the free memory in bytes, of the device, the container or the host."""
+    """Return the free memory in bytes: of the device, or the smaller of container and host."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
@@ -179,5 +179,5 @@ def free_memory() -> int | None:
     if limit.exists() and (text := limit.read_text().strip()) != "max":
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         used = int((group / "memory.current").read_text()) - int(stat["inactive_file"])
-        found.append(int(text) - used)  # cached files are evicted on demand
+        found.append(int(text) - used)  # the kernel frees cached files on demand
     return min(found, default=None)

@@ -1,7 +1,7 @@
-"""Rollout buffer: an immutable block `[T, N]` of any pytree, as a state and pure functions.
+"""Rollout buffer: a block `[T, N]` of rows of any pytree, as an immutable state and functions.
 
-Custom loops use it, in Python or inside `jax.lax.scan`. `add` writes one step of all N
-environments. A caller that jits `add` should donate the block. Otherwise each step copies it.
+It is meant for custom loops, in Python or inside `jax.lax.scan`. `add` writes one step of all N
+environments. A loop that jits `add` should donate the block. Otherwise each step copies it.
 """
 
 import dataclasses
@@ -18,17 +18,17 @@ from purerl.types import Rollout, Transition
 
 @struct.dataclass
 class Block:
-    """State of a block: rows `[T, N, ...]`, and the number of steps stored."""
+    """State of a rollout buffer."""
 
-    data: Any
-    stored: jax.Array  # () int32
+    data: Any  # rows [T, N, ...]
+    stored: jax.Array  # () int32, number of steps stored
 
 
 def init(example: Any, length: int, num_envs: int) -> Block:
     """Allocate an empty block for `length` steps of `num_envs` environments.
 
     Args:
-        example: One row as a pytree of arrays; dtypes are kept (64-bit ones become 32-bit).
+        example: One row as a pytree of arrays. Dtypes are kept, but 64-bit dtypes become 32-bit.
         length: Number of steps T.
         num_envs: Number of environments N.
 
@@ -47,9 +47,9 @@ def init(example: Any, length: int, num_envs: int) -> Block:
 
 
 def add(block: Block, rows: Any) -> Block:
-    """Write the next step: rows `[N, ...]` with the structure and dtypes of the example.
+    """Add the next step: rows `[N, ...]` with the structure and dtypes of the example.
 
-    Outside jit a full block is refused. Inside jit the step is dropped.
+    If the block is full, raise ValueError outside jit, and drop the step inside jit.
     """
     want: Any = jax.tree.structure(block.data)
     got: Any = jax.tree.structure(rows)
@@ -65,7 +65,7 @@ def add(block: Block, rows: Any) -> Block:
             )
     length = _length(block)
     if not isinstance(block.stored, jax.core.Tracer) and int(block.stored) >= length:
-        raise ValueError(f"the block is full: all {length} steps are there. Start a new one.")
+        raise ValueError(f"the block is full: it holds all {length} steps. Start a new one.")
     data = jax.tree.map(
         lambda old, new: old.at[block.stored].set(new, mode="drop"), block.data, rows
     )
@@ -73,12 +73,14 @@ def add(block: Block, rows: Any) -> Block:
 
 
 def get(block: Block) -> Any:
-    """Return all steps `[T, N, ...]`: a `Rollout` for stored `Transition`s, else as stored.
+    """Return all steps `[T, N, ...]`, as a `Rollout` if the rows are `Transition`s.
 
-    Outside jit a block that is not full is refused.
+    Raises ValueError outside jit if the block is not full.
     """
     if not isinstance(block.stored, jax.core.Tracer) and int(block.stored) < _length(block):
-        raise ValueError(f"the block holds {int(block.stored)} of {_length(block)} steps.")
+        raise ValueError(
+            f"the block holds {int(block.stored)} of {_length(block)} steps. Add the others first."
+        )
     data = block.data
     return Rollout(*data) if isinstance(data, Transition) else data
 

@@ -1,4 +1,4 @@
-"""Arguments of commands that use the policy of a run: `eval`, `watch` and `export`; free of JAX."""
+"""Arguments shared by `eval`, `watch`, `export` and `resume`. Importing this imports no JAX."""
 
 import argparse
 import re
@@ -16,14 +16,13 @@ from purerl.runs.record import status
 RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
 
 
-def make_parser(name: str, description: str, example: str, several: bool = False) -> Parser:
-    """Return a parser for a run, or several, and the choice of its policy."""
-    examples = f"examples:\n  purerl {name} {RUN}\n  purerl {name} {example}\n"
-    made = Parser(name, description, examples)
-    made.add_argument("run", type=Path, nargs="+" if several else None, help="its folder")
+def make_parser(name: str, about: str, example: str, several: bool = False) -> Parser:
+    """Return a parser with the folder of a run, or `several` runs, and flags for its checkpoint."""
+    made = Parser(name, about, f"examples:\n  purerl {name} {RUN}\n  purerl {name} {example}\n")
+    made.add_argument("run", type=Path, nargs="+" if several else None, help="folder of a run")
     # fmt: off
     made.add_argument("--checkpoint", "--itr", "-i", type=parse_checkpoint, default="last",
-                      metavar="WHICH", help="last, best or a step (default: last)")
+                      metavar="WHICH", help="checkpoint: last, best or a step (default: last)")
     # fmt: on
     add_import_flags(made)
     return made
@@ -37,7 +36,7 @@ def add_import_flags(made: argparse.ArgumentParser) -> None:
 
 
 def add_episode_flags(made: argparse.ArgumentParser, default: int, *more: str) -> None:
-    """Add the flags for episodes: number, seed, exploration, and length with `more` names."""
+    """Add the flags of episodes; `more` are further names of the flag for their length."""
     # fmt: off
     add = made.add_argument
     add("--episodes", "-n", type=int, default=default, metavar="N",
@@ -45,21 +44,21 @@ def add_episode_flags(made: argparse.ArgumentParser, default: int, *more: str) -
     add("--seed", type=int, default=10_000, metavar="S",
         help="seed of the episodes (default: 10000)")
     add("--max-ep-len", "--max_ep_len", *more, dest="max_ep_len", type=int, metavar="STEPS",
-        help="cut episodes at this length (default: as in training; 0: the environment's limit)")
+        help="maximum episode length (default: as in training; 0: the environment's limit)")
     # fmt: on
     add = made.add_mutually_exclusive_group().add_argument
-    add("--deterministic", "-d", action="store_true", default=True, help="the default")
-    add("--stochastic", dest="deterministic", action="store_false", help="act as in training")
+    add("--deterministic", "-d", action="store_true", default=True, help="no exploration (default)")
+    add("--stochastic", dest="deterministic", action="store_false", help="explore as in training")
 
 
 def choose_episodes(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `Run.evaluate` that were typed."""
+    """Return the arguments of `Run.evaluate` from the command line."""
     return {k: vars(args)[k] for k in ("episodes", "seed", "deterministic", "max_ep_len")}
 
 
 def parse_checkpoint(word: str) -> str | int:
-    """Parse the choice of a checkpoint; the `type` of a flag."""
-    if word in ("last", "best", "-1"):  # -1 is Spinning Up's last
+    """Parse the value of `--checkpoint`."""
+    if word in ("last", "best", "-1"):  # in Spinning Up, -1 means last
         return word.replace("-1", "last")
     if not re.fullmatch(r"\d{1,15}", digits := word.replace("_", "")):
         raise argparse.ArgumentTypeError(f"expected last, best or a step, got {word!r}")
@@ -67,9 +66,9 @@ def parse_checkpoint(word: str) -> str | int:
 
 
 def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | None:
-    """Return the function that makes a typed environment, whose module may be in this folder.
+    """Return a function that makes `env`, whose module may be in the current folder.
 
-    A `run` continues in its own environment only, unless that has no id.
+    A `run` accepts only its own environment, or any environment if its own has no id.
     """
     if env is None:
         return None
@@ -83,7 +82,7 @@ def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | N
         if is_id and env.rpartition(":")[2] != own.rpartition(":")[2]:
             how = f"with --env {own}" if ":" in own else "without --env"
             raise errors.ConfigError(
-                f"{run} is a run in {own}, and cannot go on in {env}. Type the same line {how}."
+                f"{run} was trained in {own}, not in {env}. Run the same command {how}."
             )
     if ":" in env:
         _import_from_here()
@@ -104,13 +103,13 @@ def _import_from_here() -> None:
 
 
 def load_run(args: argparse.Namespace, run: Path) -> Any:
-    """Load the run that was typed, with a warning for each checkpoint that is passed over."""
+    """Load the run of a command line; print a warning for each checkpoint that is skipped."""
     with interrupts.allow_immediate_exit():
         from purerl import mpi, setup  # start-up time
         from purerl.runs.policy import run as runs
 
     if mpi.num_procs() > 1:
-        raise errors.ConfigError("one process does it alone: start it without mpiexec.")
+        raise errors.ConfigError("this command runs in one process. Start it without mpiexec.")
     setup()
     env_fn, algo = parse_env(args.env), parse_algo(args.algo)
     return runs.load(run, args.checkpoint, env_fn, say=print_warning, algo=algo)

@@ -1,4 +1,4 @@
-"""The command line: `purerl`, or `python -m purerl`. Starts a command and reports its errors."""
+"""Main program of `purerl` and `python -m purerl`: start a command and report its errors."""
 
 import contextlib
 import errno
@@ -13,26 +13,26 @@ from purerl.runs import console, interrupts
 
 OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, in JAX
 
-  purerl train ALGO --env ID     train; --help after it lists every setting
-  purerl resume RUN              continue a run that was stopped or killed, bit for bit
-  purerl eval RUN...             returns of whole episodes, with an interval
-  purerl watch RUN               a window, or a GIF if there is no display
-  purerl plot RUN...             curves with bands over seeds
-  purerl compare RUN...          interquartile means, intervals, probability of improvement
-  purerl sweep ALGO --grid k=v,w grids of settings, several runs at a time
-  purerl list [algos|envs|runs]  algorithms, environments, and the status of runs
-  purerl show ALGO               its equations, settings, and where its functions are
-  purerl inspect RUN             contents of a run and its checkpoints
-  purerl export RUN              the policy for numpy alone, or as StableHLO
-  purerl doctor [RUN]            report on this machine; find what made a run diverge
+  purerl train ALGO --env ID      train an algorithm on an environment
+  purerl resume RUN               continue a stopped or killed run, bit for bit
+  purerl eval RUN...              play episodes and print their mean return
+  purerl watch RUN                show a policy in a window, or write a GIF
+  purerl plot RUN...              draw learning curves with bands over seeds
+  purerl compare RUN...           compare algorithms or settings over seeds
+  purerl sweep ALGO --grid K=V,V  train with all combinations of settings
+  purerl list [algos|envs|runs]   list algorithms, environments and runs
+  purerl show ALGO                show equations, settings and source lines
+  purerl inspect RUN              show the contents of a run and its checkpoints
+  purerl export RUN               write a policy for NumPy, or as StableHLO
+  purerl doctor [RUN]             check this machine, or find why a run diverged
 
-ALGO is one of {", ".join(algos.NAMES)}. RUN is the folder of a run.
+ALGO is one of {", ".join(algos.NAMES)}.
+RUN is the folder of a run. `purerl train ALGO --help` lists its settings.
 
-Try:
+Examples:
   purerl train ppo --env CartPole-v1
   purerl train sac --env Pendulum-v1 --steps 20000 --hidden 64,64 --seed 0 1 2
   purerl watch runs/cartpole-v1-ppo/cartpole-v1-ppo_s0
-  purerl plot runs/pendulum-v1-sac
   purerl sweep ppo --env CartPole-v1 --grid clip_ratio=0.1,0.2,0.3 --seed 0 1 2
 """
 TRAINING = ("train", "resume")
@@ -52,11 +52,11 @@ def run_and_report(
 ) -> int:
     """Run a command; print its errors in one line and return the exit code.
 
-    If `argv` is None it takes the words of this process, which then does nothing else.
+    If `argv` is None, use the arguments of this process, which must do nothing else.
     """
     words = sys.argv[1:] if argv is None else argv
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the process was started without it, as by `>&-`
+        if getattr(sys, name) is None:  # started without this stream, for example with `>&-`
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     try:
         with interrupts.catch_interrupts(argv is None):
@@ -83,11 +83,11 @@ def _report_error(error: BaseException, prog: str) -> int:
             raise error  # ends the other ranks as well
         text = "purerl: interrupted"
     elif isinstance(error, errors.OutputClosed):
-        if error.errno == errno.EPIPE:  # as of `| head`
+        if error.errno == errno.EPIPE:  # for example by `| head`
             return code
         text = f"purerl: the output could not be written: {error.strerror or error}."
     elif not mpi.all_raise(error):
-        mpi.fail(error, code)  # an error of this rank alone ends the job, with its traceback
+        mpi.fail(error, code)  # an error of only this rank ends the job with a traceback
     if isinstance(error, KeyboardInterrupt | errors.OutputClosed) or mpi.is_root():
         console.print_warning("\n  ".join([text, *getattr(error, "__notes__", ())]))
     return code
@@ -105,17 +105,17 @@ def _run_command(words: list[str]) -> int:
         from purerl.runs.settings import aliases  # here for start-up time
 
         near = aliases.suggest(name, COMMANDS)
-        raise errors.ConfigError(f"unknown command {name!r}.{near} `purerl` shows all.")
+        raise errors.ConfigError(f"unknown command {name!r}.{near} `purerl --help` lists all.")
     if name in TRAINING and not {"-h", "--help", "--help-all"} & set(rest):
         announce(words)
     module, function = ("train_and_resume", name) if name in TRAINING else (name, "main")
-    with interrupts.allow_immediate_exit():  # imported on use, since most need no JAX
+    with interrupts.allow_immediate_exit():  # imported on use, because most commands need no JAX
         loaded = importlib.import_module(f"purerl.cli.commands.{module}")
     return int(getattr(loaded, function)(rest))
 
 
 def announce(words: list[str]) -> None:
-    """Print what begins, seconds before imports; one of many ranks prints nothing."""
+    """Print the command before slow imports start; print nothing if this is one of many ranks."""
     if not world.is_rank():
         with contextlib.suppress(errors.OutputClosed):  # the run reports it and continues
             console.print_lines(f"purerl {__version__}: {' '.join(words)}")

@@ -1,11 +1,11 @@
-"""Read command lines: one parser for all commands, flags from dataclasses, `key=value` words.
+"""Parse command lines: a parser for all commands, flags for dataclass fields, `KEY=VALUE` pairs.
 
 parser = Parser("train td3", "Train TD3.")
 add_settings(parser, td3.Spec, td3.SCHEDULE)
 args = parser.parse_args()
 schedule = build(parser, td3.SCHEDULE, args)
 
-Words are read by the type of their setting and never evaluated. Importing this imports no JAX.
+A value is parsed by the type of its setting and never evaluated. Importing this imports no JAX.
 """
 
 import argparse
@@ -22,18 +22,18 @@ from purerl.errors import ConfigError
 from purerl.runs.settings import aliases
 
 Check = Callable[[argparse.Namespace], list[str]]
-Item = tuple[str, str, list[str]]  # setting for messages, its key[word], and its values
-Axes = dict[str, tuple[str | None, list[Any]]]  # key -> word for it in names of runs, and values
+Item = tuple[str, str, list[str]]  # setting as typed (for messages), key[shorthand], values
+Axes = dict[str, tuple[str | None, list[Any]]]  # key -> shorthand in names of runs, and values
 
 
 class Parser(argparse.ArgumentParser):
-    """Parser of a command: reports all mistakes of a line at once, with exit code 2.
+    """Parser of a command: reports all mistakes of a command line at once, with exit code 2.
 
-    A flag is never abbreviated, and `_` is the same as `-` in it. An unknown flag is refused with
-    the nearest one. A value may be any negative number.
+    Flags cannot be abbreviated, and `_` in a flag means `-`. The error about an unknown flag
+    suggests the nearest one. A value may be any negative number.
 
-    `examples` are the text below the help, and `how` more arguments of `ArgumentParser`. `check`
-    returns mistakes in the values, even if some flags cannot be read.
+    `examples` is the text below the help. `how` holds more arguments of `ArgumentParser`. `check`
+    returns the mistakes in the values; it is also called if some flags cannot be parsed.
     """
 
     def __init__(self, name: str, description: str, examples: str = "", **how: Any) -> None:
@@ -52,11 +52,11 @@ class Parser(argparse.ArgumentParser):
         return self.groups[title]
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words; None for those of this process."""
+        """Parse a list of arguments; None: the arguments of this process."""
         words = sys.argv[1:] if args is None else list(args)
-        loose = bool(self._get_positional_actions())  # a word behind a flag need not belong to it
+        loose = bool(self._get_positional_actions())  # a word after a flag may be positional
         end = words.index("--") if loose and "--" in words else len(words)
-        line, wrong, unread = list[str](), list[str](), ["$^"]  # which matches nothing
+        line, wrong, unread = list[str](), list[str](), ["$^"]  # matches nothing
         given: dict[argparse.Action, str] = {}
         known = self._option_string_actions
         for typed, values in split_flags(words[:end]):
@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
                 action(self, argparse.Namespace(), None, flag)
             elif action in given and not isinstance(action, argparse._AppendAction):
                 both = sorted({given[action], flag})
-                wrong.append(f"{' and '.join(both)}: one setting, given twice.")
+                wrong.append(f"{' and '.join(both)}: the setting is given twice. Give it once.")
             else:
                 given[action] = flag
                 if mistake := self._find_mistake(action, flag, values, loose, explicit):
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
             self.error("\n".join(wrong))
         found, extra = self.parse_known_args(line + words[end:], namespace)
         if extra:
-            self.error(f"one word too many, {extra[0]!r}")
+            self.error(f"unexpected argument {extra[0]!r}")
         follows = re.compile("|".join(unread))
         wrong += [text for text in self.check(found) if not follows.search(text)]
         if wrong:
@@ -97,16 +97,16 @@ class Parser(argparse.ArgumentParser):
     def _find_mistake(
         self, action: argparse.Action, flag: str, values: list[str], loose: bool, explicit: bool
     ) -> str:
-        """Return the mistake in the words behind a flag, or nothing."""
+        """Return the mistake in the values of a flag, or an empty string."""
         most = 1 if action.nargs is None else 0 if action.nargs == 0 else len(values)
         if most == 0 and values and (explicit or not loose):
-            return f"argument {flag}: it takes no value, got {values[0]!r}"
+            return f"argument {flag}: expected no value, got {values[0]!r}"
         if action.nargs in (None, "+") and not values:
             return f"argument {flag}: expected a value"
         if len(values) > most and not loose:
             return (
-                f"argument {flag}: one word too many, {values[most]!r}. A tuple is one word, "
-                f"64,64; several values are a grid, of purerl sweep."
+                f"argument {flag}: unexpected value {values[most]!r}. Write a tuple without "
+                f"spaces, 64,64. To train with several values, use purerl sweep."
             )
         try:
             if most:
@@ -118,11 +118,11 @@ class Parser(argparse.ArgumentParser):
     def _explain_flag(self, flag: str) -> str:
         known = {word.lstrip("-").replace("-", "_"): word for word in self._option_string_actions}
         near = aliases.suggest(flag.lstrip("-").replace("-", "_"), sorted(known), known.__getitem__)
-        return f"unknown flag {flag}.{near or f' {self.prog} --help lists all.'}"
+        return f"unknown flag {flag}.{near or f' `{self.prog} --help` lists all.'}"
 
 
 def split_flags(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Split words into flags, each with the words behind it; `--x=1` is `--x 1`."""
+    """Split words into flags, each with the words that follow it; `--x=1` means `--x 1`."""
     found: list[tuple[str, list[str]]] = []
     for word in words:
         if word.startswith("--") or re.match("-(?!inf$|nan$)[A-Za-z]", word):
@@ -136,19 +136,19 @@ def split_flags(words: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def explain_stray_words(values: Sequence[str]) -> str:
-    """Return the mistake of words before the first flag."""
-    hint = f"; an environment is --env {values[0]}" if "-v" in values[0] else ""
-    return f"{', '.join(map(repr, values))}: no flag stands before that{hint}."
+    """Return the error message for values before the first flag."""
+    hint = f", for example --env {values[0]}" if "-v" in values[0] else ""
+    return f"{', '.join(map(repr, values))}: expected a flag before the value{hint}."
 
 
 def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
-    """Add a flag for each field of dataclasses, except fields such as networks.
+    """Add a flag for each field of dataclasses; skip fields such as networks.
 
     Types come from the annotations, defaults from the fields or the instance. Help, group and a
-    second flag come from `fields.setting`. A tuple is one word, `64,64`. None is `none`. A bool is
-    `--x` or `--no-x`.
+    second flag come from `fields.setting`. Tuples are written `64,64`, None is written `none`, and
+    a bool is set by `--x` or `--no-x`.
 
-    `sources` are dataclasses, or instances with the defaults; `defaults` differ from theirs.
+    `sources` are dataclasses, or instances with the defaults. `defaults` override their defaults.
     """
     for source in sources:
         cls = source if isinstance(source, type) else type(source)
@@ -179,10 +179,10 @@ def _format_default(value: Any) -> str:
 
 
 def build(parser: argparse.ArgumentParser, source: Any, args: Any, **fields: Any) -> Any:
-    """Make a dataclass from parsed flags; a value it refuses is a usage error (exit code 2).
+    """Make a dataclass from parsed flags; if it refuses a value, exit with a usage error (code 2).
 
-    `source` is the dataclass or instance that `add_settings` was given. Fields without a flag are
-    keyword arguments.
+    `source` is the dataclass or instance that was given to `add_settings`. Pass fields without a
+    flag as keyword arguments.
     """
     known = {field.name for field in dataclasses.fields(source)}
     values = {k: v for k, v in vars(args).items() if k in known} | fields
@@ -194,7 +194,7 @@ def build(parser: argparse.ArgumentParser, source: Any, args: Any, **fields: Any
 
 
 def split_pairs(flag: str, given: Sequence[Sequence[str]] | None, several: bool) -> list[Item]:
-    """Split the words `KEY=VALUE` behind each use of a flag; `several` values have commas."""
+    """Split the `KEY=VALUE` pairs of a flag; if `several`, also split values at commas."""
     return [
         (f"{flag} {word}", key if equals else "", split_values(value) if several else [value])
         for words in given or [] for word in words for key, equals, value in [word.partition("=")]
@@ -204,9 +204,9 @@ def split_pairs(flag: str, given: Sequence[Sequence[str]] | None, several: bool)
 def read_axes(
     algo: Any, items: Iterable[Item], refused: Collection[str] = (), taken: Iterable[str] = ()
 ) -> Axes:
-    """Read the values of settings under any of their names; report all mistakes.
+    """Parse the values of settings, which may have any of their names; report all mistakes.
 
-    Settings in `refused` have a flag of their own. Those in `taken` already have a value.
+    Settings in `refused` must be given by their own flag. Those in `taken` already have a value.
     """
     axes: Axes = {}
     wrong = []
@@ -215,13 +215,13 @@ def read_axes(
         try:
             match = re.fullmatch(r"([A-Za-z][\w:.-]*)(?:\[([\w-]*)\])?", text)
             if match is None:
-                raise ConfigError("expected KEY=VALUE, as gamma=0.98")
+                raise ConfigError("expected KEY=VALUE, for example gamma=0.98")
             setting = aliases.resolve_name(algo, match[1])
             if not words and setting.hint is not bool:
                 raise ConfigError("expected a value")
             if setting.name in refused:
                 flag = f"--{setting.name}".replace("_", "-")
-                raise ConfigError(f"give it as {flag}, for all runs alike")
+                raise ConfigError(f"use the flag {flag} instead")
             if setting.name in fields:
                 raise ConfigError(f"{setting.name} is given twice")
             fields.add(setting.name)
@@ -234,5 +234,5 @@ def read_axes(
 
 
 def split_values(text: str) -> list[str]:
-    """Split at the commas that are not within brackets: `[64,64],[32]` has two values."""
+    """Split at the commas outside of brackets: `[64,64],[32]` has two values."""
     return [part.strip() for part in re.split(r",(?![^\[(]*[\])])", text)]

@@ -1,10 +1,9 @@
-"""Spinning Up's command line, on purerl: `python -m purerl.run`.
+"""Spinning Up's command lines, run by purerl: `python -m purerl.run`.
 
     python -m purerl.run ppo --env CartPole-v1 --exp_name x --hid 32 64 --l 2 --seed 0 10 20
 
-Words after a flag are its values, and several of them are a grid; a tuple is one word, `64,64` or
-`[64,64]`. `--flag[word]` names a parameter in the names of runs, `a:b` is the entry `b` of `a`.
-Importing this imports no JAX.
+Several values after a flag form a grid. A tuple has no spaces: `64,64` or `[64,64]`. `--flag[word]`
+puts `word` into the names of runs. `a:b` is the entry `b` of `a`. Importing this imports no JAX.
 """
 
 import sys
@@ -16,36 +15,37 @@ from purerl.errors import ConfigError
 from purerl.runs import console
 from purerl.runs.settings import aliases
 
-HELP = f"""Spinning Up's command line, on purerl.
+HELP = f"""Spinning Up's command lines, run by purerl.
 
-  python -m purerl.run ALGO --env ID [--flag value ...]     several values of a flag are a grid
-  python -m purerl.run ALGO --help                          settings; --help-all: all
-  python -m purerl.run plot DIR ...                         purerl plot
-  python -m purerl.run test_policy DIR                      purerl watch
+  python -m purerl.run ALGO --env ID [--flag value ...]  train; several values form a grid
+  python -m purerl.run ALGO --help                       list settings; --help-all: all of them
+  python -m purerl.run plot DIR ...                      the same as `purerl plot`
+  python -m purerl.run test_policy DIR                   the same as `purerl watch`
 
-ALGO is one of {", ".join(algos.NAMES)}; a suffix _pytorch or _tf1 is ignored.
+ALGO is one of {", ".join(algos.NAMES)}.
+The suffixes _pytorch and _tf1 are ignored.
 
-  --env      env_name, an id of Gymnasium         --exp_name   name of the runs
-  --hid      ac_kwargs:hidden_sizes               --data_dir   where runs are kept
-  --l        number of equal layers               --num_cpu    MPI ranks of each run, or auto
-  --act      ac_kwargs:activation                 --dt         date and time in the folders
-  --seed     0 10 20                              --jobs       runs at a time (as cores allow)
-  --timeout  seconds that each run may take       --dry_run    show what would be run
+  --env      Gymnasium id (env_name)           --exp_name   name of the runs
+  --hid      units of each hidden layer        --data_dir   folder of all runs
+  --l        number of hidden layers           --num_cpu    MPI ranks of each run, or auto
+  --act      activation function               --dt         date and time in folder names
+  --seed     seeds, for example 0 10 20        --jobs       runs at a time (as cores allow)
+  --timeout  time limit of a run, in seconds   --dry_run    show the runs, start none
 
   python -m purerl.run ppo --env CartPole-v1 --exp_name x --hid 32 64 --l 2 --seed 0 10 20
   python -m purerl.run sac --env Pendulum-v1 --hid[h] 64,64 [256,256] --lr 1e-3 3e-4 --jobs 2
 
-docs/grids.md has all of Spinning Up's flags.
+docs/grids.md lists all of Spinning Up's flags.
 """
-# Spinning Up's substitutions: names of runs have the long ones.
+# Short flag -> Spinning Up's long name, from which names of runs are made.
 LONG = {"env": "env_name", "env_id": "env_name"}
 LONG |= {"hid": "ac_kwargs:hidden_sizes", "act": "ac_kwargs:activation"}
-OTHERS = {"plot": "plot", "test_policy": "watch"}  # as `purerl` calls them
+OTHERS = {"plot": "plot", "test_policy": "watch"}  # names of the same commands in `purerl`
 PROG = "python -m purerl.run"
-SWITCHES = {"datestamp": ["--no-datestamp"], "dry_run": []}  # and the words for false
+SWITCHES = {"datestamp": ["--no-datestamp"], "dry_run": []}  # and the flags for false
 OF_A_GRID = {"jobs", "timeout"}  # flags that `purerl train` does not have
-ONCE = {"name", "data_dir", "num_cpu", *SWITCHES, *OF_A_GRID}  # with one value for all runs
-SAVE_FREQ = "save_freq counts epochs in Spinning Up, environment steps here: give options:save_freq"
+ONCE = {"name", "data_dir", "num_cpu", *SWITCHES, *OF_A_GRID}  # flags with one value for all runs
+SAVE_FREQ = "save_freq counts epochs in Spinning Up. Give environment steps as --options:save_freq"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,9 +63,9 @@ def _run_command(words: list[str]) -> int:
     algo, _, suffix = command.partition("_")
     if algo not in algos.NAMES or suffix not in ("", "pytorch", "tf1"):
         near = aliases.suggest(command, [*algos.NAMES, *OTHERS])
-        raise ConfigError(f"unknown command {command!r}.{near} `help` shows all.")
+        raise ConfigError(f"unknown command {command!r}.{near} `{PROG} help` lists all.")
     if suffix:
-        console.print_lines(f"{command} is {algo}: purerl is in JAX alone.")
+        console.print_lines(f"{command} runs {algo} in JAX; the suffix is ignored.")
     if asked := {"help", "-h", "--help", "--help-all", "--help_all"} & {*rest}:
         return program.main(["train", algo, "--help-all" if "all" in "".join(asked) else "--help"])
     program.announce(words)
@@ -73,8 +73,8 @@ def _run_command(words: list[str]) -> int:
 
 
 def run_line(algo: str, words: list[str]) -> int:
-    """Train in the foreground if the line is one run, else run its grid."""
-    from purerl.cli.commands import sweep, train_and_resume  # which import JAX
+    """Train in the foreground if the command line is one run; otherwise run a sweep."""
+    from purerl.cli.commands import sweep, train_and_resume  # these import JAX
 
     parser = train_and_resume.make_parser(algo, [], "purerl sweep", PROG)
     items, flags = split_line(words, parser)
@@ -92,7 +92,7 @@ def run_line(algo: str, words: list[str]) -> int:
 
 
 def split_line(words: list[str], parser: Parser) -> tuple[list[Item], list[str]]:
-    """Return the parameters of a line, and its other flags as words of `purerl sweep`."""
+    """Split a command line into the settings of runs and the flags of `purerl sweep`."""
     items, flags, wrong = list[Item](), list[str](), list[str]()
     known = {flag: action.dest for action in parser._actions for flag in action.option_strings}
     for typed, values in split_flags(words):
@@ -108,7 +108,7 @@ def split_line(words: list[str], parser: Parser) -> tuple[list[Item], list[str]]
         elif once not in ONCE:
             items.append((typed, LONG.get(name, name) + bracket + rest, values))
         elif len(values) > 1:
-            wrong.append(f"{typed}: it has one value for all runs, got {len(values)}")
+            wrong.append(f"{typed}: expected one value for all runs, got {len(values)}")
         elif once not in SWITCHES:
             flags += [flag, *values]
         elif not values or off or values[0].lower() == "true":
@@ -121,7 +121,7 @@ def split_line(words: list[str], parser: Parser) -> tuple[list[Item], list[str]]
 
 
 def repeat_layers(algo: str, axes: Axes) -> Axes:
-    """Put `--l` into the widths: `--hid 32 64 --l 2` is two networks of two layers."""
+    """Apply `--l` to the widths: `--hid 32 64 --l 2` means two networks of two layers each."""
     keys = {aliases.resolve_name(algo, key).name: key for key in axes}
     if "layers" not in keys:
         return axes
@@ -129,5 +129,5 @@ def repeat_layers(algo: str, axes: Axes) -> Axes:
     width = keys.get("hidden", LONG["hid"])
     word, widths = axes.get(width, (None, [algos.load(algo).Spec.hidden[:1]]))
     if any(len(one) != 1 for one in widths):
-        raise ConfigError("--l repeats one width: give --hid one number, or all layers without --l")
+        raise ConfigError("--l repeats one width. Give --hid one number, or all layers without --l")
     return axes | {width: (word, [one * number for one in widths for number in layers])}

@@ -1,4 +1,4 @@
-"""Read values from words by the type of their setting, without evaluating them."""
+"""Parse the values on a command line by the type of their setting, without evaluating them."""
 
 import argparse
 import contextlib
@@ -13,11 +13,11 @@ from purerl import checks
 from purerl.mpi import world
 from purerl.runs.settings import aliases
 
-Reader = tuple[str, Callable[[str], Any]]  # word for the value in a help, function that reads it
+Reader = tuple[str, Callable[[str], Any]]  # placeholder in the help, function that parses
 
 
 def parse_value(setting: aliases.Setting, word: str) -> Any:
-    """Read the value of a setting, or raise `ArgumentTypeError`; a bool is `true` or `false`."""
+    """Parse the value of a setting; a bool is `true` or `false`. Raises `ArgumentTypeError`."""
     reader = _SPECIAL.get(setting.name) or get_reader(setting.hint)
     if reader is None:
         raise argparse.ArgumentTypeError(f"{setting.name} cannot be given on a command line")
@@ -25,14 +25,14 @@ def parse_value(setting: aliases.Setting, word: str) -> Any:
 
 
 def parse_ranks(word: str) -> int:
-    """Read a number of ranks; `auto` is the number of cores that this process may use."""
+    """Parse a number of ranks; `auto` is the number of cores that this process may use."""
     if (value := len(world.list_cpus()) if word == "auto" else parse_integer(word)) > 0:
         return value
     raise argparse.ArgumentTypeError(f"expected auto or an integer of at least 1, got {word!r}")
 
 
 def parse_seed(word: str) -> int:
-    """Read a seed."""
+    """Parse a seed."""
     value = parse_integer(word)
     try:
         checks.seed(value)
@@ -42,9 +42,9 @@ def parse_seed(word: str) -> int:
 
 
 def parse_integer(word: str) -> int:
-    """Read an integer; `1e6` is one, `1.5` is not."""
+    """Parse an integer; `1e6` is an integer, `1.5` is not."""
     if re.fullmatch(r"[+-]?[0-9]{1,300}", word):
-        return int(word)  # exact where a float is not
+        return int(word)  # exact, unlike a float
     number = _parse_float_or_word(word)
     if isinstance(number, str) or not number.is_integer():
         raise argparse.ArgumentTypeError(f"expected an integer, got {word!r}")
@@ -52,7 +52,7 @@ def parse_integer(word: str) -> int:
 
 
 def parse_float(word: str) -> float:
-    """Read a number."""
+    """Parse a number."""
     number = _parse_float_or_word(word)
     if isinstance(number, str):
         raise argparse.ArgumentTypeError(f"expected a number, got {word!r}")
@@ -60,7 +60,7 @@ def parse_float(word: str) -> float:
 
 
 def get_reader(hint: Any) -> Reader | None:
-    """Return the reader of an annotated type; None if no word can express it."""
+    """Return the reader of an annotated type; None if a command line cannot express it."""
     inner = typing.get_args(hint)
     if typing.get_origin(hint) is tuple and (reader := get_reader(inner[0])):
         return f"{reader[0]},...", functools.partial(_parse_tuple, reader[1])
@@ -92,7 +92,7 @@ _READERS: dict[Any, Reader] = {
     float: ("FLOAT", parse_float),
     str: ("STR", str),
     bool: ("BOOL", _parse_bool),
-    float | str: ("FLOAT_OR_WORD", _parse_float_or_word),
+    float | str: ("FLOAT|STR", _parse_float_or_word),
 }
 _SPECIAL: dict[str, Reader] = {
     "activation": ("STR", aliases.normalise_activation),

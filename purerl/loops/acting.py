@@ -19,10 +19,10 @@ def act(carry: Carry, params: Any, obs: np.ndarray, calls: int) -> np.ndarray:
     """Choose exploring actions with the key `stream(seed, rank, "act", calls)`.
 
     Args:
-        carry: The carry, for its algorithm, seed and rank.
+        carry: The carry, which has the algorithm, the seed and the rank.
         params: The learner's parameters on one device.
         obs: Observations `[N, ...]`.
-        calls: Number of the environments' steps before this one.
+        calls: Number of calls of the environments' `step` before this one.
     """
     key = _act_keys(carry.seed, carry.rank, calls - calls % _KEYS)[calls % _KEYS]
     return np.asarray(_act(carry.algo, params, obs, key))
@@ -53,7 +53,7 @@ def _act(algo: ModuleType, params: Any, obs: Any, key: Any) -> jax.Array:
 
 
 def pack_key_words(carry: Carry, counter: int) -> np.ndarray:
-    """Pack seed, rank and counter into one small array, from which a program derives its key."""
+    """Pack seed, rank and counter into one array of words; a program derives its key from it."""
     high, low = counter >> 32, counter & 0xFFFFFFFF
     return np.array([carry.seed, carry.rank, high, low], np.uint32)
 
@@ -66,7 +66,8 @@ def make_test_policy(
     Args:
         algo: A module of `purerl.algos`.
         params: The learner's parameters on one device.
-        explore: Seed, rank and epoch that derive the keys of `act`; None to act by `policy`.
+        explore: Seed, rank and epoch, from which the keys of `act` are derived. None means to act
+            by `policy`.
     """
     if explore is None:
         return lambda obs: np.asarray(algo.policy(params, obs))

@@ -1,4 +1,4 @@
-"""The carry: everything that a run needs to go on; `advance` consumes it and returns the next."""
+"""The carry: everything that a run needs to continue. `advance` consumes one, returns the next."""
 
 import dataclasses
 from types import ModuleType
@@ -20,26 +20,27 @@ Record = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BaseCarry:
-    """The part of a carry that both kinds of algorithm have."""
+    """Fields that the carries of both kinds of algorithm share."""
 
     algo: ModuleType
     seed: int
     rank: int
     ranks: int
-    learner: Any  # equal on all ranks and devices
+    learner: Any  # state of the algorithm, equal on all ranks and devices
     metrics: tuple[str, ...]  # names of the columns of `tally`
     tally: jax.Array  # statistics of the metrics since the last record, on the device
-    envs: vector.Envs  # with their episodes in progress
-    obs: np.ndarray  # [N, ...], to act on next
+    envs: vector.Envs  # adapter over the environments, with their episodes in progress
+    obs: np.ndarray  # [N, ...], observations to act on next
     surplus: Transition  # rows beyond the last border; only NEXT_STEP environments leave any
-    ep_return: np.ndarray  # [N] float64, of the episodes in progress
-    ep_length: np.ndarray  # [N] int64
-    ep_returns: tuple[float, ...] = ()  # of this rank's episodes that ended since the last record
+    ep_return: np.ndarray  # [N] float64, returns so far of the episodes in progress
+    ep_length: np.ndarray  # [N] int64, their lengths so far
+    # Returns and lengths of this rank's episodes that ended since the last record.
+    ep_returns: tuple[float, ...] = ()
     ep_lengths: tuple[int, ...] = ()
     steps: int = 0  # transitions handed to the device, over all ranks
-    calls: int = 0  # calls of the environments' step on this rank
+    calls: int = 0  # calls of the environments' `step` on this rank
     updates: int = 0
-    epoch: int = 0  # records so far
+    epoch: int = 0  # number of records so far
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class OffPolicyCarry(BaseCarry):
 
     @property
     def is_stale(self) -> bool:
-        """Whether an `advance` has taken this carry: each donates the buffer."""
+        """Whether an `advance` has consumed this carry; every `advance` donates the buffer."""
         return _has_deleted_leaves(self.buffer)
 
 
@@ -64,7 +65,7 @@ class OnPolicyCarry(BaseCarry):
 
     @property
     def is_stale(self) -> bool:
-        """Whether an `advance` has taken this carry: each donates the learner."""
+        """Whether an `advance` has consumed this carry; every `advance` donates the learner."""
         return _has_deleted_leaves(self.learner)
 
 

@@ -1,4 +1,4 @@
-"""Check what environments return, and name the environment, the fault and the step in errors."""
+"""Check the values that environments return; errors name environment, fault and step."""
 
 from typing import Any
 
@@ -20,18 +20,18 @@ def check_dtype(now: Any, spec: EnvSpec) -> None:
     dtype = np.asarray(now).dtype
     if dtype != spec.obs_dtype and not np.can_cast(dtype, spec.obs_dtype, "same_kind"):
         raise EnvFault(
-            f"an environment must return observations of its observation_space's dtype, "
-            f"{spec.obs_dtype}, got {dtype}."
+            f"an environment must return observations that fit dtype {spec.obs_dtype} of its "
+            f"observation_space, got {dtype}. Correct the environment or its space."
         )
 
 
 def get_final_obs(info: dict[str, Any], i: int) -> Any:
-    """Return the observation an episode of a vector environment ended in."""
+    """Return the last observation of an episode of a vector environment."""
     found = info.get("final_obs")
     if found is None or found[i] is None:
         raise EnvFault(
-            f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}], "
-            f"the observation it ended in."
+            f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}]. "
+            f"Return the last observation of the episode there."
         )
     return found[i]
 
@@ -39,10 +39,13 @@ def get_final_obs(info: dict[str, Any], i: int) -> Any:
 def explain_exception(
     who: str, call: str, error: BaseException, obs: np.ndarray | None = None, when: str = ""
 ) -> EnvFault:
-    """Make the error for an environment that raised; mention an observation that is not finite."""
+    """Return the error for an environment that raised.
+
+    The message includes `obs`, the observation before the call, if it is not finite.
+    """
     text = f"{who} raised {type(error).__name__} in {call}: {format_in_a_line(error)}{when}"
     if obs is not None and obs.dtype.kind == "f" and not np.isfinite(obs).all():
-        text += f" The action answered an observation that was not finite: {obs.tolist()}."
+        text += f" The observation before this call was not finite: {obs.tolist()}."
     return EnvFault(text)
 
 
@@ -55,13 +58,13 @@ def close_env(who: str, env: Any) -> EnvFault | None:
     """Close an environment; return its fault if it raises."""
     try:
         env.close()
-    except RAISED as error:  # whatever it raises, it is the environment's
+    except RAISED as error:  # any error is the environment's fault
         return explain_exception(who, "close", error)
     return None
 
 
 def check_outcome(i: int, rew: Any, terminated: Any, truncated: Any) -> tuple[Any, Any, Any]:
-    """Return reward and flags of a `step`, after checking that they are a number and two flags."""
+    """Return reward and flags of a `step`; refuse them unless they are a number and two flags."""
     if isinstance(rew, _NUMBER) and isinstance(terminated, _FLAG) and isinstance(truncated, _FLAG):
         return rew, terminated, truncated
     return (
@@ -72,7 +75,7 @@ def check_outcome(i: int, rew: Any, terminated: Any, truncated: Any) -> tuple[An
 
 
 def _read_single(i: int, what: str, value: Any, kinds: str) -> Any:
-    """Return a value without axes, after checking its kind; 0 and 1 count as flags."""
+    """Return a value without axes; refuse other kinds. 0 and 1 count as flags."""
     x = np.asarray(value) if describe_shape(value) == () else np.asarray(None)
     if x.dtype.kind not in kinds and not (kinds == "b" and x.dtype.kind in "iu" and x in (0, 1)):
         raise EnvFault(f"environment {i} must return {what}, got {value!r}.")
@@ -80,11 +83,11 @@ def _read_single(i: int, what: str, value: Any, kinds: str) -> Any:
 
 
 def describe_shape(value: Any) -> tuple[int, ...] | str:
-    """Return the shape of anything, or a description if it has none."""
+    """Return the shape of a value, or a description if it has none."""
     try:
         return np.shape(value)
     except ValueError:  # rows of different lengths
-        return "one that differs from row to row"
+        return "rows of different lengths"
 
 
 def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> None:
@@ -92,7 +95,7 @@ def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> Non
 
     Args:
         rows: New rows `[R, ...]`.
-        who: Environment of each row.
+        who: Index of the environment of each row.
         steps: Number of environment steps before the first row, over all ranks.
         ranks: Number of ranks.
     """
@@ -106,6 +109,6 @@ def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> Non
         row = bad[name]
         raise NonFiniteError(
             f"{name} of environment {who[row]} is not finite at environment step "
-            f"{steps + row * ranks + 1}: {getattr(rows, name)[row]}. Nothing of this block was "
-            f"stored."
+            f"{steps + row * ranks + 1}: {getattr(rows, name)[row]}. No row of this block was "
+            f"stored. Correct the environment."
         )

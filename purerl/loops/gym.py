@@ -4,9 +4,9 @@
     carry, record = advance(carry)     # one burst (off-policy), one rollout and update (on-policy)
     for record in run(...): ...        # one record per epoch
 
-Transitions are staged in NumPy and handed to the device in blocks of one fixed size, and one
-compiled call learns from them. Printing, saving and evaluating happen outside, between two calls of
-`advance`.
+Transitions are collected in NumPy. The device gets them in blocks of one fixed size, and one
+compiled call learns from each block. Printing, saving and evaluating happen outside, between two
+calls of `advance`.
 """
 
 import importlib.metadata
@@ -51,17 +51,18 @@ def start(
     Args:
         algo: A module of `purerl.algos`, its name, or a custom algorithm.
         spec: Settings of the algorithm, its `Spec`.
-        env_fn: Function that returns a Gymnasium environment, called `schedule.num_envs` times, or
-            one vector environment of that many.
-        schedule: When to act and learn, of the same class as `algo.SCHEDULE`.
-        seed: Integer in 0 .. 2**32 - 1. With the other arguments it determines the run.
+        env_fn: Function that returns a new Gymnasium environment; it is called
+            `schedule.num_envs` times. Or a function that returns one vector environment of that
+            size.
+        schedule: Schedule of acting and learning, of the same class as `algo.SCHEDULE`.
+        seed: Integer in 0 .. 2**32 - 1. Seed and other arguments together determine the run.
     """
     checks.seed(seed)
     algo = algos.load(algo)
     _check_algo(algo, spec, schedule)
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     resolved = schedule.resolve(ranks)
-    # On every rank, before one of them allocates anything.
+    # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks)
     _check_world(algo, spec, resolved, seed)
     envs = vector.make_envs(
@@ -81,7 +82,7 @@ def start(
 def _init_carry(
     algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int, envs: vector.Envs
 ) -> Carry:
-    """Build the first carry of a run, of the kind that the schedule is for."""
+    """Build the first carry of a run; the class of the schedule decides its class."""
     ranks, rank, number = mpi.num_procs(), mpi.proc_id(), schedule.num_envs
     words = np.array([seed, rank], np.uint32)
     if isinstance(schedule, ResolvedOnPolicySchedule):
@@ -111,20 +112,26 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
     """Continue a run by one burst (off-policy), or by one rollout and update (on-policy).
 
     An off-policy advance ends at the next multiple of `update_every`, end of an epoch or end of the
-    run. An on-policy advance is one epoch.
+    run, whichever comes first. An on-policy advance is one epoch.
 
     Returns:
-        The new carry, and a record if an epoch ended, else None. A record has `epoch`, `steps`,
-        `updates`, the `ep_returns` and `ep_lengths` of the episodes that ended, and the mean of
-        each metric over the updates that computed it; without any the metric is absent. With
-        several values in an epoch there are also `_std`, `_min` and `_max`. The statistics of `val`
-        are over the steps of the epoch.
+        The new carry, and a record if an epoch ended, else None. A record has `epoch`, `steps` and
+        `updates`, and the `ep_returns` and `ep_lengths` of the episodes that ended. It also has
+        the mean of each metric over the updates that computed it. A metric that no update computed
+        is absent. A metric with several values in an epoch also has `_std`, `_min` and `_max`. The
+        statistics of `val` are over the steps of the epoch.
     """
     schedule = carry.schedule
     if carry.is_stale:
-        raise ValueError("this carry was consumed by an earlier advance; go on with its result.")
+        raise ValueError(
+            "this carry was consumed by an earlier advance. Continue with the carry that advance "
+            "returned."
+        )
     if carry.steps >= schedule.steps:
-        raise ValueError(f"the run is complete: {carry.steps} of {schedule.steps} steps are done.")
+        raise ValueError(
+            f"the run is complete: {carry.steps} of {schedule.steps} steps are done. Start a run "
+            f"with more steps to train longer."
+        )
     if isinstance(carry, OnPolicyCarry):
         return records.close_epoch(onpolicy.advance(carry))
     carry = offpolicy.advance(carry)
@@ -139,7 +146,7 @@ def run(
     schedule: Schedule,
     seed: int,
 ) -> Generator[Record, None, Carry]:
-    """Train from start to end: yield one record per epoch, and return the last carry.
+    """Train from start to end; yield one record per epoch, and return the last carry.
 
     With `schedule.num_test_episodes` each record also has `test_returns` and `test_lengths`.
     """
@@ -147,7 +154,7 @@ def run(
 
 
 def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, Carry]:
-    """Continue from a carry to the end of its run, as `run` does, and close its environments."""
+    """Continue a run from a carry to its end, as `run` does, and close the environments."""
     schedule = carry.schedule
     try:
         while carry.steps < schedule.steps:
@@ -163,7 +170,7 @@ def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, C
 
 
 def evaluate_epoch(carry: Carry, env_fn: Callable[[], Any]) -> Record:
-    """Play the schedule's test episodes, divided over ranks, and return those of all ranks."""
+    """Play the schedule's test episodes on all ranks; return their returns and lengths."""
     schedule = carry.schedule
     own: Record = {"test_returns": [], "test_lengths": []}
     episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
@@ -189,14 +196,15 @@ def evaluate(
     Args:
         algo: A module of `purerl.algos`.
         params: The learner's parameters.
-        env_fn: Function that makes the environment, as in `start`. A vector environment plays its
-            episodes side by side.
-        seed: Seed of the run. The episodes' seeds come from the stream `eval` and `epoch`.
+        env_fn: Function that makes the environment, as in `start`. A vector environment plays
+            several episodes at the same time.
+        seed: Seed of the run. The seeds of the episodes are derived from it, from the stream
+            `eval` and from `epoch`.
         epoch: Number of the evaluation.
-        episodes: Number of episodes on this rank. They are divided over the environments
-            beforehand, so that short episodes do not count more often.
+        episodes: Number of episodes on this rank. They are divided over the environments before
+            the first step, so that short episodes do not count more often.
         max_ep_len: Length at which episodes are cut, or None for the environment's own limit.
-        deterministic: Whether to act by `policy`, instead of `act` with one key per step.
+        deterministic: Whether to act by `policy`. Otherwise `act` samples, with one key per step.
 
     Returns:
         A dict of `test_returns` and `test_lengths`.
@@ -223,7 +231,10 @@ def evaluate(
             for i in records.count_step(step, ep_return, ep_length):
                 if left[i]:
                     if not np.isfinite(ep_return[i]):
-                        raise NonFiniteError(f"the return of environment {i} is {ep_return[i]}.")
+                        raise NonFiniteError(
+                            f"the return of environment {i} is {ep_return[i]}, which is not "
+                            f"finite. Correct the rewards of the environment."
+                        )
                     left[i] -= 1
                     returns.append(float(ep_return[i]))
                     lengths.append(int(ep_length[i]))
@@ -236,7 +247,10 @@ def evaluate(
 def _check_env(spec: Any, envs: vector.Envs) -> None:
     """Refuse environments with other spaces than the spec."""
     if envs.spec != spec.env:
-        raise ValueError(f"spec.env must be that of env_fn, {envs.spec}, got {spec.env}.")
+        raise ValueError(
+            f"spec.env must equal the spaces of the environment, {envs.spec}, got {spec.env}. Make "
+            f"the spec with EnvSpec.of(env), or use the environment that it was made for."
+        )
 
 
 def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
@@ -250,17 +264,17 @@ def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
 
 
 def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int) -> None:
-    """Refuse more devices than JAX has, and ranks that were started with different arguments."""
+    """Refuse more devices than JAX has, and ranks that were started with different settings."""
     there = jax.local_device_count()
     if schedule.devices > there:
         raise ValueError(
-            f"devices is {schedule.devices} and JAX sees {there}. On a CPU, "
-            f"purerl.setup(devices={schedule.devices}) before the first computation makes as many."
+            f"devices is {schedule.devices} but JAX sees {there}. Lower devices, or on a CPU call "
+            f"purerl.setup(devices={schedule.devices}) before the first computation."
         )
     if schedule.devices > 1 and mpi.num_procs() > 1:
         raise ValueError(
-            f"devices={schedule.devices} and {mpi.num_procs()} ranks do not go together: each "
-            f"device would call MPI. Start one rank per device, with devices=1."
+            f"devices={schedule.devices} and {mpi.num_procs()} ranks do not go together, because "
+            f"each device would call MPI. Set devices=1 and start one rank per device."
         )
     if mpi.num_procs() > 1:
         about = {
@@ -272,7 +286,7 @@ def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: 
         }
         packages = ("purerl", "jax", "jaxlib", "flax", "optax", "gymnasium", "numpy")
         about |= {name: importlib.metadata.version(name) for name in packages}
-        mpi.assert_in_sync(about, "what they were started with")
+        mpi.assert_in_sync(about, "the settings that they were started with")
 
 
 def _check_cut(schedule: ResolvedOnPolicySchedule, envs: vector.Envs) -> None:
@@ -282,18 +296,18 @@ def _check_cut(schedule: ResolvedOnPolicySchedule, envs: vector.Envs) -> None:
     length = schedule.rollout_length
     if not isinstance(envs, vector.OwnEnvs):
         raise ValueError(
-            "continue_episodes=False needs environments that the loop resets, not a vector "
-            "environment: return single ones from env_fn and set num_envs, or set "
+            "continue_episodes=False needs single environments, which the loop can reset, but "
+            "env_fn returns a vector environment. Return a single one and set num_envs, or set "
             "continue_episodes=True."
         )
     own = getattr(getattr(envs.envs[0], "spec", None), "max_episode_steps", None)
     limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
     if limit > length:
         warnings.warn(
-            f"with continue_episodes=False episodes of more than {length:,} steps are cut at the "
-            f"end of a rollout and start anew, and here they may have {limit:,}: REINFORCE, which "
-            f"learns only from episodes that end, learns nothing if all are that long; raise "
-            f"steps_per_epoch or lower num_envs.",
+            f"episodes may have {limit:,} steps, but a rollout of one environment has {length:,}. "
+            f"With continue_episodes=False the loop cuts longer episodes at the end of a rollout "
+            f"and starts new ones. REINFORCE learns only from episodes that end, so it learns "
+            f"nothing if all are cut. Raise steps_per_epoch or lower num_envs.",
             EpisodesCut,
             stacklevel=4,
         )

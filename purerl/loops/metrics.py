@@ -1,9 +1,9 @@
 """Statistics of metrics, gathered on the device over an epoch and merged over ranks.
 
 A tally is one array `[5, M]`. Its rows are the count, the mean, the sum of squared deviations, the
-minimum and the maximum of each metric. It is one array because every argument of a program costs
-time. It holds squared deviations, not squares: in float32 the squares of Q-values near 500 have no
-digits left for a deviation of 0.1.
+minimum and the maximum of each of M metrics. It is one array because every argument of a program
+costs time. It has squared deviations instead of squares: in float32 the squares of Q-values near
+500 have no digits left for a deviation of 0.1.
 """
 
 from typing import Any
@@ -14,12 +14,12 @@ import numpy as np
 
 
 def list_names(info: Any) -> tuple[str, ...]:
-    """List the metrics in the order of a tally, without the `x_count` that belong to them."""
+    """List the names of the metrics in the order of a tally, without their `x_count`."""
     return tuple(sorted(name for name in info if not name.endswith("_count")))
 
 
 def make_empty_tally(number: int) -> np.ndarray:
-    """Make the tally of no value."""
+    """Make a tally without values."""
     rows = np.zeros((5, number), np.float32)
     rows[3], rows[4] = np.inf, -np.inf
     return rows
@@ -29,7 +29,7 @@ def tally_values(info: dict[str, jax.Array]) -> jax.Array:
     """Tally all values of each metric, except those whose `x_count` is 0.
 
     Args:
-        info: values of each metric, of any shape.
+        info: Values of each metric, of any shape.
     """
     columns = []
     for name in list_names(info):
@@ -63,12 +63,12 @@ def merge_tallies(first: Any, second: Any, xp: Any = jnp) -> Any:
 
 
 def read_tally(metrics: tuple[str, ...], tally: np.ndarray, single: int) -> dict[str, float]:
-    """Return the mean of each metric that has a value, and its spread.
+    """Return the mean of each metric that has a value, and `_std`, `_min` and `_max`.
 
     Args:
-        metrics: names of the metrics, from `list_names`.
-        tally: the merged tally of all ranks.
-        single: leave out `_std`, `_min` and `_max` of metrics with no more values than this.
+        metrics: Names of the metrics, from `list_names`.
+        tally: The merged tally of all ranks.
+        single: Number of values up to which a metric gets no `_std`, `_min` and `_max`.
     """
     found: dict[str, float] = {}
     for name, (count, mean, square, low, high) in zip(metrics, tally.T.tolist(), strict=True):

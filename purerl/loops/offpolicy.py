@@ -20,7 +20,7 @@ from purerl.types import Transition
 
 
 def advance(carry: OffPolicyCarry) -> OffPolicyCarry:
-    """Collect transitions up to the next border, and learn if a burst is due there.
+    """Collect transitions up to the next border, and update if a burst is due there.
 
     Borders are the multiples of `update_every`, the ends of epochs and the end of the run.
     """
@@ -71,15 +71,28 @@ def run_burst(
     The result equals `add`, and then `sample` and `update` in a loop with the keys
     `split(stream(seed, rank, "sample", updates done before), updates)`. The rows and the noise of
     all batches are drawn before the loop. Several devices hold the same buffer, draw the same
-    batches and split the rows of each, so the result differs from that of one only by rounding.
+    batches and split the rows of each batch. Their result differs from that of one device only by
+    rounding.
 
-    The learner, the buffer and the tally are donated; without updates only the buffer is.
+    The learner, the buffer and the tally are donated. Without updates only the buffer is donated.
+
+    Args:
+        algo: A module of `purerl.algos`.
+        updates: Number of updates.
+        batch_size: Rows of a batch, over all devices of this rank.
+        devices: Number of devices.
+        learner: State of the algorithm.
+        buffer: The replay buffer.
+        tally: Statistics of the metrics since the last record.
+        block: New transitions, in a block of fixed size.
+        count: Number of valid rows of the block.
+        words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
 
     Returns:
         Learner, buffer and tally, and whether all parameters and metrics are finite.
     """
     static = (algo, updates, batch_size, devices)
-    if not updates:  # a learner that goes in and out of a program costs up to 0.4 ms
+    if not updates:  # passing a learner through a program would cost up to 0.4 ms
         buffer, finite = _compiled_burst()(*static, None, buffer, None, block, count, words)
         return learner, buffer, tally, finite
     result: tuple[Any, replay.Replay, jax.Array, jax.Array] = _compiled_burst()(
@@ -173,7 +186,7 @@ def collect(carry: OffPolicyCarry, needed: int) -> tuple[OffPolicyCarry, Transit
     schedule, envs = carry.schedule, carry.envs
     size, number = schedule.update_every // carry.ranks, schedule.num_envs
     stage = records.allocate_rows(envs.spec.example(), size + number)
-    who = np.empty(size + number, np.int64)  # environment of each row, for messages
+    who = np.empty(size + number, np.int64)  # environment of each row, for error messages
     kept = filled = len(carry.surplus.rew)
     for rows, old in zip(stage, carry.surplus, strict=True):
         rows[:filled] = old

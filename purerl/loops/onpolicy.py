@@ -35,11 +35,18 @@ def learn(
     """Prepare a rollout and update on it, in one compiled program that donates the learner.
 
     The result equals `prepare` and `update` with the key
-    `stream(seed, rank, "update", updates done before)`. Several devices each prepare the whole
-    rollout and split its rows.
+    `stream(seed, rank, "update", updates done before)`. Each of several devices prepares the whole
+    rollout, and updates on its part of the rows.
+
+    Args:
+        algo: A module of `purerl.algos`.
+        devices: Number of devices.
+        learner: State of the algorithm.
+        rollout: Transitions `[T, N, ...]`.
+        words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
 
     Returns:
-        The learner, the tally of the metrics, and whether parameters and metrics are finite.
+        The learner, the tally of the metrics, and whether all parameters and metrics are finite.
     """
     args = (learner, rollout, words)
     result: tuple[Any, jax.Array, jax.Array] = _compiled_learn()(algo, devices, *args)
@@ -66,7 +73,7 @@ def _learn(
     if devices > 1:
         info = mpi.pmean(info)
     if "val" in info:
-        info |= {"val": batch.val}  # over the steps of the rollout, as it was acted on
+        info |= {"val": batch.val}  # values of all steps of the rollout, before the update
     tally = tally_values(info)
     return learner, tally, records.are_all_finite((learner.params, tally[1]))
 
@@ -80,12 +87,12 @@ def init(algo: ModuleType, spec: Any, words: jax.Array) -> Any:
 def list_metrics(
     algo: ModuleType, learner: Any, schedule: ResolvedOnPolicySchedule
 ) -> tuple[str, ...]:
-    """List the metrics of `update`; raise the error of `update` if the rollout does not suit it."""
+    """List the metrics of `update`; raise the error of `update` if the rollout does not fit."""
     length, number, devices = schedule.rollout_length, schedule.num_envs, schedule.devices
 
     def metrics(learner: Any, rollout: Rollout) -> Any:
         batch = algo.prepare(learner.params, rollout)._replace(key=jax.random.key(0))
-        if devices > 1:  # each device has a part of the rows, and no rollout
+        if devices > 1:  # each device gets a part of the rows, without the rollout
             rows = length * number // devices
             parts = jax.tree.map(lambda x: x[:rows], batch._replace(key=None, rollout=None))
             batch = parts._replace(key=batch.key)
@@ -99,7 +106,7 @@ def collect(carry: OnPolicyCarry, length: int) -> tuple[OnPolicyCarry, Rollout]:
     """Step the environments until each has `length` rows.
 
     A vector environment in NEXT_STEP mode spends steps on resets, so its columns fill unevenly.
-    Steps beyond a full column count in their episode, but the rollout does not contain them.
+    Further steps of a full column count in their episode, but the rollout does not contain them.
     """
     schedule, envs = carry.schedule, carry.envs
     number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode

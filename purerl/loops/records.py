@@ -19,7 +19,7 @@ from purerl.types import Transition
 
 
 def allocate_rows(row: Transition, *leading: int) -> Transition:
-    """Allocate rows `[*leading, ...]` in NumPy."""
+    """Allocate uninitialised NumPy arrays `[*leading, ...]` for the fields of a row."""
     return Transition(*(np.empty((*leading, *x.shape), x.dtype) for x in row))
 
 
@@ -42,7 +42,7 @@ class Episodes:
         self.ep_return[:] = self.ep_length[:] = 0
 
     def to_fields(self) -> dict[str, Any]:
-        """Return them as fields of a carry."""
+        """Return the statistics as fields of a carry."""
         return {
             "ep_return": self.ep_return,
             "ep_length": self.ep_length,
@@ -52,7 +52,7 @@ class Episodes:
 
 
 def count_step(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) -> list[int]:
-    """Add a step to the episodes in progress, in place; return the environments that ended one."""
+    """Add a step to the episodes in progress, in place; return the indices of those that ended."""
     if step.valid is None:
         ep_return += step.rows.rew
         ep_length += 1
@@ -65,7 +65,8 @@ def count_step(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) 
 def close_epoch(carry: Carry) -> tuple[Carry, Record]:
     """Make the record of an epoch over all ranks, and start the statistics of the next one.
 
-    The record is the same on all ranks: means of the metrics, and the episodes that ended.
+    The record is the same on all ranks. It has the means of the metrics and the episodes that
+    ended.
     """
     if carry.ranks > 1:
         mpi.assert_in_sync(unreplicate(carry.learner), f"the learner after {carry.updates} updates")
@@ -91,8 +92,8 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
 
 
 def check_learner(carry: Carry, updates: int, finite: Any) -> None:
-    """Raise `Diverged` if the last `updates` updates left numbers that are not finite."""
-    if finite:  # the only value read off the device per burst
+    """Raise `Diverged` if the last `updates` updates produced numbers that are not finite."""
+    if finite:  # the only value that each burst copies from the device
         return
     means = zip(carry.metrics, np.asarray(carry.tally)[1], strict=True)
     bad = [name for name, x in means if not np.isfinite(x)]

@@ -1,11 +1,11 @@
 """Turn a carry into arrays and plain numbers, and back: everything that a resumed run needs.
 
-    frozen = freeze(carry, since=0)            # since: rows of the replay buffer saved before
+    frozen = freeze(carry, since=0)            # since: first row of the replay buffer to copy
     carry, lost = thaw(start(...), frozen)     # start with the same arguments
 
-Keys and seeds are derived from counters, so a snapshot has no generator states. An episode in
-progress is its seed and the actions so far: `thaw` plays them again and compares the observation it
-reaches bit for bit. Nothing here touches a disk.
+Keys and seeds are derived from counters, so a snapshot has no generator states. It stores an
+episode in progress as its seed and the actions so far. `thaw` replays these actions and compares
+the last observation bit for bit. This module does not touch the disk.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _ENDED = {"ep_returns": np.float64, "ep_lengths": np.int64}  # arrays of any len
 
 
 class Frozen(NamedTuple):
-    """The content of a carry, without what follows from the arguments of `start`."""
+    """The content of a carry, except for what `start` builds from its arguments."""
 
     learner: dict[str, np.ndarray]  # path of each leaf -> array
     host: dict[str, np.ndarray]  # observations, returns, lengths, surplus rows, tally, actions
@@ -43,8 +43,8 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
         carry: The carry to copy.
         since: First row of the replay buffer to include.
         copy: Whether to copy the rows of the replay buffer too. Otherwise they may share memory
-            with the carry, and must be used before the next `advance`. Copying a million rows takes
-            as long as writing them.
+            with the carry, so use them before the next `advance`. Copying a million rows takes as
+            long as writing them to disk.
     """
     learner = _list_leaves(unreplicate(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
@@ -66,17 +66,18 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
 
 
 def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
-    """Fill a carry that `start` just made with the content of a snapshot.
+    """Fill a new carry from `start` with the content of a snapshot.
 
     Args:
         carry: A carry of the same algorithm, spec, schedule, seed and environments.
         frozen: The snapshot, with all rows that the replay buffer held. Older rows are ignored.
 
     Returns:
-        The carry, and the environments whose episode could not be repeated. They start a new one.
+        The carry, and the indices of environments whose episode could not be replayed exactly.
+        They start a new episode.
 
     Raises:
-        SnapshotMismatch: if an array does not fit; the message names the first one.
+        SnapshotMismatch: if an array does not fit. The message names the first such array.
     """
     old = unreplicate(carry.learner)
     leaves = _fit_arrays("learner", _list_leaves(old), frozen.learner)
@@ -107,7 +108,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
 
 
 def select_shared(carry: Carry) -> dict[str, Any]:
-    """Return what must be equal on all ranks: the learner, and the counters as strings."""
+    """Return the parts that must be equal on all ranks: the learner, and counters as strings."""
     counters = {name: str(getattr(carry, name)) for name in _COUNTERS}
     return {"learner": unreplicate(carry.learner), **counters}
 
@@ -116,7 +117,9 @@ def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
     """Return the counters, after checking them and the numbers of the episodes in progress."""
     episodes = facts.get("episodes")
     if not isinstance(episodes, list) or len(episodes) != number:
-        raise SnapshotMismatch(f"episodes must be the numbers of {number}, got {episodes!r}.")
+        raise SnapshotMismatch(
+            f"episodes must be a list with the numbers of {number} episodes, got {episodes!r}."
+        )
     counters = {name: facts.get(name) for name in _COUNTERS}
     for name, value in (*counters.items(), *(("episodes", n) for n in episodes)):
         if not isinstance(value, int) or not 0 <= value < 2**63:
@@ -125,16 +128,16 @@ def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
 
 
 def _fill_replay(carry: OffPolicyCarry, frozen: Frozen) -> replay.Replay:
-    """Build a replay buffer with every row at its old place."""
+    """Build a replay buffer with every row at its old position."""
     if frozen.rows is None:
-        raise SnapshotMismatch("the replay memory is missing.")
+        raise SnapshotMismatch("the replay buffer is missing.")
     data = unreplicate(carry.buffer.data)
     capacity = len(data.rew)
     first = max(0, frozen.stop - capacity)
     if frozen.first > first or len(frozen.rows["rew"]) != frozen.stop - frozen.first:
         raise SnapshotMismatch(
-            f"the replay memory must hold rows {first} .. {frozen.stop}, got "
-            f"{len(frozen.rows['rew'])} rows from {frozen.first} on."
+            f"the replay buffer must hold rows {first} .. {frozen.stop}, got "
+            f"{len(frozen.rows['rew'])} rows from row {frozen.first} on."
         )
     empty = _drop_rows(data._asdict())
     _fit_arrays("replay ", empty, _drop_rows(frozen.rows))
@@ -142,7 +145,7 @@ def _fill_replay(carry: OffPolicyCarry, frozen: Frozen) -> replay.Replay:
     for name, none in empty.items():
         kept = frozen.rows[name][first - frozen.first :]
         start = first % capacity
-        tail = min(len(kept), capacity - start)  # the other rows are at the beginning of the ring
+        tail = min(len(kept), capacity - start)  # the other rows go to the beginning of the ring
         filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
         filled[name][start : start + tail] = kept[:tail]
         filled[name][: len(kept) - tail] = kept[tail:]
@@ -180,11 +183,11 @@ def _fit_arrays(
     for name, x in wanted.items():
         if name not in given:
             raise SnapshotMismatch(f"{what}{name} is missing.")
-        came = given[name]
-        if (came.shape, came.dtype) != (x.shape, x.dtype):
+        found = given[name]
+        if (found.shape, found.dtype) != (x.shape, x.dtype):
             raise SnapshotMismatch(
-                f"{what}{name} must be {x.dtype} of shape {x.shape}, got {came.dtype} of shape "
-                f"{came.shape}."
+                f"{what}{name} must be {x.dtype} of shape {x.shape}, got {found.dtype} of shape "
+                f"{found.shape}."
             )
     extra = sorted(set(given) - set(wanted))
     if extra and what != "host ":

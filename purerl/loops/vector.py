@@ -1,6 +1,6 @@
-"""Adapters over environments: N single ones, or a user's vector environment.
+"""Adapters over environments: over N single ones, or over a user's vector environment.
 
-Both return true transitions: `next_obs` is always the successor that the environment reached.
+In both, `next_obs` is always the true successor, never the start of the next episode.
 """
 
 import math
@@ -20,24 +20,24 @@ from purerl.types import Transition
 class Step(NamedTuple):
     """Result of one `step` of N environments."""
 
-    rows: Transition  # [N, ...]
+    rows: Transition  # [N, ...], one transition of each environment
     valid: np.ndarray | None  # [N] bool, False where the call only started an episode; None: all
-    ended: list[int]  # environments whose row ended an episode
-    obs: np.ndarray  # [N, ...], to act on next
+    ended: list[int]  # indices of the environments whose row ended an episode
+    obs: np.ndarray  # [N, ...], observations to act on next
 
 
-Marks = list[tuple[int, list[Any], int]]  # number of an episode, its actions, their number
+Marks = list[tuple[int, list[Any], int]]  # episode number, its actions, how many they are
 
 
 class OwnEnvs:
-    """N single environments; this class resets them, with a derived seed for every episode.
+    """N single environments, which this class resets with a derived seed for every episode.
 
     Args:
         envs: The environments.
         spec: Their spaces, which are equal.
         seed_of: Function that returns the seed of an episode, given the environment's index and the
             episode's number.
-        max_ep_len: Length at which episodes are cut, or None for no limit of the loop.
+        max_ep_len: Length at which this class cuts episodes, or None to cut none.
     """
 
     exact_resume = True
@@ -65,7 +65,7 @@ class OwnEnvs:
         return obs
 
     def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
-        """Take one action in every environment; start the next episode where one ended."""
+        """Take one action in every environment; reset those whose episode ended."""
         number = self.num_envs
         next_obs = np.empty_like(obs)
         rew = np.empty(number, np.float32)
@@ -75,7 +75,7 @@ class OwnEnvs:
             self.actions[i].append(action if isinstance(action, int) else action.copy())
             try:
                 now, gain, ends, cut, _ = env.step(action)
-            except faults.RAISED as error:  # whatever it raises, it is the environment's
+            except faults.RAISED as error:  # any error is the environment's fault
                 raise self._explain(i, error, obs[i]) from error
             rew[i], ends, cut = faults.check_outcome(i, gain, ends, cut)
             self._store_obs(i, now, next_obs)
@@ -101,18 +101,18 @@ class OwnEnvs:
         return [(n, x, len(x)) for n, x in zip(self.episode, self.actions, strict=True)]
 
     def rewind(self, marks: Marks) -> None:
-        """Restore what `list_episodes` returned at the marks; the environments do not move."""
+        """Restore episode numbers and actions as they were at the marks; step no environment."""
         self.episode = [number for number, _, _ in marks]
         self.actions = [taken[:length] for _, taken, length in marks]
 
     def replay_episodes(
         self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
     ) -> tuple[np.ndarray, list[int]]:
-        """Play episodes again, and compare the observations they reach with `obs`, bit for bit.
+        """Replay episodes, and compare the observations they reach with `obs`, bit for bit.
 
         Returns:
-            The observations to act on next, and the environments that reached another one. They
-            start a new episode.
+            The observations to act on next, and the indices of environments whose episode ended or
+            reached another observation. They start a new episode.
         """
         reached, lost = np.empty_like(obs), []
         for i, taken in enumerate(actions):
@@ -124,7 +124,7 @@ class OwnEnvs:
                 self.actions[i].append(action)
                 try:
                     now, _, ends, cut, _ = self.envs[i].step(action)
-                except faults.RAISED as error:  # whatever it raises, it is the environment's
+                except faults.RAISED as error:  # any error is the environment's fault
                     raise self._explain(i, error) from error
                 self._store_obs(i, now, reached)
                 ended = ended or ends or cut
@@ -134,7 +134,7 @@ class OwnEnvs:
         return reached, lost
 
     def close(self) -> None:
-        """Close every environment, and only then raise the first error."""
+        """Close every environment, then raise the first error if there was one."""
         failed = None
         for i, env in enumerate(self.envs):
             _live.discard(env)
@@ -149,7 +149,7 @@ class OwnEnvs:
         seed = self.seed_of(i, self.episode[i])
         try:
             first, _ = self.envs[i].reset(seed=seed)
-        except faults.RAISED as error:  # whatever it raises, it is the environment's
+        except faults.RAISED as error:  # any error is the environment's fault
             raise faults.explain_exception(f"environment {i}", "reset", error) from error
         self._store_obs(i, first, obs)
 
@@ -159,12 +159,12 @@ class OwnEnvs:
 
     def _store_obs(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
-            obs[i] = now  # the usual case, without the checks below
+            obs[i] = now  # the usual case needs none of the checks below
             return
         if faults.describe_shape(now) != self.spec.obs_shape:
             raise EnvFault(
-                f"environment {i} must return observations of shape {self.spec.obs_shape}, as its "
-                f"observation_space says, got {faults.describe_shape(now)}."
+                f"environment {i} must return observations of shape {self.spec.obs_shape}, the "
+                f"shape of its observation_space, got {faults.describe_shape(now)}."
             )
         faults.check_dtype(now, self.spec)
         obs[i] = now
@@ -173,7 +173,7 @@ class OwnEnvs:
 class VectorEnvs:
     """A user's Gymnasium vector environment, of any autoreset mode.
 
-    It is seeded once and starts its episodes itself, so a run on it cannot be resumed exactly.
+    It is seeded once and resets itself, so a run that uses it cannot be resumed exactly.
     """
 
     exact_resume = False
@@ -184,8 +184,8 @@ class VectorEnvs:
         self.mode = (env.metadata or {}).get("autoreset_mode")
         if not isinstance(self.mode, AutoresetMode):
             raise ValueError(
-                f"a vector environment must name its autoreset mode, a gymnasium.vector."
-                f"AutoresetMode, in metadata['autoreset_mode'], got {self.mode!r}."
+                f"a vector environment must have a gymnasium.vector.AutoresetMode in "
+                f"metadata['autoreset_mode'], got {self.mode!r}."
             )
         self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
         self._convert_actions = _make_action_converter(spec, env.single_action_space)
@@ -195,7 +195,7 @@ class VectorEnvs:
         return self._call("reset", seed=self.seed)[0]
 
     def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
-        """Take one action in every environment, which starts episodes in its own mode."""
+        """Take one action in every environment; its autoreset mode decides when it resets."""
         handed = self._convert_actions(act)
         if not isinstance(self.spec.action, Box):
             handed = np.asarray(handed, self.env.action_space.dtype)
@@ -222,7 +222,7 @@ class VectorEnvs:
         return Step(rows, valid, ended, now)
 
     def list_episodes(self) -> tuple[list[int], list[np.ndarray]]:
-        """Return empty lists, because these episodes cannot be repeated."""
+        """Return empty lists, because these episodes cannot be replayed."""
         return [], []
 
     def mark_episodes(self) -> Marks:
@@ -249,16 +249,16 @@ class VectorEnvs:
     def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:
             obs, *rest = getattr(self.env, method)(*args, **kwargs)
-        except faults.RAISED as error:  # whatever it raises, it is the environment's
+        except faults.RAISED as error:  # any error is the environment's fault
             raise faults.explain_exception("the vector environment", method, error) from error
         shape = (self.num_envs, *self.spec.obs_shape)
         if faults.describe_shape(obs) != shape:
             raise EnvFault(
-                f"the vector environment must return observations of shape {shape}, as its "
-                f"observation_space says, got {faults.describe_shape(obs)}."
+                f"the vector environment must return observations of shape {shape}, the shape of "
+                f"its observation_space, got {faults.describe_shape(obs)}."
             )
         faults.check_dtype(obs, self.spec)
-        return np.array(obs, self.spec.obs_dtype), *rest  # a copy: it may write there again
+        return np.array(obs, self.spec.obs_dtype), *rest  # a copy, because it may reuse its array
 
 
 Envs = OwnEnvs | VectorEnvs
@@ -270,13 +270,13 @@ def make_envs(
     seed_of: Callable[[int, int], int],
     max_ep_len: int | None = None,
 ) -> Envs:
-    """Make `num_envs` environments, or the one vector environment, and the adapter over them.
+    """Make `num_envs` environments or one vector environment; return the adapter over them.
 
     Args:
         env_fn: Function that returns a Gymnasium environment or a Gymnasium vector environment.
         num_envs: Number of environments. None means one, or all of the vector environment.
         seed_of: Function that returns the seed of an episode, given the environment's index and the
-            episode's number; (0, 0) for a vector environment.
+            episode's number. The seed of a vector environment is `seed_of(0, 0)`.
         max_ep_len: Length at which episodes are cut, or None for the environment's own limit.
     """
     if not callable(env_fn):
@@ -298,45 +298,45 @@ def _make_adapter(
     seed_of: Callable[[int, int], int],
     max_ep_len: int | None,
 ) -> Envs:
-    """Make the other environments, append them to `made`, and return the adapter over all."""
+    """Append the other environments to `made`, and return the adapter over all of them."""
     first = made[0]
     if not hasattr(first, "single_observation_space"):
         while len(made) < (num_envs or 1):
             made.append(_make_env(env_fn))
         specs = [EnvSpec.of(env) for env in made]
         if len(set(specs)) > 1:
-            raise ValueError(f"env_fn must make environments of equal spaces, got {set(specs)}.")
+            raise ValueError(f"env_fn must make environments with equal spaces, got {set(specs)}.")
         return OwnEnvs(made, specs[0], seed_of, max_ep_len)
     if num_envs not in (None, first.num_envs):
         raise ValueError(
-            f"num_envs is {num_envs} but env_fn returns a vector environment of {first.num_envs}; "
-            f"set num_envs={first.num_envs}."
+            f"num_envs is {num_envs} but env_fn returns a vector environment of {first.num_envs}. "
+            f"Set num_envs={first.num_envs}."
         )
     if max_ep_len is not None:
         raise ValueError(
-            f"max_ep_len={max_ep_len} cannot be imposed on a vector environment, which starts its "
-            f"episodes itself: give the limit when making it, as gymnasium.make_vec(id, "
-            f"max_episode_steps={max_ep_len}) does, and leave max_ep_len at None."
+            f"max_ep_len={max_ep_len} cannot be imposed on a vector environment, because it starts "
+            f"its episodes itself. Leave max_ep_len at None, and set the limit when you make it: "
+            f"gymnasium.make_vec(id, max_episode_steps={max_ep_len})."
         )
     return VectorEnvs(first, EnvSpec.of(first), seed_of(0, 0))
 
 
-_live: weakref.WeakSet[Any] = weakref.WeakSet()  # environments in use by an adapter
+_live: weakref.WeakSet[Any] = weakref.WeakSet()  # environments that an adapter uses
 
 
 def _make_env(env_fn: Callable[[], Any]) -> Any:
     """Make an environment, and refuse one that is in use."""
     try:
         env = env_fn()
-    except faults.RAISED as error:  # whatever it raises, it is the environment's
+    except faults.RAISED as error:  # any error is the environment's fault
         text = f"env_fn raised {type(error).__name__}: {faults.format_in_a_line(error)}"
         raise EnvFault(text) from error
     if not hasattr(env, "action_space"):
         raise ValueError(f"env_fn must return a Gymnasium environment, got {env!r}.")
     if env in _live:
         raise ValueError(
-            "env_fn must make a new environment at each call, but returned one that is in use: "
-            "training and evaluation would step the same one. Make it inside of env_fn."
+            "env_fn must make a new environment at each call, but it returned one that is in use. "
+            "Training and evaluation would step the same one. Create the environment in env_fn."
         )
     _live.add(env)
     return env

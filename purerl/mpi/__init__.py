@@ -1,19 +1,19 @@
-"""Averages over ranks and devices; on one rank and one device they return their argument.
+"""Averages over ranks and devices. On one rank and one device they return their argument.
 
     mpiexec -n 4 python examples/run_ppo.py      # or: python examples/run_ppo.py --num-cpu 4
 
-Inside a compiled program `pmean`, `psum`, `pmin` and `pmax` are decided when it is traced:
+What `pmean`, `psum`, `pmin` and `pmax` do inside a compiled program is decided during tracing:
 
 - Where `jax.shard_map` or `jax.vmap` binds the axis `"device"`, they reduce over that axis.
-- With several ranks, they reduce by one ordered callback around one `Allreduce` of all leaves.
+- With several ranks, they reduce by one ordered callback and one `Allreduce` for each dtype.
 - With neither, they return their argument and cost nothing.
 
-On arrays outside of a trace and on Python numbers they work on the host. All ranks must make the
-same sequence of these calls. A branch around one needs a condition that is equal on all ranks, for
-example a step counter or an averaged number.
+Outside of a trace, on arrays and Python numbers, they reduce on the host. All ranks must make the
+same calls in the same order. If a call is in a branch, the condition must be equal on all ranks,
+for example a step counter or an averaged number.
 
-This import is light: it loads neither JAX nor MPI. MPI is loaded by the first function that needs
-the number of ranks, and only if a launcher started this process as one of several.
+This import is light: it loads neither JAX nor MPI. The first function that needs the number of
+ranks loads MPI, and only if a launcher started this process as one of several.
 """
 
 import importlib
@@ -75,8 +75,8 @@ def __getattr__(name: str) -> Any:
 def init() -> None:
     """Connect to the other ranks, if this process was launched with others; else do nothing.
 
-    Call it first, or call `purerl.setup()`, which does it. From then on a rank that fails ends the
-    job; before, MPI may hang.
+    Call it first, or call `purerl.setup()`, which calls it. Afterwards a rank that fails ends the
+    job. Before it, a failure may leave the other ranks waiting.
     """
     world.get_world()
 
@@ -97,5 +97,5 @@ def proc_id() -> int:
 
 
 def is_root() -> bool:
-    """Return whether this rank prints and writes."""
+    """Return whether this is rank 0, the rank that prints and writes."""
     return proc_id() == 0

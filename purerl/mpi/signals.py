@@ -1,8 +1,9 @@
 """Requests to stop a rank, which its watcher thread sees even while the rank waits inside MPI.
 
-Python calls signal handlers on the main thread, between two of its operations. While that thread
-waits for other ranks, they are not called, so the watcher reads the signals from a pipe. Not every
-launcher forwards signals, so the process that launched the ranks leaves a note in a file instead.
+Python calls signal handlers on the main thread, between two of its operations. While the main
+thread waits for other ranks, no handler runs. The watcher therefore reads signals from a pipe. Not
+every launcher forwards signals, so the process that launched the ranks writes them into files
+(notes), which the watcher reads as well.
 """
 
 import os
@@ -10,19 +11,19 @@ import signal
 import threading
 from pathlib import Path
 
-# Two signals within this time are one: the terminal sends it, and the launcher forwards it.
+# Two signals within this time count as one, because terminal and launcher may both send it.
 SAME_SIGNAL_SECONDS = 1.0
-LATE_SECONDS = 10.0  # seconds in one collective after which a rank reports why it has not stopped
+LATE_SECONDS = 10.0  # time in one collective after which a rank reports why it has not stopped
 AGAIN = "again"
 
 
 class StopSignals:
     """The requests to stop that a rank has received.
 
-    An object made on another thread than the main one sees notes only.
+    Outside of the main thread, only notes are read.
 
     Args:
-        job: Folder for notes of the process that launched the ranks; empty without one.
+        job: Folder for notes of the process that launched the ranks, or "" without one.
     """
 
     def __init__(self, job: str) -> None:
@@ -38,13 +39,13 @@ class StopSignals:
         os.set_blocking(self.pipe, False)
         os.set_blocking(other_end, False)
         before = signal.set_wakeup_fd(other_end, warn_on_full_buffer=False)
-        if before != -1:  # another one was set, for example by an event loop
+        if before != -1:  # keep the one that was set, for example by an event loop
             signal.set_wakeup_fd(before)
 
     def poll(self, now: float) -> int:
-        """Read new requests; return the signal at which the job must end at once, or 0.
+        """Read new requests; return the signal for which the job must end at once, or 0.
 
-        The job ends at the second request. A first request that came as a note is sent to the main
+        The job ends at the second request. If the first request is a note, it is sent to the main
         thread as a signal.
         """
         if number := read_note(self.job, AGAIN):
@@ -62,10 +63,10 @@ class StopSignals:
         return 0
 
     def note_lateness(self, now: float, entered: float | None) -> bool:
-        """Return True once, if the collective of the first request is still in progress.
+        """Return True once, if a collective from before the first request is still in progress.
 
         Args:
-            now: The time.
+            now: Time of this call.
             entered: Time at which the collective in progress was entered, or None without one.
         """
         if self.has_warned or not self.number or entered is None or entered > self.since:
@@ -82,14 +83,14 @@ class StopSignals:
 
 
 def write_note(job: str, number: int, again: str = "") -> None:
-    """Ask all ranks of a job to stop as a signal would, or to leave at once."""
+    """Write the note of a signal to all ranks of a job; with `again`, that of a second signal."""
     path = Path(job, f"stop{again}")
     path.with_suffix(".tmp").write_text(str(number))
     path.with_suffix(".tmp").replace(path)
 
 
 def read_note(job: str, again: str = "") -> int:
-    """Return the signal of a note, or 0."""
+    """Return the signal of a note, or 0 without one."""
     try:
         return int(Path(job, f"stop{again}").read_text()) if job else 0
     except FileNotFoundError:

@@ -21,10 +21,11 @@ from purerl.mpi.signals import StopSignals
 if TYPE_CHECKING:
     from purerl.mpi.world import World
 
-POLL = 0.1  # seconds between two looks of the watcher
+POLL = 0.1  # seconds between two checks of the watcher
 TOGETHER = 2.0  # seconds for which a rank that stops at an error waits for the errors of others
-_STACKS = (1.0, 10.0)  # least and most seconds for which a rank waits for the stacks of others
-_WHERE, _HERE = 0, 1  # letters: print where you are; it is printed
+# Minimum and maximum of seconds for which a rank waits until the others have printed their stacks.
+_STACK_SECONDS = (1.0, 10.0)
+_PRINT_STACKS, _STACKS_PRINTED = 0, 1  # messages between watchers: a request and its answer
 
 
 def abort(found: "World", code: int) -> NoReturn:
@@ -57,7 +58,7 @@ def _read_timeout() -> float:
     except ValueError:
         limit = 0.0
     if not limit > 0:
-        raise ValueError(f"PURERL_MPI_TIMEOUT must be seconds, more than 0, got {text!r}.")
+        raise ValueError(f"PURERL_MPI_TIMEOUT must be a number of seconds above 0, got {text!r}.")
     return limit
 
 
@@ -67,7 +68,7 @@ def _handle_error(
     error: BaseException | None,
     where: TracebackType | None,
 ) -> None:
-    """Print the traceback with its rank, and end the job."""
+    """Print the rank and the traceback of its error, and end the job."""
     text = "".join(traceback.format_exception(kind, error, where))
     code = errors.INCOMPLETE
     if issubclass(kind, RanksDisagree | KeyboardInterrupt):
@@ -81,7 +82,7 @@ def _handle_thread_error(found: "World", args: threading.ExceptHookArgs) -> None
 
 
 def end_job(found: "World", why: str, code: int = errors.INCOMPLETE) -> NoReturn:
-    """Print why, and end the job on all ranks."""
+    """Print the reason, and end the job on all ranks."""
     sys.stderr.write(f"rank {found.rank} of {found.size} {why.rstrip()}\n")
     sys.stderr.flush()
     time.sleep(2 * POLL)  # the launcher drops output that it has not forwarded yet
@@ -89,11 +90,11 @@ def end_job(found: "World", why: str, code: int = errors.INCOMPLETE) -> NoReturn
 
 
 def _watch(found: "World", stop: threading.Event, stopping: StopSignals) -> None:
-    """Watch for signals, and for ranks that have ended or do not come, while this rank works."""
-    asked = 0.0  # time at which the others were asked where they are
+    """Watch for signals, and for ranks that have ended or do not arrive, while this rank works."""
+    asked = 0.0  # time at which the others were asked for their stacks
     while not stop.wait(POLL):
         _check_signals(found, stopping)
-        _read_letters(found)
+        _read_messages(found)
         for i, channel in enumerate(found.channels):
             since, begun = channel.since, channel.begun
             for rank, counts in found.gone.items():
@@ -102,22 +103,22 @@ def _watch(found: "World", stop: threading.Event, stopping: StopSignals) -> None
         asked = _check_limit(found, asked)
 
 
-def _read_letters(found: "World") -> None:
-    """Read the letters of other watchers."""
+def _read_messages(found: "World") -> None:
+    """Read the messages of other watchers."""
     MPI = found.mpi
-    while found.letters.iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG):
+    while found.messages.iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG):
         status = MPI.Status()
-        letter = found.letters.recv(status=status)
+        message = found.messages.recv(status=status)
         rank = status.Get_source()
-        if letter == _WHERE:
+        if message == _PRINT_STACKS:
             _print_stacks(found)
-            found.letters.send(_HERE, rank)
-        elif letter == _HERE:
+            found.messages.send(_STACKS_PRINTED, rank)
+        elif message == _STACKS_PRINTED:
             found.located.add(rank)
-        elif isinstance(letter, str):
-            found.errors[rank] = letter
+        elif isinstance(message, str):
+            found.errors[rank] = message
         else:
-            found.gone[rank] = letter
+            found.gone[rank] = message
 
 
 def _check_limit(found: "World", asked: float) -> float:
@@ -125,7 +126,7 @@ def _check_limit(found: "World", asked: float) -> float:
 
     Args:
         found: The world.
-        asked: Time at which the others were asked for their stacks, or 0.
+        asked: Time at which the other ranks were asked for their stacks, or 0.
 
     Returns:
         The new value of `asked`.
@@ -136,36 +137,36 @@ def _check_limit(found: "World", asked: float) -> float:
         return 0.0
     if not asked:
         found.located.clear()
-        send_to_all(found, _WHERE)
+        send_to_all(found, _PRINT_STACKS)
         return now
-    least, most = _STACKS
+    least, most = _STACK_SECONDS
     if now - asked > (least if len(found.located) == found.size - 1 else most):
         where = "at its end" if found.leaving else "in a collective"
         end_job(
             found,
-            f"has waited {found.limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that do not "
-            f"come. The job is stopped.",
+            f"has waited {found.limit:g} s (PURERL_MPI_TIMEOUT) {where} for ranks that did "
+            f"not arrive. The job is stopped.",
         )
     return asked
 
 
 def _check_signals(found: "World", stopping: StopSignals) -> None:
-    """End the job at the second signal; report if the first one waits for other ranks."""
+    """End the job at the second signal; report a rank that must wait before it can stop."""
     now = time.monotonic()
     if number := stopping.poll(now):
-        end_job(found, "was asked to stop once more. The job is stopped at once.", 128 + number)
+        end_job(found, "received a second signal. The job is stopped at once.", 128 + number)
     entered = [c.since for c in found.channels if c.since is not None]
     if stopping.note_lateness(now, min(entered, default=None)):
-        text = "was asked to stop and waits for other ranks; a second signal ends the job at once"
+        text = "will stop, but waits for other ranks. A second signal ends the job at once"
         sys.stderr.write(f"rank {found.rank} of {found.size} {text}.\n")
         sys.stderr.flush()
 
 
 def _print_stacks(found: "World") -> None:
-    """Print the stacks of this rank's threads, unless it waits as well."""
+    """Print the stacks of this rank's threads, unless this rank waits as well."""
     if found.leaving or any(channel.since is not None for channel in found.channels):
         return
-    sys.stderr.write(f"rank {found.rank} of {found.size} is not waiting; it is here:\n")
+    sys.stderr.write(f"rank {found.rank} of {found.size} is not waiting. Its threads are here:\n")
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)
@@ -173,17 +174,17 @@ def _print_stacks(found: "World") -> None:
     sys.stderr.flush()
 
 
-def send_to_all(found: "World", letter: Any) -> None:
-    """Send a letter to the watchers of all other ranks."""
+def send_to_all(found: "World", message: Any) -> None:
+    """Send a message to the watchers of all other ranks."""
     for rank in range(found.size):
         if rank != found.rank:
-            found.letters.send(letter, rank)  # a few bytes, so it does not wait for the receiver
+            found.messages.send(message, rank)  # short, so it does not wait for the receiver
 
 
 def _leave(found: "World", stop: threading.Event, watcher: threading.Thread) -> None:
-    """Tell the others that this rank ends, and wait until all ranks end.
+    """Report to the others that this rank ends, and wait until all ranks end.
 
-    A rank that still waits for this one then notices.
+    If a rank still waits for this one in a collective, its watcher then ends the job.
     """
     sys.stdout.flush()
     found.leaving = time.monotonic()
@@ -196,7 +197,7 @@ def _leave(found: "World", stop: threading.Event, watcher: threading.Thread) -> 
 
 
 def leave_note(found: "World", what: str) -> None:
-    """Leave a note for the process that launched the ranks with `fork`, if one did."""
+    """Write a note for the process that launched the ranks with `fork`, if one did."""
     if found.job:
         with contextlib.suppress(FileNotFoundError):  # that process has ended
             Path(found.job, f"{what}-{found.rank}").write_text(str(os.getpid()))

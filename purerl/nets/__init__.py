@@ -1,14 +1,16 @@
-"""Flax modules, and the only place that imports `flax.linen`.
+"""Networks as Flax modules. No other package imports `flax.linen`.
 
-Default networks take flat observations. A custom module has the same inputs and outputs:
+Default networks take flat observations. A custom module must have these inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac
-    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            reinforce .. ppo, Box
-    actor(obs [B, *obs_shape]) -> logits [B, n]                          the same, Discrete
+    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            on-policy, Box
+    actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac
     critic(obs [B, *obs_shape]) -> [B, n]                                dqn
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
+
+On-policy algorithms are reinforce, vpg, trpo and ppo.
 """
 
 from purerl.nets import categorical, gaussian, policies, squashed
@@ -33,8 +35,8 @@ from purerl.nets.modules import (
     init_params,
     q_values,
 )
-from purerl.nets.optimizers import check_optimizer, find_custom, make_optimizer
-from purerl.nets.policies import policy_network, policy_shape
+from purerl.nets.optimizers import find_custom, make_optimizer
+from purerl.nets.policies import policy_network, policy_shape, value_network
 
 __all__ = [
     "ACTIVATIONS",
@@ -52,7 +54,6 @@ __all__ = [
     "apply_rows",
     "categorical",
     "check_networks",
-    "check_optimizer",
     "find_custom",
     "gaussian",
     "init_ensemble",
@@ -63,4 +64,5 @@ __all__ = [
     "policy_shape",
     "q_values",
     "squashed",
+    "value_network",
 ]

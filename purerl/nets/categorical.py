@@ -1,6 +1,6 @@
-r"""The categorical distribution over n actions 0, ..., n - 1, as pure functions of its logits.
+r"""Categorical distribution over the actions 0, ..., n - 1, as pure functions of its logits.
 
-All functions broadcast over leading axes; the last axis of `logits` is that of the actions.
+All functions broadcast over leading axes. The last axis of `logits` has one entry per action.
 """
 
 import jax
@@ -8,12 +8,12 @@ import jax.numpy as jnp
 
 
 def sample(logits: jax.Array, key: jax.Array) -> jax.Array:
-    """Draw actions `[...]` from `softmax(logits)`."""
+    """Sample actions `[...]` from `softmax(logits)`."""
     return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
 def chosen(values: jax.Array, act: jax.Array) -> jax.Array:
-    """Return `values[..., a]` of actions `[...]`; NaN where one is not among 0, ..., n - 1.
+    """Return `values[..., a]` for actions `[...]`, or NaN for an action outside 0, ..., n - 1.
 
     Example:
         >>> chosen(jnp.array([[1.0, 2.0]] * 4), jnp.array([1, 0, -1, 2])).tolist()
@@ -29,12 +29,12 @@ def mode(logits: jax.Array) -> jax.Array:
 
 
 def log_prob(logits: jax.Array, act: jax.Array) -> jax.Array:
-    r"""Return :math:`\log \pi(a) = l_a - \log \sum_b e^{l_b}` of actions `[...]`."""
+    r"""Return the log-probabilities :math:`l_a - \log \sum_b e^{l_b}` of actions `[...]`."""
     return chosen(jax.nn.log_softmax(logits), act)
 
 
 def entropy(logits: jax.Array) -> jax.Array:
-    r"""Return :math:`-\sum_a \pi(a) \log \pi(a)`."""
+    r"""Return the entropy :math:`-\sum_a \pi(a) \log \pi(a)`."""
     logp = jax.nn.log_softmax(logits)
     return -(jnp.exp(logp) * _finite(logp, logp)).sum(axis=-1)
 
@@ -46,5 +46,5 @@ def kl(old: jax.Array, new: jax.Array) -> jax.Array:
 
 
 def _finite(logp: jax.Array, term: jax.Array) -> jax.Array:
-    """Replace terms of actions with probability 0, such as masked ones, by 0."""
+    """Replace the terms of actions with probability 0, such as masked actions, by 0."""
     return jnp.where(jnp.isneginf(logp), 0.0, term)

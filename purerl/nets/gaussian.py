@@ -1,7 +1,7 @@
-r"""The diagonal Gaussian, as pure functions of its mean and log standard deviation.
+r"""Diagonal Gaussian distribution, as pure functions of its mean and log standard deviation.
 
-All functions broadcast over leading axes and sum over the last axis A, that of the action:
-densities, entropies and divergences are those of the whole action.
+All functions broadcast over leading axes. Densities, entropies and divergences are for the whole
+action, so they sum over its dimensions, the last axis A.
 """
 
 import math
@@ -13,7 +13,7 @@ Dist = tuple[jax.Array, jax.Array]  # mean [..., A], log_std [..., A]
 
 
 def sample(dist: Dist, key: jax.Array) -> jax.Array:
-    """Draw actions `[..., A]`, unbounded."""
+    """Sample actions `[..., A]`, which are unbounded."""
     mean, log_std = dist
     return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape, jnp.float32)
 
@@ -40,14 +40,14 @@ def entropy(dist: Dist) -> jax.Array:
 
 
 def kl(old: Dist, new: Dist) -> jax.Array:
-    r"""Return :math:`KL(old \| new)`.
+    r"""Return the divergence :math:`KL(old \| new)`.
 
     .. math::
         \sum_i \log \frac{\sigma'_i}{\sigma_i}
             + \frac{\sigma_i^2 + (\mu_i - \mu'_i)^2}{2 \sigma'^2_i} - \frac12
     """
     (mean, log_std), (new_mean, new_log_std) = old, new
-    # expm1 keeps the sum exact, and not below zero, where the two are nearly equal
+    # expm1 keeps the sum exact and non-negative if the two are nearly equal.
     ratio = 2.0 * (log_std - new_log_std)
     moved = jnp.square((mean - new_mean) / jnp.exp(new_log_std))
     return 0.5 * (jnp.expm1(ratio) - ratio + moved).sum(axis=-1)

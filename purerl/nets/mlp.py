@@ -17,10 +17,10 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": nn.tanh,
 }
 
-# Name -> (initialiser of the kernel, half-width of the uniform bias as a function of the fan-in).
+# Name -> (initialiser of the kernel, half-width of the uniform bias for a fan-in).
 INITIALIZERS: dict[str, tuple[Any, Callable[[int], float]]] = {
-    # PyTorch's Linear, which Spinning Up and most published results used. It is the default, so
-    # that published hyper-parameters carry over.
+    # As in PyTorch's Linear, which Spinning Up and most published results used. It is the default,
+    # so that published hyper-parameters remain valid.
     "torch_uniform": (
         nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform"),
         lambda fan_in: 1 / math.sqrt(fan_in),
@@ -56,7 +56,7 @@ class MLP(nn.Module):
 
 
 class DeterministicActor(nn.Module):
-    """Map observations `[B, O]` to actions `[B, A]` in [-1, 1]."""
+    """Deterministic policy, from observations `[B, O]` to actions `[B, A]` in [-1, 1]."""
 
     act_dim: int
     hidden: tuple[int, ...]
@@ -71,7 +71,7 @@ class DeterministicActor(nn.Module):
 
 
 class GaussianActor(nn.Module):
-    """Map observations `[B, O]` to mean and log standard deviation `[B, A]`, before squashing."""
+    """Gaussian before squashing, from observations `[B, O]` to mean and log std `[B, A]`."""
 
     act_dim: int
     hidden: tuple[int, ...]
@@ -80,14 +80,14 @@ class GaussianActor(nn.Module):
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return two linear heads on one trunk: one last layer of twice the width."""
+        """Return both outputs of one last layer that has twice the width."""
         mlp = MLP((*self.hidden, 2 * self.act_dim), self.activation, self.initializer)
         mean, log_std = jnp.split(mlp(obs.astype(jnp.float32)), 2, axis=-1)
         return mean, log_std
 
 
 class GaussianPolicy(nn.Module):
-    """Map observations `[B, O]` to mean and log standard deviation `[B, A]` of an action.
+    """Gaussian policy, from observations `[B, O]` to mean and log standard deviation `[B, A]`.
 
     The log standard deviation is one trainable vector, the same for all observations.
     """
@@ -101,7 +101,7 @@ class GaussianPolicy(nn.Module):
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return the mean, and the vector repeated for each observation."""
+        """Return the mean, and the log standard deviation repeated for each observation."""
         style = (self.activation, self.initializer, self.head_scale)
         mean = MLP((*self.hidden, self.act_dim), *style)(obs.astype(jnp.float32))
         first = nn.initializers.constant(self.log_std_init)
@@ -110,7 +110,7 @@ class GaussianPolicy(nn.Module):
 
 
 class CategoricalPolicy(nn.Module):
-    """Map observations `[B, O]` to the logits `[B, n]` of all actions."""
+    """Categorical policy, from observations `[B, O]` to the logits `[B, n]` of all actions."""
 
     number: int
     hidden: tuple[int, ...]
@@ -126,7 +126,7 @@ class CategoricalPolicy(nn.Module):
 
 
 class ValueFunction(nn.Module):
-    """Map observations `[B, O]` to values `[B]`."""
+    """State values, from observations `[B, O]` to values `[B]`."""
 
     hidden: tuple[int, ...]
     activation: str = "tanh"
@@ -134,13 +134,13 @@ class ValueFunction(nn.Module):
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> jax.Array:
-        """Return the value, linear in the last layer and without a trailing axis."""
+        """Return the value, without a trailing axis."""
         mlp = MLP((*self.hidden, 1), self.activation, self.initializer)
         return mlp(obs.astype(jnp.float32))[..., 0]
 
 
 class DiscreteQFunction(nn.Module):
-    """Map observations `[B, O]` to the values `[B, n]` of all actions."""
+    """Action values, from observations `[B, O]` to the values `[B, n]` of all discrete actions."""
 
     number: int
     hidden: tuple[int, ...]
@@ -155,7 +155,7 @@ class DiscreteQFunction(nn.Module):
 
 
 class QFunction(nn.Module):
-    """Map observations `[B, O]` and actions `[B, A]` in [-1, 1] to values `[B]`."""
+    """Action values, from observations `[B, O]` and actions `[B, A]` in [-1, 1] to values `[B]`."""
 
     hidden: tuple[int, ...]
     activation: str = "relu"

@@ -1,8 +1,8 @@
-"""A stochastic policy on either kind of action space, in the environment's units.
+"""Stochastic policies for Discrete and Box actions, with actions in the environment's units.
 
-`dist` is what the policy network returns: logits `[..., n]` for Discrete actions, mean and log
+`dist` is the output of the policy network: logits `[..., n]` for Discrete actions, mean and log
 standard deviation `[..., A]` in normalised units for a Box. Densities, entropies and divergences
-are in those units too, so that they do not depend on how a Box is scaled.
+use normalised units too, so that they do not depend on the scale of a Box.
 """
 
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 import jax
 
 from purerl.nets import categorical, gaussian
-from purerl.nets.mlp import CategoricalPolicy, GaussianPolicy
+from purerl.nets.mlp import CategoricalPolicy, GaussianPolicy, ValueFunction
 from purerl.spaces import Discrete, EnvSpec
 
 
 def policy_network(spec: Any, head_scale: float = 1.0) -> Any:
-    """Return the custom policy network of a Spec, or an MLP that fits the action space."""
+    """Return the custom policy network of a Spec, or an MLP for its action space."""
     if spec.actor is not None:
         return spec.actor
     style = (spec.hidden, spec.activation, spec.initializer, head_scale)
@@ -24,14 +24,19 @@ def policy_network(spec: Any, head_scale: float = 1.0) -> Any:
     return GaussianPolicy(spec.env.act_dim, *style, spec.log_std_init)
 
 
+def value_network(spec: Any) -> Any:
+    """Return the custom value function of a Spec, or an MLP."""
+    return spec.critic or ValueFunction(spec.hidden, spec.activation, spec.initializer)
+
+
 def policy_shape(env: EnvSpec) -> Any:
-    """Return the shape of one row of a policy network's output, as `init_params` takes it."""
+    """Return the shape of one output row of a policy network, for `init_params`."""
     row = (env.act_dim,)
     return row if isinstance(env.action, Discrete) else [row, row]
 
 
 def sample(env: EnvSpec, dist: Any, key: jax.Array) -> jax.Array:
-    """Draw actions; those of a Box may exceed its bounds, and the loop clips a copy."""
+    """Sample actions. Box actions may exceed the bounds; the environment gets a clipped copy."""
     if isinstance(env.action, Discrete):
         return env.action.start + categorical.sample(dist, key)
     return env.denormalise(gaussian.sample(dist, key))
@@ -52,7 +57,7 @@ def log_prob(env: EnvSpec, dist: Any, act: Any) -> jax.Array:
 
 
 def entropy(env: EnvSpec, dist: Any) -> jax.Array:
-    """Return the entropies, joint over the dimensions of an action."""
+    """Return the entropies of whole actions, which sum over action dimensions."""
     return (categorical if isinstance(env.action, Discrete) else gaussian).entropy(dist)
 
 

@@ -1,10 +1,10 @@
-r"""The tanh-squashed diagonal Gaussian, as pure functions on arrays.
+r"""Tanh-squashed diagonal Gaussian distribution, as pure functions on arrays.
 
 An action is :math:`a = \tanh(u)` with :math:`u \sim \mathcal{N}(\mu, \sigma^2)` per dimension, so
 it lies in (-1, 1). Its density follows from the Gaussian's by a change of variables. All functions
-use the unsquashed :math:`u`, because :math:`\tanh^{-1}` of a rounded action loses the tails.
-Samples and the mode are a :math:`u`, densities read one, and `squash` returns the action. Leading
-axes broadcast; the last axis A is that of the action.
+use the unsquashed :math:`u`, because :math:`\tanh^{-1}` of a rounded action is wrong in the tails.
+`sample` and `mode` return u, `log_prob` takes u, and `squash` turns u into an action. All functions
+broadcast over leading axes. The last axis A has one entry per action dimension.
 """
 
 import math
@@ -22,12 +22,12 @@ def sample(dist: Dist, noise: jax.Array) -> jax.Array:
 
 
 def squash(unsquashed: jax.Array) -> jax.Array:
-    """Return the actions `[..., A]` in (-1, 1)."""
+    """Squash samples to actions `[..., A]` in (-1, 1)."""
     return jnp.tanh(unsquashed)
 
 
 def mode(dist: Dist) -> jax.Array:
-    """Return the Gaussian's mean, unsquashed: squashed it is the median action."""
+    """Return the mean of the Gaussian, unsquashed. Squashed, it is the median action."""
     return dist[0]
 
 
@@ -38,7 +38,7 @@ def log_prob(dist: Dist, unsquashed: jax.Array) -> jax.Array:
         \log \pi(a) = \sum_i \log \mathcal{N}(u_i; \mu_i, \sigma_i) - \log(1 - \tanh^2 u_i), \qquad
         \log(1 - \tanh^2 u) = 2 (\log 2 - u - \mathrm{softplus}(-2 u))
 
-    The right-hand form stays exact where :math:`1 - \tanh^2 u` rounds to zero.
+    The form on the right stays exact when :math:`1 - \tanh^2 u` rounds to zero.
 
     Example:
         >>> one = jnp.ones(1)
@@ -53,5 +53,5 @@ def log_prob(dist: Dist, unsquashed: jax.Array) -> jax.Array:
 
 
 def entropy(dist: Dist, noise: jax.Array) -> jax.Array:
-    """Return a one-sample estimate of the entropy `[...]`, which has no closed form."""
+    """Estimate the entropy `[...]` from one sample, because it has no closed form."""
     return -log_prob(dist, sample(dist, noise))

@@ -1,4 +1,4 @@
-"""Runs: folders, logs, checkpoints; the only place that touches disk."""
+"""Runs: folders, logs and checkpoints. No other package touches the disk."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Text on a terminal: texts from files without control characters, in the terminal's encoding."""
+"""Terminal output: text without control characters, in the terminal's encoding."""
 
 import contextlib
 import itertools
@@ -22,9 +22,9 @@ def clean_text(text: str, limit: int = 80) -> str:
 
 
 def make_labels(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[str]:
-    """Return clean texts, all different, cut after `most` characters.
+    """Return a clean label for each text, all different, cut after `most` characters.
 
-    If one is longer than `wanted`, dots replace the parts that all share: `…_gamma0.9_…`.
+    If a text is longer than `wanted`, `…` replaces the parts that all share: `…_gamma0.9_…`.
     """
     shown = [clean_text(text, 10_000) for text in texts]
     if len(set(shown)) > 1 and max(map(len, shown)) > wanted:
@@ -39,7 +39,7 @@ def make_labels(texts: Sequence[str], wanted: int = 80, most: int = 80) -> list[
 
 
 def _elide(parts: list[str], shared: set[str]) -> str:
-    """Join words and separators, with dots for each run of shared words."""
+    """Join words and separators; write `…` for each sequence of shared words."""
     dots = "".join("…" if part in shared else part for part in parts)
     shorter = re.sub(r"…([ (,:/_]+…)+", "…", dots)
     return "".join(parts) if shorter == "…" else shorter
@@ -51,7 +51,7 @@ def print_lines(text: str) -> None:
 
 
 def try_print_lines(text: str, stream: TextIO | None = None) -> None:
-    """Print lines of a program that continues when nobody reads them."""
+    """Print lines; if the stream is closed, discard all later output and continue."""
     stream = stream or sys.stdout
     try:
         write_lines(stream, text)
@@ -60,18 +60,18 @@ def try_print_lines(text: str, stream: TextIO | None = None) -> None:
 
 
 def print_warning(text: str) -> None:
-    """Print lines on the error stream; if nobody reads them, the exit code is enough."""
+    """Print lines on standard error; ignore a closed stream."""
     try_print_lines(text, sys.stderr)
 
 
 def write_lines(stream: TextIO, text: str) -> None:
-    """Write lines to a stream at once, without control characters."""
+    """Write lines without control characters, and flush the stream."""
     lines = [clean_text(line, 10_000) for line in text.split("\n")]
     write_text(stream, "\n".join(lines) + "\n")
 
 
 def write_text(stream: TextIO, text: str) -> None:
-    """Write to a stream at once, or raise `OutputClosed`."""
+    """Write a text and flush the stream; raise `OutputClosed` if that fails."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         stream.write(text.encode(encoding, "replace").decode(encoding))
@@ -81,15 +81,15 @@ def write_text(stream: TextIO, text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Discard a stream's buffer, which Python would write at its end, and all later output."""
-    with contextlib.suppress(OSError, ValueError):  # closed, or no file of the system
+    """Discard a stream's buffer, which Python would flush at exit, and all later output."""
+    with contextlib.suppress(OSError, ValueError):  # closed, or without a file descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
 def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """Return rows as lines with columns, each as wide as it needs to be."""
+    """Return rows as lines with aligned columns, each as wide as its widest cell."""
     widths = [max(map(measure_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -99,7 +99,7 @@ def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def measure_width(text: str) -> int:
-    """Return the number of terminal columns of a text: two per Chinese sign, none per accent."""
+    """Return the terminal columns of a text: two per Chinese character, none per accent."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 

@@ -1,7 +1,7 @@
-"""Signals that ask a program to stop: Ctrl-C from its start on, all of them during a run.
+"""Requests to stop: Ctrl-C during any command, also SIGTERM and SIGHUP during a run.
 
-Python loses a KeyboardInterrupt that is raised in a callback of the garbage collector, of which JAX
-has some, or where code catches all exceptions. So a program notes each request, and checks later.
+Python loses a KeyboardInterrupt that is raised where code catches all exceptions, or in a callback
+of the garbage collector, such as JAX's. So purerl records each request, and checks it later.
 """
 
 import _thread
@@ -18,9 +18,9 @@ _raised: list[int] = []  # interrupts that Python may lose
 
 @contextlib.contextmanager
 def catch_interrupts(alone: bool) -> Iterator[None]:
-    """Lose no Ctrl-C in a block that runs a command; an existing handler stays.
+    """Handle Ctrl-C in a block so that none is lost; keep a custom handler.
 
-    If the command is `alone` in its process, Ctrl-C after the block ends the process.
+    If the command in the block is `alone` in its process, a later Ctrl-C ends the process.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _is_main_thread():
         yield
@@ -40,8 +40,8 @@ def catch_interrupts(alone: bool) -> Iterator[None]:
     signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
-    except Exception as error:  # raised on in either case
-        if _raised:  # something made another error of it
+    except Exception as error:  # re-raised in both cases
+        if _raised:  # something replaced it by another error
             raise KeyboardInterrupt from error
         raise
     finally:
@@ -52,7 +52,7 @@ def catch_interrupts(alone: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def allow_immediate_exit() -> Iterator[None]:
-    """Let Ctrl-C end the program in a block of imports: numpy's print what is raised in them."""
+    """Let Ctrl-C end the process directly during imports: NumPy would print the exception."""
     ours = signal.getsignal(signal.SIGINT) is _interrupt
     if ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -79,10 +79,10 @@ def _interrupt_again() -> None:
 
 @contextlib.contextmanager
 def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
-    """Collect the first SIGTERM, SIGHUP or Ctrl-C in a list; the second leaves at once.
+    """Collect requests (SIGTERM, SIGHUP, Ctrl-C) in a list; the second ends the process.
 
-    A SIGHUP is never the second: a session that is closed sends several. With several ranks a
-    watcher acts on the second. A Ctrl-C that Python lost before is raised at the start.
+    A SIGHUP never counts as the second, because a closing session sends several. With several
+    ranks, a watcher handles the second. A Ctrl-C that Python lost before is raised at the start.
     """
     asked: list[int] = []
     kept: dict[int, Any] = {}
@@ -95,8 +95,8 @@ def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
             signal.signal(one, kept[one])
 
     try:
-        for number in ASKING if _is_main_thread() else ():  # only the main thread may
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: respected
+        for number in ASKING if _is_main_thread() else ():  # only it may set handlers
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored, as under nohup: keep
                 kept[number] = signal.signal(number, ask)
         if _raised:
             _raised.clear()

@@ -1,4 +1,4 @@
-"""Networks and batches whose numbers can be worked out by hand, shared by the oracles."""
+"""Networks and batches with numbers that can be computed by hand, for off-policy tests."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ both = pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "ji
 
 
 class Line(nn.Module):
-    """actor(obs) = w * obs; critic(obs, act) = w * act + b: all numbers by hand."""
+    """A linear network: `w * obs + b` as an actor, `w * act + b` as a critic."""
 
     critic: bool = False
 
@@ -43,7 +43,7 @@ def batch(act=0.0, rew=0.0, next_obs=0.0, terminated=False, noise=0.0, obs=0.0, 
 
 
 def mlp(tree, *inputs):
-    """A default network as a NumPy loop in float64."""
+    """Evaluate a default network with a NumPy loop in float64."""
     x = np.concatenate([np.asarray(i, np.float64) for i in inputs], axis=-1)
     layers = tree["params"]["MLP_0"]
     for i in range(len(layers)):

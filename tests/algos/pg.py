@@ -1,4 +1,4 @@
-"""Policies and batches whose numbers can be worked out by hand, for the on-policy oracles."""
+"""Policies and batches with numbers that can be computed by hand, for on-policy tests."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class Bandit(nn.Module):
 
 
 class Mean(nn.Module):
-    """A Gaussian of trainable mean (starting at 0) and fixed deviation 0.5."""
+    """A Gaussian with a trainable mean, which starts at 0, and a fixed deviation of 0.5."""
 
     @nn.compact
     def __call__(self, obs):
@@ -36,7 +36,7 @@ class Mean(nn.Module):
 
 
 class Level(nn.Module):
-    """A value that does not depend on the observation, starting at 2."""
+    """A value that starts at 2 and does not depend on the observation."""
 
     @nn.compact
     def __call__(self, obs):
@@ -49,7 +49,7 @@ def theta(params: Any) -> Any:
 
 
 def rows(act: Any, adv: Any, logp: Any = 0.0, ret: Any = 0.0, val: Any = 0.0) -> PolicyBatch:
-    """A batch of rows with weight 1 and observation 0."""
+    """Return a batch of rows with weight 1 and observation 0."""
     adv = jnp.asarray(adv, jnp.float32)
 
     def full(x: Any) -> jax.Array:
@@ -62,7 +62,7 @@ def rows(act: Any, adv: Any, logp: Any = 0.0, ret: Any = 0.0, val: Any = 0.0) ->
 
 
 def rollout(rew: Any, terminated: Any, truncated: Any, act: Any = 0) -> Rollout:
-    """One environment with observation 0 and Discrete actions."""
+    """Return a rollout of one environment with observation 0 and Discrete actions."""
     rew = jnp.asarray(rew, jnp.float32)[:, None]
     obs = jnp.zeros((*rew.shape, 1))
     flags = [jnp.asarray(x, bool)[:, None] for x in (terminated, truncated)]

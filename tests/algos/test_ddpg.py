@@ -1,4 +1,4 @@
-"""DDPG against numbers worked out by hand, with and without jit."""
+"""DDPG compared with numbers computed by hand, with and without jit."""
 
 import dataclasses
 
@@ -36,7 +36,7 @@ def test_target_uses_both_target_networks(wrap):
 
 
 @both
-def test_termination_alone_ends_the_return(wrap):
+def test_only_termination_stops_bootstrapping(wrap):
     params = learner(line(0.0), line(0.0, 3.0)).params
     ends = batch(rew=1.0, rows=2)._replace(terminated=jnp.array([True, False]))
     ends = ends._replace(truncated=jnp.array([True, True]))
@@ -65,7 +65,7 @@ def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
 
 
 def test_update_steps_the_critic_then_the_policy_against_it_then_all_targets():
-    # The critic's weight must fall below zero first; only then does the policy go down.
+    # The critic's weight must fall below zero first. Only then does the policy move down.
     state = learner(line(0.0), line(0.05), gamma=0.0, q_lr=0.1, pi_lr=0.01)
     new, info = ddpg.update(state, batch(act=2.0, rew=-1.0, obs=1.0))
     assert new.params.critic["params"]["w"] == pytest.approx(0.05 - 0.1, abs=1e-5)
@@ -76,7 +76,7 @@ def test_update_steps_the_critic_then_the_policy_against_it_then_all_targets():
 
 
 @pytest.mark.parametrize(("updates", "expected"), [(1, 0.005), (100, 0.394230), (1000, 0.993346)])
-def test_targets_keep_polyak_of_the_old(updates, expected):
+def test_targets_keep_a_fraction_polyak_of_their_old_parameters(updates, expected):
     zero, one = line(0.0, 0.0), line(1.0, 1.0)
     state = learner(one, one, zero, zero, pi_lr=1e-30, q_lr=1e-30)
     run = jax.jit(
@@ -110,7 +110,7 @@ def test_exploration_noise_is_in_units_of_the_action_range():
     assert act.std() == pytest.approx(0.1 * 2.0, rel=0.02)
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     spec = ddpg.Spec(ONE)
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.polyak, spec.pi_lr, spec.q_lr) == (0.99, 0.995, 1e-3, 1e-3)
@@ -118,8 +118,8 @@ def test_defaults_are_spinning_ups():
     assert (ddpg.SCHEDULE.start_steps, ddpg.SCHEDULE.batch_size) == (10_000, 100)
 
 
-def test_every_dimension_of_a_box_has_bounds_of_its_own():
-    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+def test_every_dimension_of_a_box_has_its_own_bounds():
+    """Spinning Up used high[0] as every upper bound and -high[0] as every lower bound."""
     case = CASES["ddpg"]
     params = ddpg.init(jax.random.key(0), case.spec()).params
     steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))
@@ -135,7 +135,7 @@ def test_loss_is_a_mean_over_rows_and_does_not_broadcast():
 
 
 @both
-def test_values_are_of_actions_in_the_environments_units(wrap):
+def test_q_value_takes_actions_in_the_environments_units(wrap):
     params = learner(line(0.0), line(3.0, 1.0), target_critic=line(9.0)).params
     act = jnp.float32([[[-2.0], [0.0]], [[1.0], [2.0]]])
     values = wrap(ddpg.q_value)(params, jnp.zeros((2, 2, 1)), act)

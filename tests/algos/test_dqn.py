@@ -1,4 +1,4 @@
-"""DQN against published numbers and a NumPy program, with and without jit."""
+"""DQN compared with published numbers and a NumPy program, with and without jit."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ def learner(q, target, env=THREE, double=False, **spec):
 
 
 def pair(act=(0, 1), rew=(1.0, 1.0), terminated=(True, False), swap=False):
-    """State 0 then 1; successors are the same states, or the other ones."""
+    """Return a batch of states 0 and 1. The successor is the same state, or with swap the other."""
     obs = np.eye(2, dtype=np.float32)
     flags = np.zeros(2, bool)
     next_obs = obs[::-1] if swap else obs
@@ -45,7 +45,7 @@ def pair(act=(0, 1), rew=(1.0, 1.0), terminated=(True, False), swap=False):
 
 
 @both
-def test_errors_of_the_published_example(wrap):
+def test_the_loss_of_a_published_example(wrap):
     # rlax: q [[1,1,0],[1,2,0]], a [0,1], r 1, discounts [0,1], next q [[0,1,0],[1,2,0]] -> [0,1]
     q, target = ([1, 1, 0], [1, 2, 0]), ([0, 1, 0], [1, 2, 0])
     params = learner(q, target, gamma=1.0, huber=False).params
@@ -55,7 +55,7 @@ def test_errors_of_the_published_example(wrap):
 
 
 @both
-def test_double_q_chooses_online_and_values_with_the_target(wrap):
+def test_double_q_chooses_with_the_online_and_values_with_the_target_network(wrap):
     # rlax: values [[99,1,98],[91,2,66]], selector [[2,10,1],[11,20,1]] -> errors [0,1] again.
     # The online network is also the selector here, so its values of the actions taken are 2 and 20.
     selector, values = ([2, 10, 1], [11, 20, 1]), ([99, 1, 98], [91, 2, 66])
@@ -68,7 +68,7 @@ def test_double_q_chooses_online_and_values_with_the_target(wrap):
 
 
 @both
-def test_the_target_network_is_asked_about_the_next_state_alone(wrap):
+def test_the_target_network_values_only_the_next_state(wrap):
     q, target = ([5, 6, 7], [8, 9, 10]), ([1, 2, 3], [40, 50, 60])
     params = learner(q, target, gamma=0.5).params
     _, info = wrap(dqn.critic_loss)(params, pair(terminated=(False, False), swap=True))
@@ -77,7 +77,7 @@ def test_the_target_network_is_asked_about_the_next_state_alone(wrap):
 
 
 @both
-def test_termination_alone_ends_the_return(wrap):
+def test_only_termination_stops_bootstrapping(wrap):
     params = learner(([0, 0, 0],) * 2, ([9, 9, 9],) * 2).params
     b = pair(terminated=(True, False))._replace(truncated=np.array([True, True]))
     assert wrap(dqn.critic_loss)(params, b)[1]["target"] == pytest.approx((1 + 1 + 0.99 * 9) / 2)
@@ -115,7 +115,7 @@ def test_the_loss_of_the_default_network_equals_a_numpy_program(wrap, name):
     assert info["target"] == pytest.approx(y.mean(), rel=1e-4)
 
 
-def test_the_target_is_a_hard_copy_after_every_so_many_updates():
+def test_the_target_network_is_copied_at_the_set_interval():
     state = learner(([1, 2, 3],) * 2, ([0, 0, 0],) * 2, target_every=3)
     copied = []
     for _ in range(7):
@@ -130,7 +130,7 @@ def test_the_target_is_a_hard_copy_after_every_so_many_updates():
     assert copied == [False, False, True, False, False, True, False]
 
 
-def test_epsilon_falls_linearly_over_updates_and_stays():
+def test_epsilon_falls_linearly_over_updates_and_then_stays_constant():
     state = learner(([0, 0, 0],) * 2, ([0, 0, 0],) * 2, eps_start=0.9, eps_end=0.1, eps_decay=4)
     seen = [float(state.params.epsilon)]
     for _ in range(6):
@@ -154,7 +154,7 @@ def test_acting_is_random_with_probability_epsilon(epsilon):
 
 
 def test_defaults_are_those_that_solve_cartpole():
-    """The module tells how they were found: Spinning Up has no DQN."""
+    """Spinning Up has no DQN. The docstring of the module describes how they were found."""
     spec, schedule = dqn.Spec(THREE), dqn.SCHEDULE
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.lr, spec.target_every) == (0.99, 3e-4, 100)
@@ -170,20 +170,20 @@ def test_defaults_are_those_that_solve_cartpole():
 
 
 @pytest.mark.parametrize("act", [(0, -1), (0, 3)])
-def test_an_action_that_there_is_not_is_noticed(act):
+def test_an_action_outside_the_space_makes_the_loss_nan(act):
     params = learner(([1, 2, 3],) * 2, ([0, 0, 0],) * 2).params
     assert np.isnan(dqn.critic_loss(params, pair(act=act))[0])
 
 
-def test_first_update_is_adam():
+def test_the_first_update_is_an_adam_step():
     state = learner(([0, 0, 0],) * 2, ([0, 0, 0],) * 2, lr=0.1)
     new, _ = dqn.update(state, pair(rew=(1.0, -1.0), terminated=(True, True)))
     expected = [[0.1, 0, 0], [0, -0.1, 0]]
     np.testing.assert_allclose(new.params.critic["params"]["table"], expected, atol=1e-5)
 
 
-def test_one_column_of_values_per_action_does_not_broadcast():
-    """A value `[B, 1]` minus a target `[B]` would be `[B, B]`, and its mean still a number."""
+def test_values_do_not_broadcast_against_targets():
+    """A value `[B, 1]` minus a target `[B]` is `[B, B]`, and its mean would hide the error."""
     params = learner(([1, 2, 3], [4, 5, 6]), ([0, 0, 0],) * 2, huber=False).params
     value, _ = dqn.critic_loss(params, pair(act=(0, 2), rew=(0.0, 5.0), terminated=(True, True)))
     assert value == pytest.approx(0.5 * ((1 - 0) ** 2 + (6 - 5) ** 2) / 2)

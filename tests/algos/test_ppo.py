@@ -1,4 +1,4 @@
-"""PPO: the clipped losses by number, the early stop, every option, and its ancestors' defects."""
+"""PPO: clipped losses, the early stop, all options, and bugs of Spinning Up and TorchingUp."""
 
 import chex
 import jax
@@ -19,7 +19,7 @@ PROBABILITIES = (0.5, 0.3, 0.2)
 
 
 def learner(actor=None, **settings):
-    """A softmax of three probabilities, and a value of 2 everywhere."""
+    """Return a learner with three known probabilities and a value of 2 everywhere."""
     actor = actor or pg.Bandit(tuple(float(np.log(p)) for p in PROBABILITIES))
     return ppo.init(
         jax.random.key(0), ppo.Spec(pg.THREE, actor=actor, critic=pg.Level(), **settings)
@@ -27,7 +27,7 @@ def learner(actor=None, **settings):
 
 
 def with_ratios(ratios, adv, **fields):
-    """Rows at which the policy of `learner` has these ratios to the old one."""
+    """Return rows in which the policy of `learner` has these ratios to the old policy."""
     logp = np.log(PROBABILITIES[: len(ratios)]) - np.log(ratios)
     return pg.rows(range(len(ratios)), adv, logp=logp, **fields)
 
@@ -37,7 +37,7 @@ def with_ratios(ratios, adv, **fields):
 
 @both
 @pytest.mark.parametrize(("sign", "expected"), [(1.0, -0.1711778), (-1.0, 0.1933333)])
-def test_the_clipped_surrogate_by_number(wrap, sign, expected):
+def test_the_clipped_surrogate_equals_known_numbers(wrap, sign, expected):
     adv = sign * np.array([0.3, 0.2, 0.1])
     value, info = wrap(ppo.actor_loss)(learner().params, with_ratios([1, 1, 0.135335], adv))
     assert float(value) == pytest.approx(expected, abs=1e-6)
@@ -54,7 +54,7 @@ def test_ratios_outside_of_the_clip_range_are_counted(ratio, outside):
     ("ratio", "adv", "flat"),
     [(1.5, 1.0, True), (1.5, -1.0, False), (0.5, -1.0, True), (0.5, 1.0, False), (1.1, 1.0, False)],
 )
-def test_no_gradient_where_clipped_in_the_direction_of_the_advantage(ratio, adv, flat):
+def test_the_gradient_vanishes_only_if_clipping_limits_an_improvement(ratio, adv, flat):
     """TorchingUp's clipped branch lacked the advantage."""
     batch = with_ratios([ratio], [adv])
     grad = jax.grad(lambda p: ppo.actor_loss(p, batch)[0])(learner().params)
@@ -75,8 +75,8 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient():
     chex.assert_trees_all_close(got, wanted, rtol=1e-4, atol=1e-7)
 
 
-def test_the_divergence_is_estimated_without_sign():
-    """Spinning Up's mean log-ratio may be negative and never stops then."""
+def test_the_estimated_divergence_is_never_negative():
+    """Spinning Up's mean log-ratio can be negative, and then it never stops the policy."""
     batch = with_ratios(np.exp([0.1, -0.2, 0.05]), [0.0, 0.0, 0.0])
     _, info = ppo.actor_loss(learner().params, batch)
     assert float(info["kl"]) == pytest.approx(0.0083909, rel=1e-4)
@@ -115,7 +115,7 @@ def test_value_clipping_takes_the_larger_of_two_errors(old, ret, clipped, plain)
     assert (float(value), float(info["val"])) == (pytest.approx(plain), 2.0)
 
 
-def test_targets_are_of_the_rewards_units_and_bootstrap_at_cuts_only():
+def test_value_targets_are_in_units_of_the_rewards_and_bootstrap_only_at_cuts():
     """TorchingUp fitted values to standardised returns and mixed them with raw rewards."""
     state = learner(gamma=0.5, lam=0.5)
     end = ppo.prepare(state.params, pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0]))
@@ -149,7 +149,7 @@ def test_networks_are_the_modules_of_the_spec():
 
 
 def by_hand(state, batch, passes):
-    """Passes of policy and value in turns, without a stop, as a Python loop."""
+    """Alternate passes of policy and value function in a Python loop, without an early stop."""
     spec, params = state.params.spec, state.params
     opt = {name: optax.adam(rate) for name, rate in (("actor", spec.pi_lr), ("critic", spec.vf_lr))}
     kept = {name: tx.init(getattr(params, name)) for name, tx in opt.items()}
@@ -167,7 +167,7 @@ def by_hand(state, batch, passes):
 
 
 def minibatches(rows, size, number):
-    """All rows, or parts of them in the order that belongs to the pass."""
+    """Return all rows as one batch, or the minibatches of pass `number`."""
     if size is None:
         return [rows]
     order = jax.random.permutation(jax.random.fold_in(rows.key, number), len(rows.adv))
@@ -177,7 +177,7 @@ def minibatches(rows, size, number):
 
 
 @pytest.mark.parametrize(("recompute", "size"), [(False, None), (True, None), (True, 8)])
-def test_an_update_is_passes_of_both_in_turns(recompute, size):
+def test_an_update_alternates_passes_of_policy_and_value_function(recompute, size):
     spec = ppo.Spec(
         BOX, hidden=(8,), train_pi_iters=3, train_v_iters=3, target_kl=None, pi_lr=3e-3, vf_lr=0.05,
         recompute_advantages=recompute, minibatch_size=size,
@@ -195,8 +195,8 @@ def test_an_update_is_passes_of_both_in_turns(recompute, size):
 
 
 @pytest.mark.parametrize(("pi", "v"), [(0, 3), (3, 0), (2, 5), (5, 2), (0, 0)])
-def test_passes_of_policy_and_values_are_counted_apart(pi, v):
-    """No value steps crashed Spinning Up's torch code."""
+def test_passes_of_policy_and_value_function_are_counted_separately(pi, v):
+    """Spinning Up's torch code crashed without value steps."""
     rates = {"pi_lr": 1e-3, "vf_lr": 1e-3, "target_kl": None}
     state = learner(train_pi_iters=pi, train_v_iters=v, **rates)
     new, info = ppo.update(state, with_ratios([1.0, 1.0], [1.0, -1.0], ret=9.0))
@@ -206,8 +206,8 @@ def test_passes_of_policy_and_values_are_counted_apart(pi, v):
     assert float(pg.theta(new.params.critic)) == pytest.approx(2 + v * 1e-3, rel=1e-4)
 
 
-def test_the_policy_stops_before_the_first_step_too_far_and_the_values_go_on():
-    """Spinning Up's TensorFlow code had taken that step already."""
+def test_the_policy_stops_at_the_kl_limit_and_the_value_function_continues():
+    """Spinning Up's TensorFlow code took one step too many."""
     batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=9.0)
     settings = {"pi_lr": 0.02, "vf_lr": 0.1, "train_v_iters": 30, "clip_ratio": 10.0}
     stopped, info = ppo.update(learner(target_kl=0.002, train_pi_iters=30, **settings), batch)
@@ -225,7 +225,7 @@ def test_the_policy_stops_before_the_first_step_too_far_and_the_values_go_on():
     assert float(ppo.actor_loss(before.params, batch)[1]["kl"]) <= 1.5 * 0.002
 
 
-def test_a_policy_that_starts_too_far_takes_no_step():
+def test_a_policy_that_starts_beyond_the_kl_limit_takes_no_step():
     state = learner(target_kl=1e-4)
     new, info = ppo.update(state, with_ratios([2.0], [1.0]))
     assert float(info["stop_iter"]) == 0.0
@@ -246,7 +246,7 @@ def test_constant_advantages_give_no_step_and_no_nan():
 # --- options ------------------------------------------------------------------------------------
 
 
-def test_minibatch_updates_count_steps_and_depend_on_the_key_alone():
+def test_minibatch_updates_count_steps_and_depend_only_on_the_key():
     state = learner(minibatch_size=2, train_pi_iters=3, train_v_iters=2, target_kl=None, vf_lr=0.1)
     batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=[5.0, 1.0, -9.0])
     batch = jax.tree.map(lambda x: jnp.concatenate([x, x]), batch)  # six rows
@@ -259,7 +259,7 @@ def test_minibatch_updates_count_steps_and_depend_on_the_key_alone():
     assert float(pg.theta(first.params.critic)) != float(pg.theta(other.params.critic))
 
 
-def test_the_divergence_reported_is_the_one_that_stopped():
+def test_the_reported_divergence_is_the_one_that_stopped_the_policy():
     settings = {"pi_lr": 0.05, "target_kl": 0.005, "clip_ratio": 10.0, "minibatch_size": 2}
     batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=0.0)
     batch = jax.tree.map(lambda x: jnp.concatenate([x, x]), batch)
@@ -269,8 +269,8 @@ def test_the_divergence_reported_is_the_one_that_stopped():
         assert float(info["kl"]) > 1.5 * 0.005
 
 
-def test_the_part_clipped_is_that_of_the_policy_last_tested():
-    """Two steps of 0.2 each take the ratios of the first and third action out of 1 +- 0.05."""
+def test_clip_frac_is_that_of_the_policy_last_tested():
+    """Steps of 0.2 move the ratios of the first and third action outside of 1 ± 0.05."""
     batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0])
     settings = {"pi_lr": 0.2, "clip_ratio": 0.05, "train_v_iters": 5}
     stopped, info = ppo.update(learner(target_kl=1e-3, train_pi_iters=9, **settings), batch)
@@ -279,10 +279,10 @@ def test_the_part_clipped_is_that_of_the_policy_last_tested():
     assert outside > 0.5
     assert float(info["clip_frac"]) == outside
     _, info = ppo.update(learner(target_kl=None, train_pi_iters=1, **settings), batch)
-    assert float(info["clip_frac"]) == 0.0  # its only step began at ratios of 1
+    assert float(info["clip_frac"]) == 0.0  # before its only step, all ratios are 1
 
 
-def test_a_minibatch_of_all_rows_is_the_full_batch():
+def test_a_minibatch_of_all_rows_equals_the_full_batch():
     batch = with_ratios([1.0, 1.0, 1.0], [1.0, 0.0, -1.0], ret=[5.0, 1.0, -9.0])
     batch = batch._replace(key=jax.random.key(0))
     full, _ = ppo.update(learner(), batch)
@@ -303,7 +303,7 @@ def test_gradients_are_clipped_before_adam(ret, gradient):
 
 
 def test_gradients_are_clipped_by_the_norm_of_the_whole_network():
-    """Two equal logits, one action: the gradient is proportional to (-1, 1)."""
+    """With two equal logits and one action, the gradient is proportional to (-1, 1)."""
     settings = {"max_grad_norm": 0.1, "adam_eps": 0.25, "pi_lr": 0.1, "train_pi_iters": 1}
     actor = pg.Bandit((0.0, 0.0))
     spec = ppo.Spec(EnvSpec((1,), Discrete(2)), actor=actor, critic=pg.Level(), **settings)
@@ -341,7 +341,7 @@ def test_observations_are_normalised_by_all_rows_of_earlier_rollouts():
         rollout = make_rollout(BOX, 20, seed=seed)
         rollout = rollout._replace(obs=5 + 3 * rollout.obs, next_obs=5 + 3 * rollout.next_obs)
         batch = ppo.prepare(state.params, rollout)
-        np.testing.assert_array_equal(batch.obs, rollout.obs.reshape(-1, 3))  # stored as they came
+        np.testing.assert_array_equal(batch.obs, rollout.obs.reshape(-1, 3))  # stored unchanged
         state, _ = ppo.update(state, batch)
         seen.append(rollout.obs.reshape(-1, 3))
         rows = np.concatenate(seen)
@@ -355,7 +355,7 @@ def test_observations_are_normalised_by_all_rows_of_earlier_rollouts():
 
 
 class Picky(nn.Module):
-    """Dense on observations of one dtype, and no other."""
+    """A dense layer that accepts observations of only one dtype."""
 
     width: int
     dtype: str
@@ -368,7 +368,7 @@ class Picky(nn.Module):
 
 
 @pytest.mark.parametrize(("normalise", "dtype"), [(True, "float32"), (False, "uint8")])
-def test_networks_see_integers_as_they_come_and_floats_once_normalised(normalise, dtype):
+def test_networks_get_integer_observations_unless_they_are_normalised(normalise, dtype):
     env = EnvSpec((3,), Discrete(3), "uint8")
     nets = {"actor": Picky(3, dtype), "critic": Picky(0, dtype)}
     spec = ppo.Spec(env, **nets, normalise_obs=normalise, train_pi_iters=1, train_v_iters=1)
@@ -389,9 +389,9 @@ def test_rewards_are_scaled_by_the_deviation_of_earlier_discounted_sums():
     state = learner(**options)
     rollout = pg.rollout([1.0, 2.0, 4.0, 8.0], [0, 0, 1, 0], [0, 0, 0, 0])
     first = ppo.prepare(state.params, rollout)
-    np.testing.assert_allclose(first.ret, [3.0, 4.0, 4.0, 9.0])  # nothing seen: as they are
+    np.testing.assert_allclose(first.ret, [3.0, 4.0, 4.0, 9.0])  # unscaled before the first update
     state, _ = ppo.update(state, first)
-    sums = np.array([1.0, 2.5, 5.25, 8.0])  # anew after the terminal step
+    sums = np.array([1.0, 2.5, 5.25, 8.0])  # restart after the terminal step
     np.testing.assert_allclose(state.params.ret_stats.var, sums.var(), rtol=1e-5)
     second = ppo.prepare(state.params, rollout)
     scaled = np.array([1.0, 2.0, 4.0, 8.0]) / sums.std()
@@ -399,22 +399,22 @@ def test_rewards_are_scaled_by_the_deviation_of_earlier_discounted_sums():
     assert float(state.params.obs_stats.rows) == 0.0
     other = pg.rollout([10.0, 20.0], [0, 0], [0, 0])
     state, _ = ppo.update(state, ppo.prepare(state.params, other))
-    both = np.concatenate([sums, [10.0, 25.0]])  # those of all rollouts so far
+    both = np.concatenate([sums, [10.0, 25.0]])  # the sums of all rollouts so far
     np.testing.assert_allclose(state.params.ret_stats.var, both.var(), rtol=1e-5)
 
 
-def test_statistics_are_off_by_default_and_have_no_gradient():
+def test_running_statistics_do_not_change_by_default():
     state = learner()
     new, _ = ppo.update(state, ppo.prepare(state.params, pg.rollout([1.0], [0], [0])))
     for stats in (new.params.obs_stats, new.params.ret_stats):
         chex.assert_trees_all_equal(stats, moments.init_moments(stats.mean.shape))
 
 
-def test_options_that_need_more_of_a_batch_say_so():
+def test_a_batch_that_lacks_what_an_option_needs_is_refused():
     batch = pg.rows([0, 0, 0], [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="^minibatch_size must divide the 3 rows .*, got 2"):
         ppo.update(learner(minibatch_size=2), batch._replace(key=jax.random.key(0)))
-    with pytest.raises(ValueError, match=r"^minibatches are shuffled with batch\.key, got None"):
+    with pytest.raises(ValueError, match=r"^batch\.key is None but the minibatches need a key"):
         ppo.update(learner(minibatch_size=3), batch)
     with pytest.raises(ValueError, match=r"^batch\.key must be one typed key"):
         ppo.update(learner(minibatch_size=3), batch._replace(key=jnp.zeros(2, jnp.uint32)))
@@ -423,7 +423,7 @@ def test_options_that_need_more_of_a_batch_say_so():
             ppo.update(learner(**{option: True}), batch)
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     spec, schedule = ppo.Spec(pg.THREE), ppo.SCHEDULE
     assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
     assert (spec.gamma, spec.lam, spec.value_target) == (0.99, 0.97, "mc")

@@ -1,4 +1,4 @@
-"""REINFORCE: its loss by number, its weights, and the defects of its ancestors."""
+"""REINFORCE: its loss and row weights, and bugs of Spinning Up and TorchingUp."""
 
 import chex
 import jax
@@ -27,12 +27,12 @@ def test_the_loss_is_minus_the_mean_of_weighted_log_probabilities(wrap):
     value, info = wrap(reinforce.actor_loss)(params, batch)
     wanted = -(np.log(0.25) + 2 * np.log(0.75) - 2 * np.log(0.75)) / 3
     assert float(value) == pytest.approx(wanted, rel=1e-5)
-    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75)) * 2.5 / 3  # weighted as well
+    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75)) * 2.5 / 3  # weighted too
     assert float(info["entropy"]) == pytest.approx(entropy, rel=1e-5)
 
 
-def test_the_gradient_is_that_of_the_expected_reward_of_a_bandit():
-    """Exactly p (1 - p) (r1 - r0) for the second logit, when actions come in their proportions."""
+def test_the_gradient_equals_that_of_a_bandits_expected_reward():
+    """It is p (1 - p) (r1 - r0) for the second logit if actions occur in proportion to p."""
     p, r0, r1 = 0.75, 1.0, 3.0
     params = learner(actor=pg.Bandit((0.0, np.log(3.0)))).params
     batch = pg.rows([0, 1, 1, 1], [r0, r1, r1, r1])
@@ -49,7 +49,7 @@ def test_a_constant_return_has_no_gradient_over_the_exact_policy():
 
 
 def test_log_probabilities_add_up_over_action_dimensions():
-    """TorchingUp flattened actions to one column."""
+    """TorchingUp flattened actions into one column."""
     env = EnvSpec((1,), Box((-1.0, -1.0), (1.0, 1.0)))
     params = reinforce.init(jax.random.key(0), reinforce.Spec(env, hidden=(4,))).params
     act = jnp.array([[0.3, -0.2], [1.5, 0.0]])
@@ -63,7 +63,7 @@ def test_log_probabilities_add_up_over_action_dimensions():
     ("to_go", "expected"),
     [(True, (5.23, 4.7, 3.0, 4.9, 1.0)), (False, (5.23, 5.23, 5.23, 4.9, 4.9))],
 )
-def test_returns_are_to_go_or_of_the_whole_episode(to_go, expected):
+def test_reward_to_go_selects_between_the_two_kinds_of_return(to_go, expected):
     end = [0, 0, 1, 0, 1]
     state = learner(reward_to_go=to_go, gamma=0.9, standardise=False)
     batch = reinforce.prepare(state.params, pg.rollout([1, 2, 3, 4, 1], end, [0] * 5))
@@ -76,13 +76,13 @@ def test_steps_of_an_episode_that_the_rollout_cuts_do_not_count():
     rollout = pg.rollout([1, 3, 100, 100], [0, 1, 0, 0], [0] * 4)
     batch = reinforce.prepare(state.params, rollout)
     np.testing.assert_allclose(batch.weight, [2, 2, 0, 0])
-    np.testing.assert_allclose(batch.adv[:2], [1, -1], rtol=1e-5)  # of 4 and 3
+    np.testing.assert_allclose(batch.adv[:2], [1, -1], rtol=1e-5)  # from 4 and 3
     limited = reinforce.prepare(state.params, rollout._replace(truncated=rollout.terminated))
     np.testing.assert_allclose(limited.weight, [2, 2, 0, 0])  # a time limit counts as an end
 
 
 def test_a_rollout_without_a_finished_episode_changes_nothing():
-    """Nor does Adam's momentum of the updates before."""
+    """Adam's momentum from earlier updates does not move the policy either."""
     state, _ = reinforce.update(learner(), pg.rows([0, 1], [-1.0, 1.0]))
     batch = reinforce.prepare(state.params, pg.rollout([1, 2, 3], [0] * 3, [0] * 3))
     np.testing.assert_array_equal(batch.weight, [0, 0, 0])
@@ -97,26 +97,26 @@ def test_a_rollout_without_a_finished_episode_changes_nothing():
     assert float(reinforce.update(state, pg.rows([0, 1], [-1.0, 1.0]))[1]["kl_count"]) == 1.0
 
 
-def test_equal_returns_of_long_episodes_are_no_signal():
-    """A solved task: equal but for rounding, and not made +-1 by dividing through it."""
+def test_equal_returns_of_long_episodes_give_zero_advantages():
+    """In a solved task returns differ only by rounding, which must not be scaled up to ±1."""
     state = learner(reward_to_go=False)
     end = np.arange(4_000) % 500 == 499
     batch = reinforce.prepare(state.params, pg.rollout(np.ones(4_000), 0 * end, end))
     np.testing.assert_array_equal(batch.adv, np.zeros(4_000))
 
 
-def test_the_loss_does_not_reach_back_through_the_returns():
-    """Equal returns, standardised, are zeros and not numbers divided by zero."""
+def test_equal_returns_are_standardised_to_zero():
+    """Standardising must not divide by a standard deviation of zero."""
     state = learner(gamma=0.0)
     batch = reinforce.prepare(state.params, pg.rollout([1] * 4, [1] * 4, [0] * 4))
     np.testing.assert_array_equal(batch.adv, np.zeros(4))
 
 
-def test_an_update_follows_the_gradient_and_reports_what_changed():
+def test_an_update_follows_the_gradient_and_reports_the_changes():
     state = learner(pi_lr=0.1)
     batch = pg.rows([0, 1], [-1.0, 1.0])
     new, info = reinforce.update(state, batch)
-    np.testing.assert_allclose(pg.theta(new.params.actor), [-0.1, 0.1], rtol=1e-4)  # Adam's first
+    np.testing.assert_allclose(pg.theta(new.params.actor), [-0.1, 0.1], rtol=1e-4)  # by Adam
     q = np.exp(0.2) / (1 + np.exp(0.2))
     assert float(info["kl"]) == pytest.approx(-0.5 * np.log(4 * q * (1 - q)), rel=1e-3)
     before, after = (float(reinforce.loss(p, batch)[0]) for p in (state.params, new.params))
@@ -124,8 +124,8 @@ def test_an_update_follows_the_gradient_and_reports_what_changed():
     assert after < before
 
 
-def test_a_part_without_rows_that_count_takes_the_step_of_the_others():
-    """Or ranks would part for good."""
+def test_a_rank_whose_rows_all_have_weight_zero_takes_the_same_step():
+    """Otherwise the parameters of the ranks would differ from then on."""
     state = learner(pi_lr=0.1)
     part = pg.rows([0, 1], [-1.0, 1.0])
     parts = jax.tree.map(lambda x: jnp.stack([x, x]), part)
@@ -137,13 +137,13 @@ def test_a_part_without_rows_that_count_takes_the_step_of_the_others():
         np.testing.assert_array_equal(leaf[0], leaf[1])
 
 
-def test_defaults_are_spinning_ups():
-    """Of its two example scripts, with the networks and schedule of its other algorithms."""
+def test_defaults_are_those_of_spinning_up():
+    """Its two example scripts set the rates, its other algorithms the networks and schedule."""
     spec, schedule = reinforce.Spec(TWO), reinforce.SCHEDULE
     assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
     assert (spec.gamma, spec.pi_lr, spec.log_std_init) == (0.99, 1e-2, -0.5)
     assert spec.reward_to_go
-    assert spec.standardise  # in place of a baseline
+    assert spec.standardise  # instead of a baseline
     assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
     assert not schedule.continue_episodes
 

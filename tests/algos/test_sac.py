@@ -1,4 +1,4 @@
-"""SAC against numbers worked out by hand, with and without jit."""
+"""SAC compared with numbers computed by hand, with and without jit."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ from tests.cases import CASES
 
 
 class Head(nn.Module):
-    """actor(obs) = (mean, log_std), two numbers of one's own."""
+    """An actor with two parameters, mean and log_std, that ignores the observation."""
 
     @nn.compact
     def __call__(self, obs):
@@ -149,7 +149,7 @@ def test_the_target_entropy_is_minus_the_dimensions_unless_given():
 
 
 @pytest.mark.parametrize("first", [1.0, 0.3, 5.0])
-def test_a_learned_temperature_starts_where_it_is_told_to(first):
+def test_a_learned_temperature_starts_at_alpha_init(first):
     params = learner(head(0.0, 0.0), line(0), line(0), alpha="auto", alpha_init=first).params
     assert params.log_alpha == pytest.approx(np.log(first), abs=1e-6)
     assert sac.temperature(params) == pytest.approx(first, rel=1e-6)
@@ -173,7 +173,7 @@ def test_the_standard_deviation_is_bounded():
 
 
 def test_update_steps_critics_then_policy_then_targets():
-    # The critics' weight must fall below zero first; only then does the policy's mean go down.
+    # The critics' weight must fall below zero first. Only then does the policy's mean move down.
     state = learner(head(0.0, -20.0), line(0.05), line(0.05), gamma=0.0, lr=0.1, alpha=0.0)
     new, info = sac.update(state, draws(act=2.0, rew=-1.0))
     for tree in new.params.critic:
@@ -184,14 +184,14 @@ def test_update_steps_critics_then_policy_then_targets():
         assert tree["params"]["w"] == pytest.approx(0.05 - 0.005 * 0.1, abs=1e-6)
 
 
-def test_the_temperature_sees_the_density_that_the_policys_step_saw():
+def test_the_temperature_loss_uses_the_density_from_before_the_policy_step():
     state = learner(head(0.0, 0.0), line(0), line(0), alpha="auto", lr=0.5, alpha_init=0.5)
     before = sac.alpha_loss(state.params, draws())[0]
     _, info = sac.update(state, draws())
     assert info["loss_alpha"] == pytest.approx(float(before), rel=1e-6)
 
 
-def test_the_policy_pays_for_entropy_at_the_temperature_before_its_step():
+def test_the_policy_loss_uses_the_temperature_from_before_its_step():
     state = learner(head(0.2, 0.0), line(0), line(0), alpha="auto", lr=0.5, alpha_init=0.5)
     new, info = sac.update(state, draws(second=0.7))
     assert abs(float(new.params.log_alpha - state.params.log_alpha)) > 0.4
@@ -200,7 +200,7 @@ def test_the_policy_pays_for_entropy_at_the_temperature_before_its_step():
 
 
 @pytest.mark.parametrize(("updates", "expected"), [(1, 0.005), (100, 0.394230), (1000, 0.993346)])
-def test_targets_keep_polyak_of_the_old(updates, expected):
+def test_targets_keep_a_fraction_polyak_of_their_old_parameters(updates, expected):
     zero, one = line(0.0, 0.0), line(1.0, 1.0)
     state = learner(head(0, 0), one, one, zero, zero, lr=1e-30)
     run = jax.jit(lambda s: jax.lax.scan(lambda s, _: sac.update(s, draws()), s, length=updates)[0])
@@ -209,7 +209,7 @@ def test_targets_keep_polyak_of_the_old(updates, expected):
 
 
 class Reward(nn.Module):
-    """Q(a) = alpha * log-density of a known squashed Gaussian, whatever the parameters."""
+    """Q(a) = alpha * log-density of a known squashed Gaussian; parameters have no effect."""
 
     @nn.compact
     def __call__(self, obs, act):
@@ -219,8 +219,8 @@ class Reward(nn.Module):
         return 0.5 * squashed.log_prob(wanted, u) + 0.0 * unused
 
 
-def test_soft_bandit_the_policy_becomes_the_exponential_of_the_critic():
-    """pi is proportional to exp(Q / alpha): with this Q it is the known squashed Gaussian."""
+def test_the_policy_of_a_soft_bandit_becomes_the_exponential_of_the_critic():
+    """pi is proportional to exp(Q / alpha), which for this Q is the known squashed Gaussian."""
     spec = sac.Spec(ONE, actor=Head(), critic=Reward(), alpha=0.5, lr=5e-3)
     state = sac.init(jax.random.key(0), spec)
     rows = batch(rows=256)._replace(noise=None)
@@ -252,12 +252,12 @@ def test_bad_temperatures_are_refused():
         sac.Spec(ONE, target_entropy=float("nan"))
     for name in ("target_entropy", "alpha_init"):
         sac.Spec(ONE, alpha="auto", **{name: 0.5})
-        message = f"^{name} belongs to a learned temperature, but alpha is fixed at 0.2. Set alpha="
+        message = f"^{name} needs a learned temperature, but alpha is fixed at 0.2. Set alpha="
         with pytest.raises(ValueError, match=message):
             sac.Spec(ONE, **{name: 0.5})
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     spec = sac.Spec(ONE)
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.polyak, spec.lr, spec.alpha) == (0.99, 0.995, 1e-3, 0.2)
@@ -265,16 +265,16 @@ def test_defaults_are_spinning_ups():
     assert (sac.SCHEDULE.start_steps, sac.SCHEDULE.batch_size) == (10_000, 100)
 
 
-def test_the_temperatures_loss_moves_the_temperature_alone():
-    """At a temperature of 1, its logarithm would hide a missing stop-gradient."""
+def test_the_temperature_loss_moves_only_the_temperature():
+    """alpha_init is not 1, because log(1) = 0 would hide a missing stop-gradient."""
     state = learner(head(0.1, -0.3), line(0), line(0), alpha="auto", alpha_init=0.3)
     grads, _ = jax.grad(sac.alpha_loss, has_aux=True)(state.params, draws(second=0.7))
     assert grads.log_alpha != 0
     assert all(bool((x == 0).all()) for x in jax.tree.leaves((grads.actor, grads.critic)))
 
 
-def test_every_dimension_of_a_box_has_bounds_of_its_own():
-    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+def test_every_dimension_of_a_box_has_its_own_bounds():
+    """Spinning Up used high[0] as every upper bound and -high[0] as every lower bound."""
     case = CASES["sac"]
     params = sac.init(jax.random.key(0), case.spec()).params
     steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))
@@ -284,7 +284,7 @@ def test_every_dimension_of_a_box_has_bounds_of_its_own():
 
 
 def test_densities_do_not_depend_on_the_bounds_of_the_box():
-    """Spinning Up scaled the action and left the density: alpha weighed other entropies then."""
+    """Spinning Up scaled the action but not its density, so alpha weighted another entropy."""
     found = []
     for low, high in ((-1.0, 1.0), (-2.0, 2.0), (0.0, 50.0)):
         spec = sac.Spec(EnvSpec((1,), Box((low,), (high,))), Head(), Line(critic=True))
@@ -292,7 +292,7 @@ def test_densities_do_not_depend_on_the_bounds_of_the_box():
         params = dataclasses.replace(params, actor=head(0.5, -0.5))
         b = draws(second=0.5 * np.exp(0.5), act=(low + high) / 2)
         found.append(float(sac.actor_loss(params, b)[1]["logp"]))
-    assert found == pytest.approx([0.108837899] * 3, rel=1e-5)  # of the normalised action
+    assert found == pytest.approx([0.108837899] * 3, rel=1e-5)  # density of the normalised action
 
 
 def test_loss_is_a_mean_over_rows_and_does_not_broadcast():
@@ -302,7 +302,7 @@ def test_loss_is_a_mean_over_rows_and_does_not_broadcast():
 
 
 @both
-def test_values_are_of_actions_in_the_environments_units(wrap):
+def test_q_value_takes_actions_in_the_environments_units(wrap):
     params = learner(head(0.0, 0.0), line(3.0, 1.0), line(2.0), line(9.0), line(9.0)).params
     act = jnp.float32([[[-2.0], [0.0]], [[1.0], [2.0]]])
     values = wrap(sac.q_value)(params, jnp.zeros((2, 2, 1)), act)

@@ -1,4 +1,4 @@
-"""TD3 against numbers worked out by hand, with and without jit."""
+"""TD3 compared with numbers computed by hand, with and without jit."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ from tests.cases import CASES
 
 
 def learner(actor, first, second, target_actor=None, target_first=None, target_second=None, **spec):
-    """A state whose networks are the lines given; targets default to the online ones."""
+    """Return a state with these lines as networks. Targets default to the online networks."""
     state = td3.init(jax.random.key(0), td3.Spec(ONE, Line(), Line(critic=True), **spec))
     params = dataclasses.replace(
         state.params,
@@ -32,12 +32,12 @@ def learner(actor, first, second, target_actor=None, target_first=None, target_s
     [
         (1.2, 3.0, 2.0),  # std 0.2 * 2, clipped at 0.5 * 2, then at the bound; unscaled: 1.7
         (-0.4, 1.0, 0.0),  # unscaled: -0.2
-        (0.0, 9.0, 1.0),  # noise clip alone
+        (0.0, 9.0, 1.0),  # only the noise is clipped
         (0.0, -9.0, -1.0),
         (-1.2, -3.0, -2.0),
     ],
 )
-def test_smoothing_noise_is_scaled_clipped_and_clipped_again(wrap, mu, xi, expected):
+def test_smoothing_noise_is_scaled_and_clipped_and_so_is_the_action(wrap, mu, xi, expected):
     params = learner(line(0.0), line(0.0), line(0.0), target_actor=line(1.0)).params
     act = wrap(td3.target_action)(params, batch(next_obs=mu / 2, noise=xi))
     np.testing.assert_allclose(ONE.denormalise(act), [[expected]], atol=1e-6)
@@ -61,7 +61,7 @@ def test_smoothing_without_noise_in_the_batch_is_clipped_standard_normal():
 
 @both
 def test_target_is_reward_plus_discounted_minimum_of_the_target_critics(wrap):
-    # Online critics are far away on purpose: only targets may enter the target.
+    # The online critics are far away, because only target networks may enter the target.
     first, second = line(0.0, 100.0), line(0.0, -100.0)
     params = learner(
         line(50.0), first, second, line(0.0, 0.5), line(2.0, 10.0), line(1.0, 9.5)
@@ -85,7 +85,7 @@ def test_target_is_the_reward_when_terminated_and_bootstraps_otherwise(wrap):
 
 
 @both
-def test_critic_sees_normalised_actions(wrap):
+def test_the_critic_gets_normalised_actions(wrap):
     params = learner(line(0.0), line(1.0), line(3.0)).params
     value, info = wrap(td3.critic_loss)(params, batch(act=1.0))  # 1 of bound 2 is 0.5
     assert (info["q1"], info["q2"]) == (0.5, 1.5)
@@ -138,7 +138,7 @@ def test_ten_updates_move_the_actor_five_times():
 
 
 def test_the_delay_counts_updates_across_bursts_of_one():
-    """Spinning Up restarted the count in each burst: no delay at all at one update each."""
+    """Spinning Up restarted the count in each burst, so bursts of one update had no delay."""
     state = learner(line(0.1), line(1.0), line(1.0), policy_delay=3)
     one = jax.jit(lambda s, b: jax.lax.scan(td3.update, s, jax.tree.map(lambda x: x[None], b)))
     counts = []
@@ -148,9 +148,9 @@ def test_the_delay_counts_updates_across_bursts_of_one():
     assert counts == [1, 0, 0, 1, 0, 0, 1]
 
 
-def test_first_update_is_adam_in_the_papers_order():
-    # q = 0.05 a, reward -1 at a = +1: the critic's weight must fall below zero first (Adam's first
-    # step is lr * sign), and only then does the actor follow it downwards.
+def test_the_first_update_is_adam_in_the_order_of_the_paper():
+    # q = 0.05 a, with reward -1 at a = +1. The critic's weight must fall below zero first (Adam's
+    # first step is lr * sign). Only then does the actor move down.
     state = learner(line(0.0), line(0.05), line(0.05), gamma=0.0, q_lr=0.1, pi_lr=0.01)
     new, info = td3.update(state, batch(act=2.0, rew=-1.0, obs=1.0))
     for q in new.params.critic:
@@ -175,7 +175,7 @@ def test_second_adam_step_uses_its_moments():
 
 
 @pytest.mark.parametrize(("updates", "expected"), [(1, 0.005), (100, 0.394230), (1000, 0.993346)])
-def test_targets_keep_polyak_of_the_old(updates, expected):
+def test_targets_keep_a_fraction_polyak_of_their_old_parameters(updates, expected):
     still = {"pi_lr": 1e-30, "q_lr": 1e-30, "policy_delay": 1}
     zero, one = line(0.0, 0.0), line(1.0, 1.0)
     state = learner(one, one, one, zero, zero, zero, **still)
@@ -199,7 +199,7 @@ def test_exploration_noise_is_in_units_of_the_action_range():
     assert act.std() == pytest.approx(0.1 * 2.0, rel=0.02)
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     spec = td3.Spec(ONE)
     assert (spec.hidden, spec.activation, spec.initializer) == ((256, 256), "relu", "torch_uniform")
     assert (spec.gamma, spec.polyak, spec.pi_lr, spec.q_lr) == (0.99, 0.995, 1e-3, 1e-3)
@@ -226,7 +226,7 @@ def test_defaults_are_spinning_ups():
 
 @both
 def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
-    """All terms at once, every network and every field of the batch different from the others."""
+    """All terms at once. All networks and all fields of the batch have different numbers."""
     case = CASES["td3"]
     learners = [td3.init(jax.random.key(k), case.spec()).params for k in (0, 1)]
     params = dataclasses.replace(
@@ -249,8 +249,8 @@ def test_losses_of_the_default_networks_equal_a_numpy_program(wrap):
     assert {k: float(v) for k, v in info.items()} == pytest.approx(expected, rel=1e-4)
 
 
-def test_every_dimension_of_a_box_has_bounds_of_its_own():
-    """Spinning Up took high[0] for all of them, and minus it for the lower ones."""
+def test_every_dimension_of_a_box_has_its_own_bounds():
+    """Spinning Up used high[0] as every upper bound and -high[0] as every lower bound."""
     case = CASES["td3"]
     params = td3.init(jax.random.key(0), case.spec()).params
     steep = dataclasses.replace(params, actor=jax.tree.map(lambda x: 1e4 * x, params.actor))
@@ -260,7 +260,7 @@ def test_every_dimension_of_a_box_has_bounds_of_its_own():
 
 
 @both
-def test_values_are_of_actions_in_the_environments_units(wrap):
+def test_q_value_takes_actions_in_the_environments_units(wrap):
     params = learner(line(0.0), line(3.0, 1.0), line(2.0), None, line(9.0), line(9.0)).params
     act = jnp.float32([[[-2.0], [0.0]], [[1.0], [2.0]]])
     values = wrap(td3.q_value)(params, jnp.zeros((2, 2, 1)), act)

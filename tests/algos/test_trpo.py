@@ -1,4 +1,4 @@
-"""TRPO and NPG: steps of known length, the line search, and what it must never do."""
+"""TRPO and NPG: steps of known length, and the steps that the line search must refuse."""
 
 import dataclasses
 
@@ -17,9 +17,9 @@ THREE = ((0.5, 0.3, 0.2), (0.3, -0.1, -0.2))  # probabilities, a gradient
 
 
 def normal(**settings):
-    """A Gaussian of mean 0 and deviation 0.5: F = 4. The gradient of its loss is 2."""
+    """Return a Gaussian with mean 0 and deviation 0.5, so F = 4, and the loss gradient is 2."""
     spec = trpo.Spec(pg.UNIT, actor=pg.Mean(), critic=pg.Level(), **settings)
-    logp = -0.5 - np.log(0.5) - 0.5 * np.log(2 * np.pi)  # of 0.5
+    logp = -0.5 - np.log(0.5) - 0.5 * np.log(2 * np.pi)  # of action 0.5
     batch = pg.rows([[0.5]], [-1.0], logp=logp)
     return trpo.init(jax.random.key(0), spec), batch
 
@@ -56,7 +56,7 @@ def test_the_step_of_a_gaussian_has_the_length_of_the_quadratic_model(damping, s
     assert float(trpo.divergence(moved.params, state.params, batch)) == pytest.approx(kl, rel=1e-3)
 
 
-def test_the_fisher_product_of_a_softmax_by_number():
+def test_the_fisher_product_of_a_softmax_equals_known_numbers():
     state, batch = softmax(damping_coeff=0.1)
     vector = {"params": {"theta": jnp.float32([1, -2, 0.5])}}
 
@@ -67,7 +67,7 @@ def test_the_fisher_product_of_a_softmax_by_number():
     np.testing.assert_allclose(pg.theta(product), [0.5, -0.6, 0.1], atol=1e-6)
 
 
-def test_the_step_of_a_softmax_by_number():
+def test_the_step_of_a_softmax_equals_known_numbers():
     state, batch = softmax(damping_coeff=0.1, delta=0.01)
     step = trpo.natural_step(state.params, batch, {"params": {"theta": jnp.float32(THREE[1])}})
     np.testing.assert_allclose(pg.theta(step), [0.164599, -0.027951, -0.136649], rtol=1e-4)
@@ -77,7 +77,7 @@ def test_the_step_of_a_softmax_by_number():
         assert float(trpo.divergence(new, state.params, batch)) == pytest.approx(kl, rel=1e-4)
 
 
-def test_the_divergence_is_that_of_the_new_policy_from_the_old():
+def test_the_divergence_is_kl_from_the_old_policy_to_the_new():
     state, batch = softmax()
     other = state.params.replace(actor={"params": {"theta": jnp.log(jnp.float32([0.2, 0.2, 0.6]))}})
     p, q = np.array(THREE[0]), np.array([0.2, 0.2, 0.6])
@@ -91,17 +91,17 @@ def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_dimensions():
     a = a @ a.T / 10 + np.eye(10)
     b = rng.normal(size=10)
     matrix = jnp.float32(a)
-    for iters in (10, 40):  # and stay at the solution
+    for iters in (10, 40):  # more steps stay at the solution
         x = trpo.conjugate_gradient(lambda v: matrix @ v, jnp.float32(b), iters)
         np.testing.assert_allclose(x, np.linalg.solve(a, b), atol=2e-6 * 10)
-    one = trpo.conjugate_gradient(lambda v: 4.0 * v, jnp.float32(b), 1)  # of one eigenvalue
+    one = trpo.conjugate_gradient(lambda v: 4.0 * v, jnp.float32(b), 1)  # a single eigenvalue
     np.testing.assert_allclose(one, b / 4, rtol=1e-6)
     zero = trpo.conjugate_gradient(lambda v: matrix @ v, jnp.zeros(10), 10)
     np.testing.assert_array_equal(zero, np.zeros(10))
 
 
 @pytest.mark.parametrize("step", [-1.0, float("nan"), 1e30])
-def test_a_step_that_never_helps_leaves_the_policy_bit_for_bit(step):
+def test_a_step_that_never_helps_leaves_the_policy_bit_for_bit_identical(step):
     state, batch = normal(backtrack_iters=7)
     params, info = trpo.line_search(state.params, batch, {"params": {"theta": jnp.full(1, step)}})
     chex.assert_trees_all_equal(params, state.params)
@@ -109,9 +109,9 @@ def test_a_step_that_never_helps_leaves_the_policy_bit_for_bit(step):
     assert float(info["backtrack_iters"]) == 7.0
 
 
-def test_a_step_too_long_is_shortened_to_the_first_that_fits():
+def test_a_step_that_is_too_long_is_shortened_to_the_first_accepted():
     state, batch = normal(backtrack_coeff=0.8, delta=0.01)
-    step = 3 * 0.0707107  # KL 0.09: of 0.8^(2 j) * 0.09 the first below 0.01 has j = 5
+    step = 3 * 0.0707107  # KL 0.09: j = 5 is the first with 0.8^(2 j) * 0.09 < 0.01
     params, info = trpo.line_search(state.params, batch, {"params": {"theta": jnp.full(1, step)}})
     assert float(info["backtrack_iters"]) == 5.0
     assert float(pg.theta(params.actor)[0]) == pytest.approx(-(0.8**5) * step, rel=1e-5)
@@ -120,16 +120,16 @@ def test_a_step_too_long_is_shortened_to_the_first_that_fits():
 
 
 def test_a_step_within_the_bound_that_raises_the_loss_is_shortened():
-    """A rise over the old loss alone refuses a step, whatever its divergence."""
+    """The line search refuses a step that raises the loss, whatever its divergence."""
     state, _ = normal(delta=10.0)
     logp = float(jax.scipy.stats.norm.logpdf(0.5, 0.0, 0.5))
     batch = pg.rows([[0.5]], [1.0], logp=logp)  # the loss is lowest with the mean at 0.5
     params, info = trpo.line_search(state.params, batch, {"params": {"theta": jnp.full(1, -2.0)}})
-    assert float(info["backtrack_iters"]) == 4.0  # 2, 1.6, 1.28, 1.02, 0.82: below 1 at last
+    assert float(info["backtrack_iters"]) == 4.0  # 2, 1.6, 1.28, 1.02, 0.82 < 1
     assert float(pg.theta(params.actor)[0]) == pytest.approx(2 * 0.8**4, rel=1e-5)
 
 
-def test_npg_takes_the_full_step_without_asking():
+def test_npg_takes_the_full_step_without_a_line_search():
     state, batch = normal(method="npg", damping_coeff=0.0, delta=4.0)
     new, info = trpo.update(state, batch)
     assert float(pg.theta(new.params.actor)[0]) == pytest.approx(-(4.0**0.5) * 0.707107, rel=1e-4)
@@ -137,7 +137,7 @@ def test_npg_takes_the_full_step_without_asking():
     assert float(info["kl"]) == pytest.approx(4.0, rel=1e-3)
 
 
-def test_an_update_reports_before_and_after():
+def test_an_update_reports_the_losses_before_it_and_their_changes():
     state, batch = normal(train_v_iters=5, vf_lr=0.1)
     batch = batch._replace(ret=jnp.array([0.0]))
     new, info = trpo.update(state, batch)
@@ -151,7 +151,7 @@ def test_an_update_reports_before_and_after():
 
 
 @pytest.mark.parametrize("method", ["trpo", "npg"])
-def test_no_value_steps_and_zero_advantages_change_nothing(method):
+def test_zero_advantages_without_value_steps_change_nothing(method):
     state, batch = normal(train_v_iters=0, method=method)
     new, info = trpo.update(state, batch._replace(adv=jnp.zeros(1)))
     chex.assert_trees_all_equal(new.params, state.params)
@@ -181,26 +181,26 @@ def test_the_error_of_the_values_is_squared_and_weighted():
     assert float(info["val"]) == 2.0
 
 
-def test_the_lambda_of_the_advantages_is_the_setting():
-    """V is 2 everywhere: deltas 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
+def test_advantages_use_the_setting_lam():
+    """V is 2 everywhere, so deltas are 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
     state, _ = softmax(gamma=0.5, lam=0.25)
     batch = trpo.prepare(state.params, pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0]))
     raw = np.array([0.5 * 0.25 * -1.0, -1.0, 0.0])
     np.testing.assert_allclose(batch.adv, (raw - raw.mean()) / raw.std(), rtol=1e-5)
 
 
-def test_the_values_take_steps_of_adam_each_from_where_the_last_one_led():
+def test_each_value_step_continues_adam_from_the_step_before():
     state, batch = normal(train_v_iters=5, vf_lr=0.1)
     new, _ = trpo.update(state, batch._replace(ret=jnp.array([1.85])))
     v, m, n = 2.0, 0.0, 0.0
-    for step in range(1, 6):  # the second leads beyond the target
+    for step in range(1, 6):  # the second step overshoots the target
         grad = 2 * (v - 1.85)
         m, n = 0.9 * m + 0.1 * grad, 0.999 * n + 0.001 * grad**2
         v -= 0.1 * m / (1 - 0.9**step) / (np.sqrt(n / (1 - 0.999**step)) + 1e-8)
     assert float(pg.theta(new.params.critic)) == pytest.approx(v, rel=1e-4)
 
 
-def test_the_divergence_reported_is_that_of_the_new_policy_from_the_old():
+def test_the_reported_divergence_is_kl_from_the_old_policy_to_the_new():
     state, batch = softmax(method="npg", delta=0.5, damping_coeff=0.0)
     new, info = trpo.update(state, batch._replace(adv=jnp.array([1.0, -1.0, 0.5])))
     p, q = np.array(THREE[0]), np.exp(np.float64(pg.theta(new.params.actor)))
@@ -210,8 +210,8 @@ def test_the_divergence_reported_is_that_of_the_new_policy_from_the_old():
     assert float(info["kl"]) == pytest.approx(right, rel=1e-4)
 
 
-def test_the_conjugate_gradient_takes_as_many_steps_as_set():
-    """The first leads along the gradient itself, in the length that the quadratic model allows."""
+def test_the_conjugate_gradient_takes_cg_iters_steps():
+    """One step follows the gradient itself, with the length that the quadratic model gives."""
     state, batch = softmax(cg_iters=1, damping_coeff=0.0, delta=0.01)
     p, g = np.array(THREE[0]), np.array(THREE[1])
     step = trpo.natural_step(state.params, batch, {"params": {"theta": jnp.float32(g)}})
@@ -219,7 +219,7 @@ def test_the_conjugate_gradient_takes_as_many_steps_as_set():
     np.testing.assert_allclose(pg.theta(step), g * np.sqrt(0.02 / (g @ fisher @ g)), rtol=1e-4)
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     spec, schedule = trpo.Spec(pg.THREE), trpo.SCHEDULE
     assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
     assert (spec.gamma, spec.lam, spec.value_target) == (0.99, 0.97, "mc")

@@ -1,4 +1,4 @@
-"""VPG: losses and the whole update by number, and the defects of its ancestors."""
+"""VPG: its losses and whole updates, and bugs of Spinning Up and TorchingUp."""
 
 import chex
 import jax
@@ -22,7 +22,7 @@ def learner(**settings):
 
 
 @both
-def test_losses_by_number(wrap):
+def test_losses_equal_known_numbers(wrap):
     batch = pg.rows([0, 1], [1.0, -2.0], ret=[1.0, 5.0])._replace(weight=jnp.array([2.0, 1.0]))
     params = learner().params
     value, info = wrap(vpg.actor_loss)(params, batch)
@@ -33,8 +33,8 @@ def test_losses_by_number(wrap):
     assert float(info["val"]) == 2.0
 
 
-def test_advantages_and_targets_by_number():
-    """V is 2 everywhere: deltas 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
+def test_advantages_and_targets_equal_known_numbers():
+    """V is 2 everywhere, so deltas are 1 + 0.5 * 2 - 2 = 0, but -1 at the terminal step."""
     rollout = pg.rollout([1.0, 1.0, 1.0], [0, 1, 0], [0, 0, 0])
     state = learner(gamma=0.5, lam=0.5)
     batch = vpg.prepare(state.params, rollout)
@@ -48,7 +48,7 @@ def test_advantages_and_targets_by_number():
 
 
 def test_a_terminal_at_the_last_step_of_an_epoch_does_not_bootstrap():
-    """Spinning Up's torch code took V(s) there; TorchingUp took the last reward."""
+    """Spinning Up's torch code used V(s) there, and TorchingUp used the last reward."""
     state = learner(gamma=0.5, value_target="mc")
     end = vpg.prepare(state.params, pg.rollout([1.0, 1.0], [0, 1], [0, 0]))
     np.testing.assert_allclose(end.ret, [1.5, 1.0])
@@ -56,7 +56,7 @@ def test_a_terminal_at_the_last_step_of_an_epoch_does_not_bootstrap():
         cut = vpg.prepare(state.params, pg.rollout([1.0, 1.0], [0, 0], truncated))
         np.testing.assert_allclose(cut.ret, [1 + 0.5 * 2, 2.0])
     limit = vpg.prepare(state.params, pg.rollout([1.0, 1.0], [0, 1], [0, 1]))
-    np.testing.assert_allclose(limit.ret, [1.5, 1.0])  # terminal and at the limit: terminal
+    np.testing.assert_allclose(limit.ret, [1.5, 1.0])  # terminal at the time limit: no bootstrap
 
 
 def test_next_values_are_those_of_the_true_successors():
@@ -69,7 +69,7 @@ def test_next_values_are_those_of_the_true_successors():
     np.testing.assert_allclose(batch.adv, (delta - delta.mean()) / delta.std(), atol=1e-4)
 
 
-def test_an_update_is_one_step_of_the_policy_and_many_of_the_values():
+def test_an_update_is_one_policy_step_and_many_value_steps():
     state = learner(train_v_iters=3, pi_lr=0.01, vf_lr=0.1)
     batch = pg.rows([0, 1], [1.0, -1.0], ret=[0.0, 1.0])
     new, info = vpg.update(state, batch)
@@ -91,7 +91,7 @@ def test_an_update_is_one_step_of_the_policy_and_many_of_the_values():
 
 
 def test_divergence_and_change_of_the_loss_are_measured_after_the_step():
-    """Spinning Up's torch code measured them before: always zero."""
+    """Spinning Up's torch code measured them before the step, so they were always zero."""
     new, info = vpg.update(learner(pi_lr=0.1), pg.rows([0, 1], [1.0, -1.0]))
     p = np.array([0.25, 0.75])
     q = np.exp(jax.nn.log_softmax(pg.theta(new.params.actor)))
@@ -100,8 +100,8 @@ def test_divergence_and_change_of_the_loss_are_measured_after_the_step():
     assert float(info["delta_loss_pi"]) < -1e-2
 
 
-def test_no_value_steps_leave_the_values_as_they_are():
-    """Spinning Up's torch code crashed."""
+def test_without_value_steps_the_value_function_does_not_change():
+    """Spinning Up's torch code crashed without value steps."""
     state = learner(train_v_iters=0)
     new, info = vpg.update(state, pg.rows([0, 1], [1.0, -1.0]))
     chex.assert_trees_all_equal(new.params.critic, state.params.critic)
@@ -109,7 +109,7 @@ def test_no_value_steps_leave_the_values_as_they_are():
 
 
 def test_constant_advantages_give_no_step_and_no_nan():
-    """Spinning Up divided by their deviation."""
+    """Spinning Up divided by their standard deviation, which is zero."""
     state = learner(gamma=0.0)
     batch = vpg.prepare(state.params, pg.rollout([1.0] * 4, [1] * 4, [0] * 4))
     np.testing.assert_array_equal(batch.adv, np.zeros(4))
@@ -119,13 +119,13 @@ def test_constant_advantages_give_no_step_and_no_nan():
     chex.assert_trees_all_equal(new.params.actor, state.params.actor)
 
 
-def test_the_values_have_no_part_in_the_policys_gradient():
+def test_the_actor_loss_gives_the_critic_no_gradient():
     batch = pg.rows([0, 1], [1.0, -1.0])
     grads = jax.grad(lambda p: vpg.actor_loss(p, batch)[0])(learner().params)
     assert not np.any(pg.theta(grads.critic))
 
 
-def test_defaults_are_spinning_ups():
+def test_defaults_are_those_of_spinning_up():
     spec, schedule = vpg.Spec(TWO), vpg.SCHEDULE
     assert (spec.hidden, spec.activation, spec.initializer) == ((64, 64), "tanh", "torch_uniform")
     assert (spec.gamma, spec.lam, spec.value_target) == (0.99, 0.97, "mc")

@@ -1,4 +1,4 @@
-"""Minibatches: every row once in each pass, in an order that depends on key and pass alone."""
+"""Minibatches use every row once in each pass, in an order that depends on key and pass."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ ROWS = {"x": np.arange(12.0, dtype=np.float32), "y": -np.arange(12.0, dtype=np.f
 
 
 def scan(size, seed=0, number=0):
-    """The minibatches `[number of steps, size]` that the steps of one pass see."""
+    """Return the minibatches `[number of steps, size]` of one pass."""
 
     def step(carry, rows):
         count, seen = carry
@@ -31,12 +31,12 @@ def test_every_row_is_used_once_in_a_new_order_each_pass():
     assert all(p.ravel().tolist() != list(range(12)) for p in passes)
 
 
-def test_the_order_depends_on_key_and_pass_alone():
+def test_the_order_depends_only_on_key_and_pass():
     np.testing.assert_array_equal(scan(3, seed=1, number=2), scan(3, seed=1, number=2))
     assert scan(3, seed=1).tobytes() != scan(3, seed=2).tobytes()
 
 
-def test_without_a_size_there_is_one_step_on_all_rows_in_their_order():
+def test_without_a_size_one_step_uses_all_rows_unshuffled():
     np.testing.assert_array_equal(scan(None), ROWS["x"][None])
 
 
@@ -45,7 +45,7 @@ def test_sizes_that_do_not_divide_the_rows_and_missing_keys_are_refused():
     minibatches.check(4, 12, jax.random.key(0))
     with pytest.raises(ValueError, match="^minibatch_size must divide the 12 rows .*, got 5"):
         minibatches.check(5, 12, jax.random.key(0))
-    with pytest.raises(ValueError, match=r"^minibatches are shuffled with batch\.key, got None"):
+    with pytest.raises(ValueError, match=r"^batch\.key is None but the minibatches need a key"):
         minibatches.check(4, 12, None)
     with pytest.raises(ValueError, match=r"^batch\.key must be one typed key"):
         minibatches.check(4, 12, jnp.zeros(2, jnp.uint32))

@@ -1,4 +1,4 @@
-"""The replay ring against a Python list, and what it refuses."""
+"""Replay buffer, compared with a Python list, and its errors."""
 
 import functools
 
@@ -18,7 +18,7 @@ add = jax.jit(replay.add)
 
 
 def rows(numbers, size):
-    """A block of `size` rows numbered as told, the rest marked as rubbish."""
+    """Return a block of `size` rows with these numbers, and with -1 in all further rows."""
     n = np.full(size, -1, np.int32)
     n[: len(numbers)] = numbers
     return {"n": n, "x": np.stack([n, 2 * n], axis=1).astype(np.float32)}
@@ -26,8 +26,8 @@ def rows(numbers, size):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 17), st.lists(st.integers(0, 9), max_size=12), st.sampled_from([4, 9]))
-def test_the_ring_holds_what_a_list_would(capacity, counts, size):
-    """Capacities 1..17, blocks larger than the ring, empty blocks, many times around."""
+def test_the_ring_contains_the_same_rows_as_a_list(capacity, counts, size):
+    """Capacities are 1 to 17. Blocks may be empty or larger than the ring."""
     buffer, model, next_row, position = replay.init(ROW, capacity), [], 0, 0
     slots = [None] * capacity
     for count in counts:
@@ -55,7 +55,7 @@ def test_add_needs_no_count_for_a_full_block():
     assert int(replay.size(buffer)) == 3
 
 
-def test_every_stored_row_is_drawn_equally_often_and_no_other():
+def test_every_stored_row_is_sampled_equally_often_and_no_other():
     buffer = add(replay.init(ROW, 64), rows(range(8), 9), 8)
     drawn = np.asarray(jax.jit(replay.sample, static_argnums=2)(buffer, jax.random.key(0), 64)["n"])
     for seed in range(1, 100):
@@ -74,7 +74,7 @@ def test_rows_stay_together():
     np.testing.assert_array_equal(drawn["x"][:, 1], 2 * drawn["n"])
 
 
-def test_the_key_decides_and_is_split():
+def test_the_key_determines_the_sample_and_is_split():
     example = EnvSpec((3,), Box((-1.0,), (1.0,))).example()
     block = jax.tree.map(lambda x: np.zeros((8, *x.shape), x.dtype), example)
     block = block._replace(rew=np.arange(8, dtype=np.float32))
@@ -116,7 +116,7 @@ def test_a_donated_ring_is_written_in_place():
     assert buffer.data["x"].is_deleted()
 
 
-def test_an_undonated_ring_is_left_as_it_was():
+def test_a_ring_that_is_not_donated_does_not_change():
     buffer = replay.init(ROW, 4)
     add(buffer, rows([7], 4), 1)
     assert int(buffer.stored) == 0
@@ -141,7 +141,7 @@ def test_add_and_sample_compose_in_a_scan():
     assert bool((largest <= jnp.arange(9)).all())
 
 
-def test_a_million_halfcheetah_rows_take_their_raw_bytes():
+def test_a_million_halfcheetah_rows_take_little_more_than_their_raw_bytes():
     spec = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
     raw = 10**6 * (4 * (17 + 6 + 1 + 17) + 2)
     shapes = jax.eval_shape(functools.partial(replay.init, spec.example(), 10**6))
@@ -149,7 +149,7 @@ def test_a_million_halfcheetah_rows_take_their_raw_bytes():
     before = _resident()
     buffer = jax.block_until_ready(replay.init(spec.example(), 10**6))
     assert sum(x.nbytes for x in jax.tree.leaves(buffer)) <= 1.05 * raw
-    assert _resident() - before <= 1.05 * raw + 8 * 2**20  # and nothing else beside them
+    assert _resident() - before <= 1.05 * raw + 8 * 2**20  # no second copy
     del buffer
 
 
@@ -158,7 +158,7 @@ def _resident():
         return int(file.read().split()[1]) * 4096
 
 
-def test_a_ring_that_cannot_fit_is_refused_with_the_figures(monkeypatch):
+def test_a_ring_that_does_not_fit_into_memory_is_refused_with_the_sizes(monkeypatch):
     monkeypatch.setattr(replay, "free_memory", lambda: 2**30)
     with pytest.raises(ValueError, match=r"100,000,000 rows needs 1\.1 GiB and 1\.0 GiB are free"):
         replay.init(ROW, 100_000_000)
@@ -169,7 +169,7 @@ def test_a_ring_that_cannot_fit_is_refused_with_the_figures(monkeypatch):
 
 
 @pytest.mark.parametrize("count", [np.int32(3), np.int32(-1), 1.0, "a", jnp.int32(3), None])
-def test_counts_that_are_none_are_refused(count):
+def test_invalid_counts_are_refused(count):
     if count is None:
         with pytest.raises(ValueError, match="^count must be an integer, got float32"):
             add(replay.init(ROW, 3), rows([0, 1], 2), 1.0)
@@ -206,12 +206,12 @@ def test_blocks_unlike_the_example_are_refused_by_name():
         replay.add(buffer, good | {"x": np.zeros((3, 2), np.float32)})
     with pytest.raises(ValueError, match=r"^block\['n'\] must be int32 .*got float32"):
         replay.add(buffer, good | {"n": np.zeros(2)})
-    with pytest.raises(ValueError, match=r"^count must lie in 0 \.\. 2"):
+    with pytest.raises(ValueError, match=r"^count must be in 0 \.\. 2"):
         replay.add(buffer, good, 3)
     assert isinstance(replay.add(buffer, good | {"x": np.zeros((2, 2))}), replay.Replay)  # float64
 
 
-def test_sampling_more_than_there_is_says_so():
+def test_sampling_more_rows_than_stored_is_refused():
     buffer = replay.add(replay.init(ROW, 4), rows([0, 1], 2))
     with pytest.raises(ValueError, match="^batch_size is 3 but the buffer holds 2 rows"):
         replay.sample(buffer, jax.random.key(0), 3)

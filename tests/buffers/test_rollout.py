@@ -1,4 +1,4 @@
-"""The rollout block: rows in order, nothing lost, nothing changed, clear refusals."""
+"""Rollout buffer: rows keep their order and values, and errors are clear."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def test_steps_come_back_in_order_with_their_dtypes():
     assert data["x"].shape == (4, 2, 3)
 
 
-def test_adding_leaves_the_old_block_as_it_was():
+def test_adding_does_not_change_the_old_block():
     block = rollout.init(np.float32(0), 2, 1)
     one = rollout.add(block, np.float32([5]))
     two = rollout.add(one, np.float32([6]))
@@ -38,7 +38,7 @@ def test_transitions_come_back_as_a_rollout(env):
     assert isinstance(rollout.get(rollout.add(block, rows)), Rollout)
 
 
-def test_it_works_inside_scan():
+def test_a_block_works_inside_scan():
     def step(block, x):
         return rollout.add(block, x), None
 
@@ -51,9 +51,9 @@ def test_it_works_inside_scan():
     assert int(more.stored) == 5
 
 
-def test_refusals_name_what_was_wrong():
+def test_errors_name_the_wrong_argument():
     block = filled()
-    with pytest.raises(ValueError, match="^the block is full: all 4 steps are there"):
+    with pytest.raises(ValueError, match="^the block is full: it holds all 4 steps"):
         rollout.add(block, {"x": np.zeros((2, 3), np.uint8)})
     with pytest.raises(ValueError, match="^the block holds 0 of 4 steps"):
         rollout.get(rollout.init(np.zeros(1), 4, 1))

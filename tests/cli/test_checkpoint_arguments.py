@@ -1,4 +1,4 @@
-"""Arguments of commands that use a run: its checkpoint, its environment, its episodes."""
+"""Arguments of commands that use a run: checkpoint, environment and episodes."""
 
 import sys
 
@@ -19,7 +19,7 @@ LIGHT += "except SystemExit: pass\nassert not {'jax', 'gymnasium', 'flax'} & set
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """A module in the current folder, which an installed program does not look in."""
+    """Return the current folder, which contains a module but is not on the import path."""
     (tmp_path / "mine_alone.py").write_text(FAULTY.format(kind="none"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [x for x in sys.path if x not in ("", str(tmp_path))])
@@ -28,7 +28,7 @@ def module(tmp_path, monkeypatch):
     gymnasium.registry.pop("Faulty-v0", None)
 
 
-def test_a_module_that_is_typed_may_be_in_the_current_folder(module):
+def test_the_module_of_env_may_be_in_the_current_folder(module):
     before = [*sys.path]
     checkpoint_arguments.parse_env("CartPole-v1")
     assert sys.path == before
@@ -39,12 +39,10 @@ def test_a_module_that_is_typed_may_be_in_the_current_folder(module):
     assert sys.path == [str(module), *before]
 
 
-def test_a_run_goes_on_in_its_own_environment_alone(tmp_path):
+def test_a_run_continues_only_in_its_own_environment(tmp_path):
     config = from_json({"algo": "vpg", "env": "CartPole-v1"})
     run = folder.create_folder(to_json(config), str(tmp_path))
-    with pytest.raises(
-        ConfigError, match="is a run in CartPole-v1, and cannot go on in CartPole-v0"
-    ):
+    with pytest.raises(ConfigError, match="was trained in CartPole-v1, not in CartPole-v0"):
         train_and_resume.resume([str(run), "--env", "CartPole-v0"])
     checkpoint_arguments.parse_env("CartPole-v1", run)
     checkpoint_arguments.parse_env("its_module:CartPole-v1", run)
@@ -57,27 +55,27 @@ def test_a_run_goes_on_in_its_own_environment_alone(tmp_path):
         ("mine:Own-v0", "moved:Own-v0", True),
         ("mine:Own-v0", "mine:Other-v0", False),
         ("mine:Own-v0", "CartPole-v1", False),
-        ("word", "mine:Own-v0", True),  # a function in Python, of which no id is known
+        ("word", "mine:Own-v0", True),  # a run of a Python function, which has no id
     ],
 )
-def test_an_environment_that_had_to_be_typed_is_its_own_by_its_id(tmp_path, own, env, same):
+def test_a_custom_environment_is_compared_by_its_id(tmp_path, own, env, same):
     config = from_json({"algo": "vpg", "env": own}, lambda: gymnasium.make("CartPole-v1"))
     run = folder.create_folder(to_json(config), str(tmp_path))
     if same:
         checkpoint_arguments.parse_env(env, run)
         return
-    with pytest.raises(ConfigError, match=f"in {own}, and cannot go on in {env}"):
+    with pytest.raises(ConfigError, match=f"was trained in {own}, not in {env}"):
         checkpoint_arguments.parse_env(env, run)
 
 
-def test_words_for_a_checkpoint():
+def test_checkpoint_accepts_last_best_and_steps():
     words = ("last", "best", "-1", "0", "10_000")
     assert [checkpoint_arguments.parse_checkpoint(word) for word in words] == [
         "last", "best", "last", 0, 10_000,
     ]  # fmt: skip
 
 
-def test_help_needs_no_jax_and_names_what_spinning_up_called_it():
+def test_help_needs_no_jax_and_shows_spinning_ups_flags():
     for name, words in (
         ("eval", ("--max_ep_len", "--json", "--stochastic", "number of episodes (default: 20)")),
         (
@@ -90,7 +88,7 @@ def test_help_needs_no_jax_and_names_what_spinning_up_called_it():
                 "-n N",
                 "--save",
                 "default: 1)",
-                "default: 320 of a GIF",
+                "default: 320 for a GIF",
             ),
         ),
         ("export", ("--format {numpy,stablehlo}", "--out")),

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it refuses, the codes it ends with."""
+"""The command line: output, refused arguments and exit codes."""
 
 import json
 import signal
@@ -38,18 +38,18 @@ def test_the_overview_and_lists_need_no_jax(tmp_path):
     [
         (("trian",), "unknown command 'trian'. Did you mean 'train'?"),
         (("train", "sca"), "got 'sca'. Did you mean sac?"),
-        (("train", "ppo"), "--env is needed"),
+        (("train", "ppo"), "--env is missing"),
         (("train", "ppo", "--env", "Nothing-v0"), "environment Nothing-v0: "),
         (("train", "sac", "--env", "CartPole-v1"), "sac needs a Box action space"),
         (("train", "ppo", *SMALL, "--gamma", "2"), "gamma must be a number in [0.0, 1.0]"),
         (("train", "ppo", *SMALL, "--gama", "1"), "unknown flag --gama. Did you mean --gamma?"),
-        (("train", "ppo", *SMALL, "--name", "../x"), "name must be of letters"),
+        (("train", "ppo", *SMALL, "--name", "../x"), "name must consist of letters"),
         (("train", "ppo", *SMALL, "--save-freq", "0"), "save_freq must be"),
-        (("train", "ppo", *SMALL, "--num-cpu", "3"), "must divide by num_envs times ranks = 3"),
-        (("resume", "/nowhere"), "/nowhere is no run"),
+        (("train", "ppo", *SMALL, "--num-cpu", "3"), "a multiple of num_envs times ranks = 3"),
+        (("resume", "/nowhere"), "/nowhere is not a run"),
     ],
 )
-def test_mistakes_are_refused_in_a_line_with_code_2(words, message):
+def test_mistakes_give_a_short_message_and_exit_code_2(words, message):
     done = python(*PURERL, *words)
     assert done.code == 2
     assert message in done.err
@@ -57,7 +57,7 @@ def test_mistakes_are_refused_in_a_line_with_code_2(words, message):
     assert len(done.err.splitlines()) <= 4
 
 
-def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_path):
+def test_each_seed_is_a_run_that_can_be_listed_inspected_and_resumed(tmp_path):
     more = ("--seed", "0", "1", "--name", "two", "--save-freq", "none")
     done = train(tmp_path, "ppo", *SMALL, *more)
     assert done.out.count("everything is in") == 2
@@ -78,14 +78,14 @@ def test_several_seeds_are_several_runs_listed_inspected_and_gone_on_with(tmp_pa
     assert done.code == 6
     assert "purerl inspect: " in done.err
     assert "checkpoints/000000000800/rank0.npz must have " in done.err
-    assert "checkpoint of step 400" in done.out  # the newest that is whole
+    assert "checkpoint of step 400" in done.out  # the newest intact one
     done = python(*PURERL, "resume", str(run), "--steps", "300")
     assert done.code == 2
     assert done.err.splitlines()[-1].startswith("purerl resume: ")
     assert "steps" in done.err
 
 
-def test_the_configuration_that_is_saved_is_one_that_can_be_given(tmp_path):
+def test_a_saved_configuration_can_be_used_as_a_preset(tmp_path):
     train(tmp_path, "ppo", *SMALL, "--clip-ratio", "0.3", "--name", "first")
     saved = tmp_path / "data" / "first" / "first_s0" / "config.json"
     train(tmp_path, "ppo", "--config", str(saved), "--name", "again", "--gamma", "0.5")
@@ -99,7 +99,7 @@ def test_the_configuration_that_is_saved_is_one_that_can_be_given(tmp_path):
     assert "spec has no entry 'clip_ration'. Did you mean 'clip_ratio'?" in done.err
     saved.write_text(json.dumps(first | {"env": "os:Nothing-v0"}))
     done = train(tmp_path, "ppo", "--config", str(saved), code=2)
-    assert "imports a module, which no file may ask for" in done.err
+    assert "imports a module, which purerl never does" in done.err
     done = train(tmp_path, "td3", "--config", str(saved), code=2)
     assert "is for 'ppo', not 'td3'" in done.err
 
@@ -125,7 +125,7 @@ gymnasium.register("Faulty-v0", lambda: Faulty(gymnasium.make("CartPole-v1")))
         ("nan", 3, "next_obs of environment 0 is not finite at environment step 250"),
     ],
 )
-def test_faults_have_their_codes_and_keep_the_last_checkpoint(tmp_path, kind, code, message):
+def test_failures_have_exit_codes_and_keep_the_last_checkpoint(tmp_path, kind, code, message):
     (tmp_path / "faulty.py").write_text(FAULTY.format(kind=kind))
     words = ("ppo", "--env", "faulty:Faulty-v0", *SMALL[2:], "--save-freq", "200")
     path = f"{ROOT}:{tmp_path}"
@@ -140,8 +140,8 @@ def test_faults_have_their_codes_and_keep_the_last_checkpoint(tmp_path, kind, co
     assert message in status.read_status(run)["reason"]
     assert "the checkpoint of step 200 is kept" in done.err
     if kind == "raise":
-        assert "it came after environment step 200 of the run." in done.err
-        assert f"Go on: purerl resume {run} --env faulty:Faulty-v0" in done.err
+        assert "This happened after environment step 200 of the run." in done.err
+        assert f"Continue: purerl resume {run} --env faulty:Faulty-v0" in done.err
     said = done.err.splitlines()[0].removeprefix("purerl train: ")
     assert f"purerl: {said}" in (run / "stdout.log").read_text().splitlines()
     assert "ArithmeticError" in (run / "stdout.log").read_text() or kind == "nan"
@@ -150,7 +150,7 @@ def test_faults_have_their_codes_and_keep_the_last_checkpoint(tmp_path, kind, co
     assert "imports a module" in done.err
 
 
-def test_a_killed_run_is_listed_as_killed_and_one_in_progress_as_running(tmp_path):
+def test_status_is_running_during_training_and_killed_after_a_kill(tmp_path):
     words = [sys.executable, *PURERL, "train", "ppo", "--env", "CartPole-v1", "--hidden", "8"]
     words += ["--steps", "10000000", "--steps-per-epoch", "1000", "--data-dir", str(tmp_path)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=clean(), cwd=ROOT)
@@ -163,7 +163,7 @@ def test_a_killed_run_is_listed_as_killed_and_one_in_progress_as_running(tmp_pat
     assert [one.status for one in status.list_runs(tmp_path)] == ["killed"]
 
 
-def test_defaults_of_a_user_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
+def test_user_defaults_come_from_a_file_or_environment_variables(tmp_path, monkeypatch):
     monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "mine.json"))
     monkeypatch.delenv("PURERL_DATA_DIR", raising=False)
     assert status.read_user_defaults() == {"data_dir": "runs", "datestamp": False}

@@ -1,4 +1,4 @@
-"""Options generated from dataclasses: typed, documented, refused with the name."""
+"""Flags made from dataclasses: types, help and error messages."""
 
 import argparse
 import dataclasses
@@ -20,7 +20,7 @@ ENV = EnvSpec((3,), Box((-1.0,), (1.0,)))
 
 @dataclasses.dataclass(frozen=True)
 class Mixed:
-    """Every type that a word can express, and one that none can."""
+    """Settings of every type that a flag can have, and a field without a flag."""
 
     required: int
     network: Any = None
@@ -44,7 +44,7 @@ def mixed(words: str) -> Mixed:
     return options.build(parser, Mixed, args)
 
 
-def test_every_type_is_read():
+def test_every_type_is_parsed():
     words = "--required 1e6 --count -2 --rate 3e-4 --name y --no-flag --sizes [32,16] --limit 7"
     made = mixed(words + " --weights .5,1")
     assert made == Mixed(10**6, None, -2, 3e-4, "y", False, (32, 16), (0.5, 1.0), 7)
@@ -55,7 +55,7 @@ def test_every_type_is_read():
     assert mixed("--required 1 --flag").flag is True
 
 
-def test_what_is_not_typed_keeps_its_default():
+def test_settings_without_a_flag_keep_their_defaults():
     assert mixed("--required 1") == Mixed(1)
 
 
@@ -66,7 +66,7 @@ def test_defaults_come_from_an_instance():
     assert "(40)" in parser.format_help()
 
 
-def test_spinning_ups_underscores_and_dashes_both_work():
+def test_flags_may_contain_underscores_or_dashes():
     for words in ("--pi-lr 0.1", "--pi_lr 0.1"):
         parser, args = parse(words, td3.Spec)
         assert options.build(parser, td3.Spec, args, env=ENV).pi_lr == 0.1
@@ -84,7 +84,7 @@ def test_help_shows_metadata_and_defaults():
 
 
 @pytest.mark.parametrize("source", [td3.Spec, OffPolicySchedule, OnPolicySchedule, config.Options])
-def test_every_field_of_the_library_has_help(source):
+def test_every_setting_has_help(source):
     parser, _ = parse("", source)
     actions = [a for group in parser.groups.values() for a in group._group_actions]
     words = {f.name for f in dataclasses.fields(source)} - {"env", "actor", "critic"}
@@ -105,12 +105,12 @@ def test_every_field_of_the_library_has_help(source):
         ("--required 1 --sizes 64,,64", "argument --sizes/--hid: expected an integer, got ''"),
         ("--required 1 --sizes [64", "argument --sizes/--hid: expected an integer, got '[64'"),
         ("--required ²", "argument --required: expected an integer, got '²'"),
-        ("--required 1 --sizes 64 64", "argument --sizes: one word too many, '64'"),
-        ("--required 1 --flag yes", "argument --flag: it takes no value, got 'yes'"),
+        ("--required 1 --sizes 64 64", "argument --sizes: unexpected value '64'"),
+        ("--required 1 --flag yes", "argument --flag: expected no value, got 'yes'"),
         ("--required 1 --cuont 3", "unknown flag --cuont. Did you mean --count?"),
     ],
 )
-def test_bad_words_are_usage_errors(words, message, capsys):
+def test_wrong_values_and_unknown_flags_are_usage_errors(words, message, capsys):
     with pytest.raises(SystemExit) as stop:
         mixed(words)
     assert stop.value.code == 2
@@ -134,8 +134,8 @@ def test_values_that_a_spec_refuses_are_usage_errors(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def lines(words: str, capsys) -> tuple[argparse.Namespace | None, str]:
-    """Parse as `purerl train` does; return what came of it and what was said."""
+def parse_line(words: str, capsys) -> tuple[argparse.Namespace | None, str]:
+    """Parse as `purerl train` does; return the arguments, or None and the error message."""
     parser = Parser("prog", "What it does.")
     options.add_settings(parser, Mixed)
     parser.add_argument("--seed", type=values.parse_seed, nargs="+")
@@ -160,8 +160,8 @@ def lines(words: str, capsys) -> tuple[argparse.Namespace | None, str]:
         ("", {}),
     ],
 )
-def test_a_line_is_read_with_negative_numbers_and_underscores(words, values, capsys):
-    found, _ = lines(words, capsys)
+def test_negative_numbers_and_underscores_are_parsed(words, values, capsys):
+    found, _ = parse_line(words, capsys)
     assert vars(found) == {"seed": None} | values
 
 
@@ -170,29 +170,29 @@ def test_a_line_is_read_with_negative_numbers_and_underscores(words, values, cap
     [
         ("--rat 1", ["unknown flag --rat. Did you mean --rate?"]),
         ("--required 1.5 --rate x --foo 1", ["--required: expected an", "--rate: exp", "--foo"]),
-        ("--sizes 64 64", ["one word too many, '64'. A tuple is one word, 64,64"]),
-        ("--flag yes", ["argument --flag: it takes no value, got 'yes'"]),
-        ("stray --rate 1", ["'stray': no flag stands before that."]),
+        ("--sizes 64 64", ["unexpected value '64'. Write a tuple without spaces, 64,64"]),
+        ("--flag yes", ["argument --flag: expected no value, got 'yes'"]),
+        ("stray --rate 1", ["'stray': expected a flag before the value."]),
         ("--count", ["argument --count: expected a value"]),
         ("--seed -1", ["seed must be an integer in 0"]),
         ("-r 1", ["unknown flag -r."]),
     ],
 )
-def test_all_mistakes_of_a_line_are_said_at_once(words, messages, capsys):
-    found, said = lines(words, capsys)
+def test_all_mistakes_of_a_command_line_are_reported_at_once(words, messages, capsys):
+    found, said = parse_line(words, capsys)
     assert found is None
     assert all(message in said for message in messages), said
 
 
-def test_no_flag_with_a_letter_too_few_or_too_many_is_taken_for_one(capsys):
+def test_misspelt_flags_are_never_accepted(capsys):
     flags = ["required", "count", "rate", "name", "flag", "sizes", "weights", "limit"]
     for flag in flags:
         for i in range(len(flag)):
             for wrong in (flag[:i] + flag[i + 1 :], flag[:i] + "q" + flag[i:], flag[:i]):
-                found, said = lines(f"--{wrong} 1", capsys)
+                found, said = parse_line(f"--{wrong} 1", capsys)
                 assert found is None, wrong
                 assert "unknown flag --" in said
-        assert f"Did you mean --{flag}?" in lines(f"--{flag}q 1", capsys)[1]
+        assert f"Did you mean --{flag}?" in parse_line(f"--{flag}q 1", capsys)[1]
 
 
 @pytest.mark.parametrize(
@@ -206,13 +206,13 @@ def test_no_flag_with_a_letter_too_few_or_too_many_is_taken_for_one(capsys):
         ("watch a --fpss 3", ["--fpss. Did you mean --fps?"]),
         ("export a --Format numpy", ["--Format. Did you mean --format?"]),
         ("list --datadir a", ["--datadir. Did you mean --data-dir?"]),
-        ("inspect a --all", ["--all. purerl inspect --help lists all."]),
+        ("inspect a --all", ["--all. `purerl inspect --help` lists all."]),
         ("doctor --rep", ["--rep. Did you mean --replay?"]),
         ("show --sour ppo", ["--sour. Did you mean --source?"]),
-        ("resume a --hid 8 --step 9", ["--hid. purerl resume --help", "Did you mean --steps?"]),
+        ("resume a --hid 8 --step 9", ["--hid. `purerl resume --help`", "Did you mean --steps?"]),
     ],
 )
-def test_no_flag_is_known_by_its_beginning_and_the_nearest_is_named(line, messages, capsys):
+def test_unknown_flags_are_refused_with_the_nearest_name(line, messages, capsys):
     with pytest.raises(SystemExit, match="2"):
         program.main(line.split())
     said = capsys.readouterr().err
@@ -220,12 +220,12 @@ def test_no_flag_is_known_by_its_beginning_and_the_nearest_is_named(line, messag
     assert said.count("unknown flag --") == len(messages)
 
 
-def test_words_that_are_no_flags_stay_words(capsys):
+def test_positional_arguments_are_parsed_and_unexpected_ones_refused(capsys):
     parser = Parser("x", "What x does.")
     parser.add_argument("what", nargs="?")
     parser.add_argument("-n", type=int)
     assert vars(parser.parse_args(["-n", "-3", "--", "--what"])) == {"what": "--what", "n": -3}
-    for words, message in ((["a", "b"], "one word too many, 'b'"), (["-q"], "unknown flag -q.")):
+    for words, message in ((["a", "b"], "unexpected argument 'b'"), (["-q"], "unknown flag -q.")):
         with pytest.raises(SystemExit, match="2"):
             parser.parse_args(words)
         assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Command lines as people who know Spinning Up type them, and `purerl sweep`."""
+"""Spinning Up's command lines, run by `python -m purerl.run`."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def spec(**fields):
     return {"spec": fields}
 
 
-# Words after `python -m purerl.run`, and (name, seed) -> what differs from the defaults.
+# Arguments of `python -m purerl.run`, and (name, seed) of each run -> settings without defaults.
 LINES = [
     ("ppo --env CartPole-v1 --exp_name x", {("x", 0): {}}),
     ("ppo_pytorch --env CartPole-v1 --exp_name x --seed 7", {("x", 7): {}}),
@@ -100,7 +100,7 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "expected"), LINES, ids=[line for line, _ in LINES])
-def test_lines_of_spinning_up_start_what_they_mean(line, expected, start_nothing):
+def test_spinning_ups_command_lines_start_the_same_runs(line, expected, start_nothing):
     assert spinningup.main(line.split()) == 0
     where = expected.get("where", (1, None, False))
     expected = {k: v for k, v in expected.items() if k != "where"}
@@ -117,7 +117,7 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, start_nothing
 @pytest.mark.parametrize(
     ("line", "messages"),
     [
-        ("ppo", ["--env is needed"]),
+        ("ppo", ["--env is missing"]),
         ("ppo --env", ["--env: expected a value"]),
         ("pppo --env X", ["unknown command 'pppo'. Did you mean 'ppo'?"]),
         ("ppo_torch --env X", ["unknown command 'ppo_torch'"]),
@@ -128,11 +128,11 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, start_nothing
         ("ppo --env CartPole-v1 --gamma 2 3", ["got 2.0", "got 3.0"]),
         ("ppo --env CartPole-v1 --hid __import__('os')", ["expected an integer"]),
         ("ppo --env CartPole-v1 --hid 64,64 --l 2", ["--l repeats one width"]),
-        ("ppo --env CartPole-v1 --exp_name a b", ["it has one value for all runs, got 2"]),
-        ("ppo --env CartPole-v1 --num_cpu 1 2", ["it has one value for all runs"]),
+        ("ppo --env CartPole-v1 --exp_name a b", ["expected one value for all runs, got 2"]),
+        ("ppo --env CartPole-v1 --num_cpu 1 2", ["expected one value for all runs"]),
         ("ppo --env CartPole-v1 --save_freq 10", ["counts epochs in Spinning Up"]),
         ("ppo --env CartPole-v1 --logger_kwargs:output_dir x", ["give exp_name and data_dir"]),
-        ("ppo --env CartPole-v1 --actor_critic x", ["given in Python"]),
+        ("ppo --env CartPole-v1 --actor_critic x", ["in Python"]),
         ("ppo --env CartPole-v1 --hid 8 --ac_kwargs:hidden_sizes 9", ["hidden is given twice"]),
         (
             "ppo --env CartPole-v1 --gamma 1 --spec:gamma 1 0.9",
@@ -140,13 +140,13 @@ def test_lines_of_spinning_up_start_what_they_mean(line, expected, start_nothing
         ),
         (
             "ppo CartPole-v1 --gamma 1",
-            ["'CartPole-v1': no flag stands before that; an environment is --env CartPole-v1"],
+            ["'CartPole-v1': expected a flag before the value, for example --env CartPole-v1"],
         ),
         ("ppo --env CartPole-v1 --steps 3 --jobs x", ["--jobs: expected an integer"]),
-        ("ppo --env CartPole-v1 --exp_name ../x --seed 0 1", ["name must be of letters"]),
+        ("ppo --env CartPole-v1 --exp_name ../x --seed 0 1", ["name must consist of letters"]),
     ],
 )
-def test_mistakes_are_refused_with_code_2(line, messages, capsys):
+def test_mistakes_in_spinning_ups_command_lines_have_exit_code_2(line, messages, capsys):
     try:
         code = spinningup.main(line.split())
     except SystemExit as stop:
@@ -156,16 +156,16 @@ def test_mistakes_are_refused_with_code_2(line, messages, capsys):
     assert all(message in error for message in messages), error
 
 
-def test_values_that_are_there_twice_are_dropped_and_that_is_said(start_nothing, capsys):
+def test_equal_values_are_dropped_with_a_note(start_nothing, capsys):
     words = "ppo --env CartPole-v1 --hid 64 64 --seed 0 0 1 --exp_name x"
     spinningup.main(words.split())
     out = capsys.readouterr().out
-    assert "ac_kwargs:hidden_sizes: values that are equal count once, [64]" in out
-    assert "seed: values that are equal count once, 0, 1" in out
+    assert "ac_kwargs:hidden_sizes: dropped duplicate values, using [64]" in out
+    assert "seed: dropped duplicate values, using 0, 1" in out
     assert {("x", 0), ("x", 1)} < set(start_nothing)
 
 
-def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeypatch):
+def test_one_run_trains_in_the_foreground_unless_jobs_or_timeout_is_given(monkeypatch):
     trained, launched = [], []
     monkeypatch.setattr(train_and_resume, "train", lambda words, prog: trained.append(words) or 0)
     line = "ppo --env CartPole-v1 --exp_name x"
@@ -184,7 +184,7 @@ def test_one_run_is_dry_in_the_foreground_and_a_grid_where_it_is_limited(monkeyp
     assert not trained
 
 
-def test_a_dry_run_of_a_grid_lists_its_runs_and_what_is_refused(start_nothing, capsys):
+def test_a_dry_run_of_a_grid_lists_its_runs_and_their_errors(start_nothing, capsys):
     words = "ppo --env CartPole-v1 CartPole-v9 --exp_name x --seed 0 1 --dry-run"
     assert spinningup.main(words.split()) == 0
     assert not start_nothing
@@ -194,7 +194,7 @@ def test_a_dry_run_of_a_grid_lists_its_runs_and_what_is_refused(start_nothing, c
     assert third.endswith("Did you mean CartPole-v1?")
 
 
-def test_a_line_is_said_before_anything_is_read(monkeypatch, capsys):
+def test_the_command_is_printed_before_settings_are_parsed(monkeypatch, capsys):
     def run_line(algo, words):
         assert capsys.readouterr().out.startswith("purerl ")
         raise errors.ConfigError("read")
@@ -204,7 +204,7 @@ def test_a_line_is_said_before_anything_is_read(monkeypatch, capsys):
     assert "read" in capsys.readouterr().err
 
 
-def test_plot_and_test_policy_are_passed_on(monkeypatch):
+def test_plot_and_test_policy_call_the_commands_of_purerl(monkeypatch):
     asked = []
     monkeypatch.setattr(program, "main", lambda words: asked.append(words) or 5)
     assert spinningup.main(["plot", "data/x", "-s", "5"]) == 5

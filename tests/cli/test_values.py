@@ -1,4 +1,4 @@
-"""Words are read by the type of their setting, and nothing is evaluated."""
+"""Values are parsed by the type of their setting, and never evaluated."""
 
 import argparse
 import random
@@ -12,7 +12,7 @@ from purerl.runs.settings import aliases
 FUZZ = 4_000
 
 
-WORDS = {  # setting of sac or ppo, word -> value; None: refused
+WORDS = {  # algorithm, setting, text -> value; None: refused
     ("sac", "steps", "1e6"): 1_000_000,
     ("sac", "steps", "1.5"): None,
     ("sac", "steps", "true"): None,
@@ -40,7 +40,7 @@ WORDS = {  # setting of sac or ppo, word -> value; None: refused
 
 
 @pytest.mark.parametrize(("where", "value"), WORDS.items(), ids=lambda x: str(x)[:40])
-def test_words_are_read_by_the_type_of_their_setting(where, value):
+def test_values_are_parsed_by_the_type_of_their_setting(where, value):
     algo, key, word = where
     setting = aliases.resolve_name(algo, key)
     if value is None:
@@ -59,7 +59,7 @@ def words(rng):
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
-def test_no_word_makes_a_reader_fail_in_another_way(algo):
+def test_random_text_is_parsed_or_refused(algo):
     rng = random.Random(algos.NAMES.index(algo))
     settings = list(aliases.list_settings(algo).values())
     refused = 0
@@ -75,7 +75,7 @@ def test_no_word_makes_a_reader_fail_in_another_way(algo):
     assert FUZZ / 4 < refused < FUZZ
 
 
-def test_seeds_are_read_and_refused(capsys):
+def test_only_integers_of_32_bits_are_seeds(capsys):
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=values.parse_seed)
     assert parser.parse_args(["--seed", str(2**32 - 1)]).seed == 2**32 - 1

@@ -1,1 +1,1 @@
-"""What docs/design.md promises of every algorithm, tested on each of them."""
+"""The promises of docs/design.md, tested on each algorithm."""

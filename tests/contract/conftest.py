@@ -1,8 +1,8 @@
 """Parametrize every test of this folder by the cases of `tests/cases.py`.
 
-Compilation takes most of the time. `learner`, `jitted` and `evaluate` of `shared.py` compile once
-for each case, and the files of one algorithm run in one worker. A test that compiles programs of
-its own runs for one case of each algorithm in `make test`, and for all cases in `make test-all`.
+Compilation takes most of the time, so the functions of `shared.py` compile once for each case, and
+the files of one algorithm run in one worker. A test that compiles programs of its own runs for one
+case of each algorithm in `make test`, and for all cases in `make test-all`.
 """
 
 import pytest

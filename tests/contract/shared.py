@@ -40,19 +40,19 @@ def host(tree: Any) -> Any:
 
 
 @functools.cache
-def jitted(function: Any) -> Any:
+def compile_once(function: Any) -> Any:
     """Compile a function once for all tests."""
     return jax.jit(function)
 
 
 @functools.cache
-def _evaluated(loss: Any) -> Any:
+def _compile_gradient(loss: Any) -> Any:
     return jax.jit(jax.value_and_grad(loss, has_aux=True))
 
 
 def evaluate(loss: Any, params: Any, batch: Any) -> Any:
     """Return a loss, its metrics and its gradient, from one program for all tests."""
-    (value, info), grads = _evaluated(loss)(params, batch)
+    (value, info), grads = _compile_gradient(loss)(params, batch)
     return value, info, grads
 
 

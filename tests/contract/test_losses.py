@@ -58,7 +58,7 @@ def test_loss_is_the_same_under_jit(case):
     close(case.algo.loss(params, batch), evaluate(case.algo.loss, params, batch)[:2])
 
 
-def test_noise_in_the_batch_replaces_the_draw_from_its_key(case):
+def test_noise_in_the_batch_replaces_the_noise_from_its_key(case):
     if not case.algo.NOISE_DRAWS:
         pytest.skip("draws no noise")
     params, batch = learner(case).params, case.batch()
@@ -85,7 +85,7 @@ def test_halves_of_a_batch_with_noise_average_to_the_whole(case):
 
 
 @pytest.mark.parametrize("key", [0, None, np.zeros(2, np.uint32), jnp.zeros(2, jnp.uint32)])
-def test_what_is_no_key_is_refused(case, key):
+def test_anything_but_a_typed_key_is_refused(case, key):
     params, obs = learner(case).params, np.zeros(case.env.obs_shape, np.float32)
     with pytest.raises(
         ValueError, match=r"^key must be one typed key such as jax\.random\.key\(0\)"
@@ -98,7 +98,7 @@ def test_what_is_no_key_is_refused(case, key):
             case.algo.loss(params, case.batch()._replace(key=key))
 
 
-def test_a_batch_must_be_one_and_observations_arrays(case, key):
+def test_batches_and_observations_of_other_types_are_refused(case, key):
     params, batch = learner(case).params, case.batch()
     kind, first = ("PolicyBatch", "adv") if case.on_policy else ("Batch", "rew")
     with pytest.raises(ValueError, match=rf"^batch must be a purerl\.types\.{kind}, (as|got)"):
@@ -109,7 +109,7 @@ def test_a_batch_must_be_one_and_observations_arrays(case, key):
         case.algo.act(params, [0.0, 0.0, 0.0], key)
 
 
-def test_a_state_for_its_parameters_is_refused_and_the_other_way_round(case, key):
+def test_a_state_in_place_of_parameters_is_refused_and_vice_versa(case, key):
     state, batch = learner(case), case.batch()
     obs, module = np.zeros(case.env.obs_shape, np.float32), case.algo.__name__.rpartition(".")[2]
     calls = [
@@ -165,7 +165,7 @@ def test_parameters_of_low_precision_keep_it(case):
     assert jax.tree.map(lambda x: x.dtype.name, state) == before
 
 
-def test_custom_networks_that_raise_are_named_with_their_inputs(case):
+def test_the_error_of_a_custom_network_names_it_and_its_inputs(case):
     class Picky(nn.Module):
         @nn.compact
         def __call__(self, *inputs):
@@ -184,7 +184,7 @@ def test_loss_ignores_truncation(case):
     equal(*(evaluate(case.algo.loss, params, rows)[:2] for rows in (batch, flipped)))
 
 
-def test_loss_without_key_and_noise_says_what_to_do(case):
+def test_a_loss_without_key_and_noise_is_refused_with_the_remedy(case):
     if not case.algo.NOISE_DRAWS:
         pytest.skip("draws no noise")
     with pytest.raises(ValueError, match=r"needs batch\.key or batch\.noise.*batch\._replace"):

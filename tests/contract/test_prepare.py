@@ -13,17 +13,17 @@ from purerl.nets import policies
 from purerl.spaces import Box, EnvSpec
 from purerl.types import PolicyBatch
 from tests.cases import Case, make_rollout
-from tests.contract.shared import close, equal, jitted, learner, once_per_algorithm
+from tests.contract.shared import close, compile_once, equal, learner, once_per_algorithm
 
 ON_POLICY = True
 
 
 def prepared(case: Case, rollout: Any = None, **changes: Any) -> PolicyBatch:
     rollout = make_rollout(case.env) if rollout is None else rollout
-    return jitted(case.algo.prepare)(learner(case, **changes).params, rollout)
+    return compile_once(case.algo.prepare)(learner(case, **changes).params, rollout)
 
 
-def test_update_takes_what_prepare_makes(case, key):
+def test_update_accepts_the_batch_of_prepare(case, key):
     batch = prepared(case)._replace(key=key)
     state, info = case.algo.update(learner(case), batch)
     assert np.isfinite(list(info.values())).all()
@@ -50,14 +50,14 @@ def test_weights_have_mean_one_and_standardised_advantages_mean_zero(case):
     assert float((batch.weight * batch.adv**2).mean()) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_the_losses_start_at_the_policy_that_acted(case):
+def test_old_log_probabilities_are_those_of_the_policy_that_acted(case):
     batch = prepared(case)
     params = learner(case).params
     dist = case.algo.distribution(params, batch.obs)
     close(batch.logp, policies.log_prob(case.env, dist, batch.act))
 
 
-def test_rows_of_weight_zero_count_for_nothing(case):
+def test_rows_of_weight_zero_have_no_effect(case):
     """But for `val`, the mean of all values, and running statistics: of all observations."""
     batch, other = case.batch(), case.batch(seed=7)
     out = np.array([False, True, False, False, True, False])
@@ -74,7 +74,7 @@ def test_rows_of_weight_zero_count_for_nothing(case):
     close(*found, rtol=1e-6, atol=1e-7)
 
 
-def test_environments_side_by_side_do_not_mix(case):
+def test_parallel_environments_do_not_mix(case):
     rollout = make_rollout(case.env)
     whole = prepared(case, rollout)
     for i in range(2):
@@ -83,7 +83,7 @@ def test_environments_side_by_side_do_not_mix(case):
         close(whole.logp.reshape(5, 2)[:, i], one.logp)
 
 
-def test_ranks_with_parts_of_a_rollout_agree_on_the_whole(case):
+def test_ranks_with_parts_of_a_rollout_compute_the_same_as_one(case):
     rollout = make_rollout(case.env, number=4)
     whole = prepared(case, rollout)
     params = learner(case).params

@@ -7,7 +7,7 @@ from purerl import algos
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 
 
-def test_names_come_in_the_order_of_the_contract(case):
+def test_names_are_defined_in_the_order_of_the_contract(case):
     order = ["Spec", "SCHEDULE", "NOISE_DRAWS", "Params", "State", "init", "act", "policy"]
     order += ["prepare"] if hasattr(case.algo, "prepare") else []
     order += [*case.parts, "loss", "update"]
@@ -22,7 +22,7 @@ def test_names_come_in_the_order_of_the_contract(case):
     assert isinstance(case.algo.SCHEDULE, OffPolicySchedule | OnPolicySchedule)
 
 
-def test_arguments_are_those_of_the_contract(case):
+def test_arguments_have_the_names_of_the_contract(case):
     wanted = {"init": ["key", "spec"], "act": ["params", "obs", "key"]}
     wanted |= {"policy": ["params", "obs"], "update": ["state", "batch"]}
     wanted |= {name: ["params", "batch"] for name in (*case.parts, "loss")}
@@ -30,7 +30,7 @@ def test_arguments_are_those_of_the_contract(case):
         assert list(inspect.signature(getattr(case.algo, name)).parameters) == arguments, name
 
 
-def test_the_file_is_flat_and_of_readable_length(case):
+def test_files_are_flat_and_short(case):
     source = inspect.getsource(case.algo)
     assert len(source.splitlines()) <= (450 if case.algo is algos.load("ppo") else 360)
     functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]

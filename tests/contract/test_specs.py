@@ -47,7 +47,7 @@ def test_spec_refuses_the_wrong_action_space(case):
         case.algo.Spec(case.wrong_env)
 
 
-def test_spec_asks_for_flat_observations_and_names_the_wrapper(case):
+def test_spec_refuses_image_observations_and_names_the_wrapper(case):
     images = dataclasses.replace(case.env, obs_shape=(8, 8, 3), obs_dtype="uint8")
     with pytest.raises(ValueError, match=r"flat observations.*FlattenObservation"):
         case.algo.Spec(images)

@@ -13,7 +13,7 @@ from tests.contract.shared import close, equal, host, learner, once_per_algorith
 
 
 @once_per_algorithm
-def test_update_changes_neither_its_inputs_nor_its_answer(case):
+def test_update_is_pure_and_repeatable(case):
     state, batch = learner(case), case.batch()
     before = host((state, batch._replace(key=None)))
     first = case.algo.update(state, batch)
@@ -38,7 +38,7 @@ def test_update_keeps_structure_and_dtypes_and_counts(case):
             assert name.removesuffix("_count") in info
 
 
-def test_optimisers_remember_every_step(case):
+def test_optimizers_keep_their_state_between_updates(case):
     """An Adam that starts anew at each update takes steps of full size for ever."""
     free = {"target_kl": None} if hasattr(case.spec(), "target_kl") else {}
     state = start = learner(case, **free)
@@ -56,7 +56,7 @@ def test_optimisers_remember_every_step(case):
             assert all(bool((x != y).any()) for x, y in zip(before, after, strict=True)), name
 
 
-def test_metrics_not_computed_are_zero_and_not_counted(case):
+def test_metrics_that_were_not_computed_are_zero_and_not_counted(case):
     state, seen = learner(case), set()
     for seed in range(4):
         state, info = case.algo.update(state, case.batch(seed=seed))
@@ -95,7 +95,7 @@ def test_update_works_under_vmap_over_seeds(case):
 
 
 @once_per_algorithm
-def test_a_caller_may_donate_the_state(case):
+def test_a_caller_can_donate_the_state(case):
     state, batch = learner(case), case.batch()
     expected, _ = case.algo.update(state, batch)
     donating = jax.jit(lambda s, b: case.algo.update(s, b), donate_argnums=0)
@@ -107,7 +107,7 @@ def test_a_caller_may_donate_the_state(case):
 
 
 @once_per_algorithm
-def test_devices_with_parts_of_a_batch_agree_on_the_whole_update(case):
+def test_devices_with_parts_of_a_batch_do_the_update_of_the_whole(case):
     state, batch = learner(case), case.noisy()
     parts = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), batch)
     split = jax.vmap(case.algo.update, in_axes=(None, 0), axis_name=mpi.AXIS)
@@ -117,13 +117,13 @@ def test_devices_with_parts_of_a_batch_agree_on_the_whole_update(case):
         close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-4, atol=3e-5)
 
 
-def test_update_on_one_process_holds_no_collective_and_no_callback(case):
+def test_update_on_one_process_contains_no_collective_and_no_callback(case):
     text = str(jax.make_jaxpr(case.algo.update)(learner(case), case.batch()))
     assert "callback" not in text
     assert "psum" not in text
 
 
-def test_update_takes_what_replay_samples(case, key):
+def test_update_accepts_samples_of_the_replay_buffer(case, key):
     if case.on_policy:
         pytest.skip("takes what prepare makes")
     buffer = replay.init(case.env.example(), 16)

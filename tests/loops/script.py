@@ -1,4 +1,4 @@
-"""A scripted environment whose numbers are all known beforehand, and TD3 on it."""
+"""A scripted environment, whose numbers are all known in advance, and TD3 on it."""
 
 import itertools
 from typing import Any
@@ -19,7 +19,10 @@ ENDS = ("terminated", "truncated", "both")
 
 
 class Script(gymnasium.Env):
-    """Environment `who`: obs = (who, episode, step), lengths and ways to end in fixed orders."""
+    """Environment number `who`.
+
+    Its observations are (who, episode, step). Episode lengths and ends follow a fixed order.
+    """
 
     def __init__(self, who: int = 0, lengths: tuple[int, ...] = (3, 1, 4)) -> None:
         self.observation_space = spaces.Box(-1e6, 1e6, (3,), np.float64)
@@ -69,8 +72,8 @@ def expect_rows(
                 return rows
 
 
-def own(number: int, **kwargs: Any) -> Any:
-    """Return an `env_fn` for `number` single environments, and the list of those it made."""
+def make_singles(number: int, **kwargs: Any) -> Any:
+    """Return an `env_fn` for `number` single environments, and the list of its environments."""
     made: list[Script] = []
 
     def env_fn() -> Script:
@@ -80,7 +83,7 @@ def own(number: int, **kwargs: Any) -> Any:
     return env_fn, made
 
 
-def vector(number: int, mode: AutoresetMode, **kwargs: Any) -> Any:
+def make_vector(number: int, mode: AutoresetMode, **kwargs: Any) -> Any:
     """Return an `env_fn` for one vector environment, and the list of its environments."""
     made: list[Script] = []
 
@@ -95,11 +98,11 @@ def vector(number: int, mode: AutoresetMode, **kwargs: Any) -> Any:
 
 
 WAYS = {
-    "one": (1, own(1)),
-    "three": (3, own(3)),
-    "next_step": (3, vector(3, AutoresetMode.NEXT_STEP)),
-    "same_step": (3, vector(3, AutoresetMode.SAME_STEP)),
-    "disabled": (3, vector(3, AutoresetMode.DISABLED)),
+    "one": (1, make_singles(1)),
+    "three": (3, make_singles(3)),
+    "next_step": (3, make_vector(3, AutoresetMode.NEXT_STEP)),
+    "same_step": (3, make_vector(3, AutoresetMode.SAME_STEP)),
+    "disabled": (3, make_vector(3, AutoresetMode.DISABLED)),
 }
 SMALL = {"hidden": (8,)}
 

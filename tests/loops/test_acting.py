@@ -1,4 +1,4 @@
-"""Keys of acting are those of the documented stream."""
+"""Acting uses the keys of the documented stream."""
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +11,8 @@ from tests.loops import script
 from tests.loops.script import finish, start
 
 
-def test_acting_keys_are_new_at_every_call_and_the_documented_stream():
-    env_fn, envs = script.own(1)
+def test_every_action_uses_a_new_key_of_the_documented_stream():
+    env_fn, envs = script.make_singles(1)
     carry = start(env_fn, start_steps=0, update_after=60)
     params = jax.tree.map(jnp.copy, carry.learner.params)
     carry, _ = finish(carry)
@@ -22,8 +22,8 @@ def test_acting_keys_are_new_at_every_call_and_the_documented_stream():
         np.testing.assert_allclose(envs[0].actions[t], wanted, atol=1e-6)
 
 
-def test_acting_keys_derived_in_parts_are_those_of_the_stream():
-    carry = start(script.own(1)[0])
+def test_acting_keys_derived_in_blocks_equal_those_of_the_stream():
+    carry = start(script.make_singles(1)[0])
     obs = np.ones((1, 3), np.float32)
     for call in (0, 255, 256, 5_000, 2**32 - 1, 2**32 + 5):
         wanted = td3.act(carry.learner.params, obs, rng.stream(0, 0, "act", call))

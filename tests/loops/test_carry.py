@@ -1,4 +1,4 @@
-"""A carry is of the kind of its algorithm, and can be advanced once."""
+"""The class of a carry follows its algorithm, and a carry can be advanced only once."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.loops.script import start
 
 
 def test_the_class_of_a_carry_says_whether_it_is_on_policy():
-    off = start(script.own(1)[0])
+    off = start(script.make_singles(1)[0])
     assert isinstance(off, carries.OffPolicyCarry)
     assert off.schedule.updates_per_burst == off.schedule.update_every == 6
     schedule = OnPolicySchedule(steps=60, steps_per_epoch=30)
@@ -26,7 +26,7 @@ def test_the_class_of_a_carry_says_whether_it_is_on_policy():
 
 
 def test_a_consumed_carry_is_refused_before_the_environments_move():
-    env_fn, envs = script.own(1)
+    env_fn, envs = script.make_singles(1)
     carry = start(env_fn)
     loop.advance(carry)
     steps = envs[0].steps

@@ -1,4 +1,4 @@
-"""The loops with every batch split over two devices: the same run but for rounding."""
+"""Loops with every batch split over two devices: the same run except for rounding."""
 
 import functools
 
@@ -43,13 +43,13 @@ def records(name, schedule):
 @pytest.mark.parametrize(
     "name", ["sac", "ppo", *(pytest.param(x, marks=pytest.mark.complete) for x in ("td3", "dqn"))]
 )
-def test_two_devices_train_as_one_does(name):
+def test_two_devices_train_like_one(name):
     schedule = ON if name == "ppo" else OFF
-    acting._act.clear_cache()  # from tests before
+    acting._act.clear_cache()  # remove programs of earlier tests
     one, _ = records(name, schedule())
     programs = acting._act._cache_size()
     two, carry = records(name, schedule(devices=2))
-    assert acting._act._cache_size() == 2 * programs  # once, not after every burst
+    assert acting._act._cache_size() == 2 * programs  # compiled once, not after every burst
     for a, b in zip(one, two, strict=True):
         assert a.keys() == b.keys()
         for key in a:
@@ -58,20 +58,20 @@ def test_two_devices_train_as_one_does(name):
         assert len(leaf.devices()) == 2
 
 
-def test_bursts_over_devices_compile_once_each():
+def test_bursts_over_devices_compile_once_with_and_once_without_updates():
     before = offpolicy._compiled_burst()._cache_size()
     records("ddpg", OFF(devices=2))
     assert offpolicy._compiled_burst()._cache_size() - before == 2  # with and without updates
 
 
-def test_devices_that_are_not_there_are_refused():
+def test_more_devices_than_jax_has_are_refused():
     with pytest.raises(
-        ValueError, match=r"devices is 4 and JAX sees 2.*purerl\.setup\(devices=4\)"
+        ValueError, match=r"devices is 4 but JAX sees 2.*purerl\.setup\(devices=4\)"
     ):
         records("td3", OFF(devices=4))
-    with pytest.raises(ValueError, match="batch_size must divide by devices = 3, got 20"):
+    with pytest.raises(ValueError, match="batch_size must be a multiple of devices = 3, got 20"):
         OFF(devices=3)
-    with pytest.raises(ValueError, match="steps_per_epoch .* must divide by ranks times devices"):
+    with pytest.raises(ValueError, match="steps_per_epoch .* a multiple of ranks times devices"):
         records("ppo", ON(steps=402, steps_per_epoch=201, devices=2))
     with pytest.raises(ValueError, match="^devices must be an integer of at least 1, got 0"):
         ON(devices=0)
@@ -85,7 +85,7 @@ def test_options_that_need_the_whole_rollout_are_refused_at_the_start():
         loop.start(algo, spec, env_fn, ON(devices=2), 0)
 
 
-def test_minibatches_are_of_the_rows_of_a_device():
+def test_a_minibatch_larger_than_the_rows_of_a_device_is_refused():
     algo = algos.load("ppo")
     env_fn = functools.partial(gymnasium.make, "CartPole-v1")
     spec = algo.Spec(EnvSpec.of(env_fn()), minibatch_size=200)
@@ -94,7 +94,7 @@ def test_minibatches_are_of_the_rows_of_a_device():
     loop.start(algo, spec, env_fn, ON(), 0).envs.close()
 
 
-def test_programs_of_one_device_are_given_its_copy():
+def test_unreplicate_returns_the_copy_on_the_first_device():
     tree = devices.replicate({"x": np.arange(3.0)}, 2)
     assert len(tree["x"].devices()) == 2
     own = devices.unreplicate(tree)["x"]

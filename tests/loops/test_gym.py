@@ -1,4 +1,4 @@
-"""Start, advance, run and evaluate."""
+"""`start`, `advance`, `run` and `evaluate`."""
 
 import dataclasses
 import subprocess
@@ -18,7 +18,7 @@ from tests.loops.script import SMALL, WAYS, finish, schedule, start
 
 
 def test_run_yields_a_record_per_epoch_and_returns_the_carry():
-    env_fn, _ = script.own(1)
+    env_fn, _ = script.make_singles(1)
     spec = td3.Spec(EnvSpec.of(script.Script()), **SMALL)
     closed = []
     made = []
@@ -45,7 +45,7 @@ def test_run_yields_a_record_per_epoch_and_returns_the_carry():
 
 
 @pytest.mark.parametrize("name", ["one", "next_step", "same_step", "disabled"])
-def test_evaluation_is_deterministic_seeded_apart_and_does_not_favour_short_episodes(name):
+def test_evaluation_is_deterministic_has_its_own_seeds_and_does_not_favour_short_episodes(name):
     number, (env_fn, envs) = WAYS[name]
     params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(script.Script()), **SMALL)).params
     envs.clear()
@@ -57,7 +57,7 @@ def test_evaluation_is_deterministic_seeded_apart_and_does_not_favour_short_epis
     assert first == again
     np.testing.assert_array_equal(actions, envs[0].actions)
     assert len(first["test_returns"]) == 5
-    # Five episodes of one environment; of three: two, two and one.
+    # One environment plays five episodes; three environments play two, two and one.
     assert sorted(first["test_lengths"]) == ([1, 1, 3, 3, 4] if number == 1 else [1, 1, 3, 4, 4])
     training = {rng.host_seed(3, 0, "env", i, n) for i in range(3) for n in range(9)}
     assert not training & set(seeds)
@@ -68,7 +68,7 @@ def test_evaluation_is_deterministic_seeded_apart_and_does_not_favour_short_epis
 
 def test_evaluation_cuts_episodes_at_max_ep_len():
     params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(script.Script()), **SMALL)).params
-    env_fn, _ = script.own(1, lengths=(10**9,))
+    env_fn, _ = script.make_singles(1, lengths=(10**9,))
     result = loop.evaluate(td3, params, env_fn, 0, 1, episodes=2, max_ep_len=5)
     assert result["test_lengths"] == [5, 5]
 
@@ -111,7 +111,7 @@ for seed in (5, 6):
 """
 
 
-def test_two_processes_with_one_config_end_with_the_same_bits():
+def test_two_processes_with_one_config_end_bit_for_bit_identical():
     command = [sys.executable, "-c", DIGEST]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     first, second = (process.communicate()[0].split() for process in processes)
@@ -119,8 +119,8 @@ def test_two_processes_with_one_config_end_with_the_same_bits():
     assert len(set(first)) == 2  # one for each seed
 
 
-def test_start_refuses_what_does_not_fit():
-    env_fn = script.own(1)[0]
+def test_start_refuses_arguments_that_do_not_fit():
+    env_fn = script.make_singles(1)[0]
     spec = td3.Spec(EnvSpec.of(script.Script()), **SMALL)
     for seed in (-1, 2**32, 1.0, "0", np.int64(3), True):
         with pytest.raises(ValueError, match=r"^seed must be an integer in 0 \.\. 2\*\*32 - 1"):
@@ -134,7 +134,7 @@ def test_start_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match=r"^spec must be a td3\.Spec, got a ddpg\.Spec"):
         loop.start(td3, ddpg.Spec(spec.env), env_fn, schedule(), 0)
     other = td3.Spec(dataclasses.replace(spec.env, obs_shape=(4,)))
-    with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn, EnvSpec"):
+    with pytest.raises(ValueError, match=r"^spec\.env must equal .*, EnvSpec.*, got"):
         loop.start(td3, other, env_fn, schedule(), 0)
     with pytest.raises(ValueError, match="GiB are free"):
         start(env_fn, replay_size=2**30)
@@ -147,13 +147,13 @@ def test_a_refused_start_closes_its_environments():
     with pytest.raises(ValueError, match="GiB are free"):
         start(lambda: env, replay_size=2**30)
     other = dataclasses.replace(EnvSpec.of(env), obs_shape=(4,))
-    with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn"):
+    with pytest.raises(ValueError, match=r"^spec\.env must equal the spaces of"):
         start(lambda: env, spec=td3.Spec(other))
-    assert closed == [1]  # what has no room is refused before an environment is made
+    assert closed == [1]  # the run without memory was refused before it made an environment
     assert start(lambda: env).envs.envs == [env]  # and it may be used again
 
 
-def test_a_complete_run_does_not_go_on():
-    carry, _ = finish(start(script.own(1)[0]))
+def test_a_complete_run_cannot_be_advanced():
+    carry, _ = finish(start(script.make_singles(1)[0]))
     with pytest.raises(ValueError, match="^the run is complete: 60 of 60 steps are done"):
         loop.advance(carry)

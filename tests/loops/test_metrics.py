@@ -1,4 +1,4 @@
-"""Tallies of metrics against numpy over all values at once."""
+"""Tallies of metrics, compared with NumPy over all values at once."""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def test_merged_bursts_have_the_statistics_of_all_updates():
     assert not read
 
 
-def test_what_has_no_value_has_no_entry_and_a_single_one_no_spread():
+def test_a_metric_without_values_is_absent_and_a_single_value_has_no_spread():
     info = {"q": np.ones((1,), np.float32), "x": np.ones((1,)), "x_count": np.zeros((1,))}
     one = np.asarray(metrics.tally_values(info), np.float64)
     assert metrics.read_tally(("q", "x"), one, 1) == {"q": 1.0}
@@ -45,12 +45,12 @@ def test_what_has_no_value_has_no_entry_and_a_single_one_no_spread():
     assert metrics.read_tally(("q", "x"), two, 1) == spread
 
 
-def test_nothing_merged_with_nothing_is_nothing():
+def test_merging_empty_tallies_gives_an_empty_tally():
     none = metrics.merge_tallies(metrics.make_empty_tally(2), metrics.make_empty_tally(2), np)
     np.testing.assert_array_equal(none, metrics.make_empty_tally(2))
     assert metrics.read_tally(METRICS, none, 1) == {}
 
 
-def test_what_is_not_finite_stays_so():
+def test_a_tally_keeps_values_that_are_not_finite():
     bad = metrics.tally_values({"q": np.array([1.0, np.nan, 2.0], np.float32)})
     assert not np.isfinite(metrics.merge_tallies(bad, bad)[1]).all()

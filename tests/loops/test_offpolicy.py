@@ -1,4 +1,4 @@
-"""Off-policy: blocks and bursts, exact counts and exact updates."""
+"""Off-policy loop: blocks and bursts, exact counts and exact updates."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from tests.loops.script import SMALL, WAYS, finish, read_buffer, start
 
 
 @pytest.mark.parametrize("name", ["one", "three", "same_step", "disabled"])
-def test_a_run_makes_exactly_the_steps_asked_for(name):
+def test_a_run_makes_exactly_the_requested_number_of_steps(name):
     number, (env_fn, envs) = WAYS[name]
     envs.clear()
     finish(start(env_fn, num_envs=number))
@@ -35,8 +35,8 @@ def test_rows_beyond_a_border_wait_for_the_next_block():
     assert 0 < waited < 3
 
 
-def test_exactly_start_steps_actions_are_uniform_and_the_rest_the_policys():
-    env_fn, envs = script.own(1)
+def test_exactly_start_steps_actions_are_random_and_the_policy_chooses_the_others():
+    env_fn, envs = script.make_singles(1)
     spec = td3.Spec(EnvSpec.of(script.Script()), act_noise=0.0, **SMALL)
     carry = start(env_fn, spec=spec, start_steps=12, update_after=60)
     params = jax.tree.map(jnp.copy, carry.learner.params)
@@ -50,7 +50,7 @@ def test_exactly_start_steps_actions_are_uniform_and_the_rest_the_policys():
 
 
 def test_random_actions_fill_the_box():
-    env_fn, envs = script.own(1)
+    env_fn, envs = script.make_singles(1)
     finish(start(env_fn, steps=600, start_steps=600))
     actions = np.array(envs[0].actions)
     np.testing.assert_allclose(actions.min(axis=0), [-2, 0], atol=0.05)
@@ -59,8 +59,8 @@ def test_random_actions_fill_the_box():
     assert len(np.unique(actions)) == actions.size
 
 
-def test_updates_start_and_follow_as_the_schedule_says():
-    carry, seen = start(script.own(1)[0]), []
+def test_updates_start_at_update_after_and_repeat_every_update_every():
+    carry, seen = start(script.make_singles(1)[0]), []
     while carry.steps < 60:
         carry, _ = loop.advance(carry)
         seen.append((carry.steps, carry.updates))
@@ -71,10 +71,10 @@ def test_updates_start_and_follow_as_the_schedule_says():
 
 def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     sizes = {"steps": 47, "steps_per_epoch": 20, "update_every": 6, "updates_per_burst": 2}
-    sizes["replay_size"] = 999  # shared with no other test, as the program without updates is
+    sizes["replay_size"] = 999  # no other test has it, so that no program is compiled yet
     before = offpolicy._compiled_burst()._cache_size()
     spec = td3.Spec(EnvSpec.of(script.Script()), hidden=(9,))
-    carry, seen = start(script.own(1)[0], spec=spec, **sizes), []
+    carry, seen = start(script.make_singles(1)[0], spec=spec, **sizes), []
     while carry.steps < 47:
         carry, record = loop.advance(carry)
         seen.append((carry.steps, carry.updates, bool(record)))
@@ -84,8 +84,8 @@ def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     assert offpolicy._compiled_burst()._cache_size() - before == 2  # with and without updates
 
 
-def test_a_burst_is_add_then_sample_and_update_in_a_loop():
-    carry = start(script.own(1)[0])
+def test_a_burst_equals_add_and_a_loop_of_sample_and_update():
+    carry = start(script.make_singles(1)[0])
     for _ in range(4):
         carry, _ = loop.advance(carry)
     learner, buffer = jax.tree.map(jnp.copy, (carry.learner, carry.buffer))
@@ -100,9 +100,9 @@ def test_a_burst_is_add_then_sample_and_update_in_a_loop():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def test_the_replay_memory_holds_replay_size_rows_and_forgets_the_oldest():
-    """TorchingUp read its `capacity` and kept 1000."""
-    env_fn, _ = script.own(1, lengths=(1000,))
+def test_the_replay_buffer_has_replay_size_rows_and_overwrites_the_oldest():
+    """TorchingUp ignored its setting `capacity` and stored 1000 rows."""
+    env_fn, _ = script.make_singles(1, lengths=(1000,))
     whole, _ = finish(start(env_fn))
     carry, _ = finish(start(env_fn, replay_size=20))
     assert carry.buffer.data.rew.shape == (20,)
@@ -111,10 +111,10 @@ def test_the_replay_memory_holds_replay_size_rows_and_forgets_the_oldest():
     np.testing.assert_array_equal(np.sort(carry.buffer.data.rew), np.sort(newest))
 
 
-def test_the_delay_of_td3_holds_at_one_update_per_step():
-    """Spinning Up's count restarted in each burst, so that at `update_every=1` nothing waited."""
+def test_td3_delays_the_policy_with_one_update_per_step():
+    """Spinning Up restarted its count in each burst, so `update_every=1` had no delay."""
     every = {"update_every": 1, "updates_per_burst": 1, "steps": 30}
-    carry, counts = start(script.own(1)[0], **every), []
+    carry, counts = start(script.make_singles(1)[0], **every), []
     while carry.steps < 30:
         actor, updates = jax.tree.map(jnp.copy, carry.learner.params.actor), carry.updates
         carry, _ = loop.advance(carry)

@@ -1,4 +1,4 @@
-"""The on-policy half of the loop: exact rollouts, exact counts, exact updates."""
+"""On-policy loop: exact rollouts, exact counts, exact updates."""
 
 import dataclasses
 from typing import Any
@@ -36,7 +36,7 @@ def finish(carry: loop.Carry) -> tuple[loop.Carry, list[Any]]:
 
 
 def entries(rollout: Rollout, who: int) -> list[tuple[Any, ...]]:
-    """Rows of one environment, as `script.expected` writes them."""
+    """Return the rows of one environment in the form of `script.expect_rows`."""
     column = [np.asarray(x)[:, who] for x in rollout]
 
     def ints(x: Any) -> tuple[int, ...]:
@@ -65,7 +65,7 @@ def test_every_way_of_resetting_gives_true_transitions_in_columns(number, made):
 
 
 @pytest.mark.parametrize("name", ["one", "three", "same_step", "disabled"])
-def test_a_run_makes_exactly_the_steps_asked_for(name):
+def test_a_run_makes_exactly_the_requested_number_of_steps(name):
     number, (env_fn, envs) = WAYS[name]
     envs.clear()
     carry, records = finish(start(env_fn, num_envs=number))
@@ -74,7 +74,7 @@ def test_a_run_makes_exactly_the_steps_asked_for(name):
     assert [r["epoch"] for r in records] == [r["updates"] for r in records] == [1, 2]
 
 
-def test_rows_beyond_a_full_column_are_stepped_and_not_learned_from():
+def test_steps_beyond_a_full_column_are_not_in_the_rollout():
     number, (env_fn, envs) = WAYS["next_step"]
     carry = start(env_fn, num_envs=number)
     _, rollout = onpolicy.collect(carry, 10)
@@ -84,9 +84,9 @@ def test_rows_beyond_a_full_column_are_stepped_and_not_learned_from():
         assert entries(rollout, who) == script.expect_rows(who, 10)
 
 
-def test_episodes_go_on_across_epochs_or_start_anew():
+def test_episodes_continue_across_epochs_or_start_again():
     for going_on, lengths in ((True, [45]), (False, [])):
-        env_fn, envs = script.own(1, lengths=(45,))
+        env_fn, envs = script.make_singles(1, lengths=(45,))
         _, records = finish(start(env_fn, continue_episodes=going_on))
         assert records[0]["ep_lengths"] == []  # and nothing crashes without a finished episode
         assert records[1]["ep_lengths"] == lengths
@@ -94,20 +94,20 @@ def test_episodes_go_on_across_epochs_or_start_anew():
         assert len(set(envs[0].seeds)) == len(envs[0].seeds)
 
 
-def test_a_cut_episodes_return_does_not_leak_into_the_next():
-    env_fn, _ = script.own(1, lengths=(40, 5))
+def test_the_return_of_a_cut_episode_does_not_leak_into_the_next():
+    env_fn, _ = script.make_singles(1, lengths=(40, 5))
     _, records = finish(start(env_fn, continue_episodes=False))
     assert records[1]["ep_lengths"] == [5]
     assert records[1]["ep_returns"] == [500.0 + 15.0]
 
 
-def test_cutting_needs_environments_that_the_loop_resets():
-    with pytest.raises(ValueError, match=r"^continue_episodes=False needs environments that the"):
+def test_cutting_episodes_refuses_vector_environments():
+    with pytest.raises(ValueError, match=r"^continue_episodes=False needs single environments"):
         start(WAYS["disabled"][1][0], num_envs=3, continue_episodes=False)
 
 
-def test_the_policy_acts_with_its_own_stream_and_the_environment_gets_a_clipped_copy():
-    env_fn, envs = script.own(1)
+def test_rollouts_use_the_stream_of_acting_and_environments_get_clipped_copies():
+    env_fn, envs = script.make_singles(1)
     carry = start(env_fn)
     params = jax.tree.map(jnp.copy, carry.learner.params)
     carry, rollout = onpolicy.collect(carry, 30)
@@ -115,18 +115,18 @@ def test_the_policy_acts_with_its_own_stream_and_the_environment_gets_a_clipped_
         wanted = vpg.act(params, rollout.obs[t], rng.stream(0, 0, "act", t))
         np.testing.assert_allclose(rollout.act[t], wanted, atol=1e-5)
     stored, handed = rollout.act[:, 0], np.array(envs[0].actions)
-    assert (np.abs(stored - handed) > 1e-3).any()  # the script refuses what leaves its box
+    assert (np.abs(stored - handed) > 1e-3).any()  # the script refuses actions outside of its box
     np.testing.assert_array_equal(np.clip(stored, [-2, 0], [2, 1]), handed)
 
 
-def test_an_advance_is_prepare_and_update_with_the_documented_key():
+def test_an_advance_equals_prepare_and_update_with_the_documented_key():
     spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=10, train_pi_iters=2, train_v_iters=2)
-    twin = start(script.own(1)[0], spec=spec, algo=ppo)
+    twin = start(script.make_singles(1)[0], spec=spec, algo=ppo)
     _, rollout = onpolicy.collect(twin, 30)
     batch = ppo.prepare(twin.learner.params, rollout)
     batch = batch._replace(key=rng.stream(0, 0, "update", 0))
     wanted, info = ppo.update(twin.learner, batch)
-    carry, record = loop.advance(start(script.own(1)[0], spec=spec, algo=ppo))
+    carry, record = loop.advance(start(script.make_singles(1)[0], spec=spec, algo=ppo))
     for a, b in zip(jax.tree.leaves(carry.learner), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
     assert {"loss_pi", "loss_v", "kl", "entropy", "clip_frac", "stop_iter", "val"} <= set(record)
@@ -135,9 +135,9 @@ def test_an_advance_is_prepare_and_update_with_the_documented_key():
         assert record[name] == pytest.approx(float(info[name]), abs=1e-3 * size + 1e-5), name
 
 
-def test_the_key_of_an_update_is_new_each_time():
+def test_every_update_has_a_new_key():
     spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=10, train_pi_iters=2, train_v_iters=2)
-    carry = start(script.own(1)[0], spec=spec, algo=ppo)
+    carry = start(script.make_singles(1)[0], spec=spec, algo=ppo)
     words = [acting.pack_key_words(dataclasses.replace(carry, updates=n), n) for n in (0, 1)]
     keys = [rng.stream(int(w[0]), int(w[1]), "update", w[2:]) for w in words]
     assert bool((jax.random.key_data(keys[0]) != jax.random.key_data(keys[1])).any())
@@ -145,7 +145,7 @@ def test_the_key_of_an_update_is_new_each_time():
 
 
 def test_runs_repeat_bit_for_bit_and_seeds_differ():
-    runs = [finish(start(script.own(2)[0], seed=s, num_envs=2))[0] for s in (5, 5, 6)]
+    runs = [finish(start(script.make_singles(2)[0], seed=s, num_envs=2))[0] for s in (5, 5, 6)]
     leaves = [jax.tree.leaves(carry.learner) for carry in runs]
     for a, b in zip(leaves[0], leaves[1], strict=True):
         np.testing.assert_array_equal(a, b)
@@ -154,12 +154,12 @@ def test_runs_repeat_bit_for_bit_and_seeds_differ():
 
 def test_one_compilation_serves_a_run():
     before = onpolicy._compiled_learn()._cache_size()
-    finish(start(script.own(1)[0], steps=150, spec=dataclasses.replace(SPEC, hidden=(5,))))
+    finish(start(script.make_singles(1)[0], steps=150, spec=dataclasses.replace(SPEC, hidden=(5,))))
     assert onpolicy._compiled_learn()._cache_size() - before == 1
 
 
 def test_a_consumed_or_complete_carry_is_refused():
-    carry = start(script.own(1)[0], steps=30)
+    carry = start(script.make_singles(1)[0], steps=30)
     after, _ = loop.advance(carry)
     with pytest.raises(ValueError, match="^this carry was consumed"):
         loop.advance(carry)
@@ -167,7 +167,7 @@ def test_a_consumed_or_complete_carry_is_refused():
         loop.advance(after)
 
 
-def test_numbers_that_are_not_finite_are_named():
+def test_errors_name_numbers_that_are_not_finite():
     class Broken(script.Script):
         def step(self, action: Any) -> Any:
             obs, rew, *rest = super().step(action)
@@ -180,11 +180,11 @@ def test_numbers_that_are_not_finite_are_named():
         finish(start(lambda: Broken()))
     wild = vpg.Spec(SPEC.env, hidden=(4,), vf_lr=1e38, pi_lr=1e38)
     with pytest.raises(errors.NonFiniteError, match="^learning diverged between updates 0 and 1"):
-        finish(start(script.own(1)[0], spec=wild))
+        finish(start(script.make_singles(1)[0], spec=wild))
 
 
-def test_schedules_of_the_other_kind_and_rollouts_that_do_not_fit_are_refused_at_the_start():
-    env_fn = script.own(1)[0]
+def test_start_refuses_off_policy_schedules_and_rollouts_that_do_not_divide():
+    env_fn = script.make_singles(1)[0]
     with pytest.raises(ValueError, match=r"^schedule of purerl\.algos\.vpg must be an OnPolicySch"):
         loop.start(vpg, SPEC, env_fn, OffPolicySchedule(), 0)
     spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=7)
@@ -194,11 +194,11 @@ def test_schedules_of_the_other_kind_and_rollouts_that_do_not_fit_are_refused_at
 
 def test_run_evaluates_and_reports_each_epoch():
     schedule = OnPolicySchedule(steps=60, steps_per_epoch=30, num_test_episodes=2)
-    records = list(loop.run(vpg, SPEC, script.own(3)[0], schedule, 0))
+    records = list(loop.run(vpg, SPEC, script.make_singles(3)[0], schedule, 0))
     assert [len(r["test_returns"]) for r in records] == [2, 2]
 
 
-def test_a_rollout_shorter_than_the_limit_of_episodes_it_cuts_is_warned_of():
+def test_start_warns_if_rollouts_cut_episodes_that_may_be_longer():
     def swing() -> Any:
         return gymnasium.make("Pendulum-v1")
 
@@ -206,7 +206,7 @@ def test_a_rollout_shorter_than_the_limit_of_episodes_it_cuts_is_warned_of():
     given = {"spec": spec, "num_envs": 8, "steps": 1600, "continue_episodes": False}
     for limit, number in ((None, 200), (150, 150)):
         with pytest.warns(
-            errors.EpisodesCut, match=f"than 100 steps.* here they may have {number}:"
+            errors.EpisodesCut, match=rf"^episodes may have {number} steps, .* has 100\."
         ):
             start(swing, **given, steps_per_epoch=800, max_ep_len=limit).envs.close()
     for calm in ({"steps_per_epoch": 1600}, {"max_ep_len": 100}, {"continue_episodes": True}):
@@ -215,17 +215,17 @@ def test_a_rollout_shorter_than_the_limit_of_episodes_it_cuts_is_warned_of():
 
 def test_reinforce_runs_without_a_finished_episode():
     spec = reinforce.Spec(SPEC.env, hidden=(4,))
-    _, records = finish(start(script.own(1, lengths=(500,))[0], spec=spec, algo=reinforce))
+    _, records = finish(start(script.make_singles(1, lengths=(500,))[0], spec=spec, algo=reinforce))
     assert len(records) == 2
-    assert all("loss_pi" not in record for record in records)  # none was computed
+    assert all("loss_pi" not in record for record in records)  # no update computed it
 
 
 def test_statistics_of_values_are_over_the_steps_of_an_epoch():
-    env_fn = script.own(1)[0]
+    env_fn = script.make_singles(1)[0]
     other = start(env_fn)
     _, rollout = onpolicy.collect(other, 30)
     val = np.asarray(vpg.prepare(other.learner.params, rollout).val)
     _, record = loop.advance(start(env_fn))
     found = [record[name] for name in ("val", "val_std", "val_min", "val_max")]
     np.testing.assert_allclose(found, [val.mean(), val.std(), val.min(), val.max()], rtol=1e-4)
-    assert "loss_pi_std" not in record  # one update
+    assert "loss_pi_std" not in record  # a single update has no spread

@@ -28,18 +28,18 @@ def test_finished_episodes_are_reported_with_return_and_length(number, made):
         assert any((3, 1, 4)[(int(episode) + who) % 3] == length for who in range(number))
 
 
-def test_an_episode_goes_on_across_epochs_and_its_return_is_whole():
-    env_fn, _ = script.own(1, lengths=(10_000, 45))
+def test_an_episode_continues_across_epochs_and_its_return_is_complete():
+    env_fn, _ = script.make_singles(1, lengths=(10_000, 45))
     _, records = finish(start(env_fn, steps=30, steps_per_epoch=12))
     assert [r["ep_returns"] for r in records] == [[], [], []]  # and nothing crashes
-    env_fn, _ = script.own(1, lengths=(45, 10_000))
+    env_fn, _ = script.make_singles(1, lengths=(45, 10_000))
     _, records = finish(start(env_fn))
     assert [r["ep_lengths"] for r in records] == [[], [45]]
     assert records[1]["ep_returns"] == [45 * 46 / 2]
 
 
-def test_a_record_holds_means_over_the_updates_that_computed_a_metric():
-    carry = start(script.own(1)[0], steps_per_epoch=6, updates_per_burst=1)
+def test_a_record_has_means_over_the_updates_that_computed_a_metric():
+    carry = start(script.make_singles(1)[0], steps_per_epoch=6, updates_per_burst=1)
     infos = []
     for _ in range(6):
         learner, buffer = jax.tree.map(jnp.copy, (carry.learner, carry.buffer))
@@ -60,34 +60,34 @@ def test_a_record_holds_means_over_the_updates_that_computed_a_metric():
     assert not any(name.endswith("_count") for name in record)
 
 
-def test_metrics_of_an_epoch_are_averaged_over_its_updates_alone():
-    carry, records = finish(start(script.own(1)[0]))
+def test_metrics_of_an_epoch_are_averaged_only_over_its_updates():
+    carry, records = finish(start(script.make_singles(1)[0]))
     assert [r["updates"] for r in records] == [18, 48]
     assert [r["epoch"] for r in records] == [1, 2]
     assert all(np.isfinite(r["loss_pi"]) for r in records)
     assert not np.asarray(carry.tally)[0].any()
 
 
-def test_updates_longer_than_an_epoch_away_and_no_episode_do_not_break_a_record():
-    env_fn, _ = script.own(1, lengths=(1000,))
+def test_a_record_without_updates_and_episodes_is_valid():
+    env_fn, _ = script.make_singles(1, lengths=(1000,))
     _, records = finish(start(env_fn, steps_per_epoch=10, update_after=50))
     assert [sorted(r) for r in records[:2]] == [
         ["ep_lengths", "ep_returns", "epoch", "steps", "updates"]
     ] * 2
 
 
-def test_records_count_the_steps_taken_not_one_less():
-    carry = start(script.own(1)[0], steps_per_epoch=20)
+def test_records_count_exactly_the_steps_done():
+    carry = start(script.make_singles(1)[0], steps_per_epoch=20)
     while carry.steps < 60:
         carry, record = loop.advance(carry)
         if record:
             assert record["steps"] == carry.steps == carry.calls == int(carry.buffer.stored)
 
 
-def test_divergence_is_named():
+def test_divergence_is_reported_with_updates_step_and_metric():
     spec = td3.Spec(EnvSpec.of(script.Script()), q_lr=1e38, pi_lr=1e38, **SMALL)
     with pytest.raises(
         errors.NonFiniteError,
         match=r"^learning diverged between updates \d+ and \d+ \(environment step \d+\): .*loss_q",
     ):
-        finish(start(script.own(1)[0], spec=spec))
+        finish(start(script.make_singles(1)[0], spec=spec))

@@ -36,8 +36,8 @@ def through_json(frozen):
     return frozen._replace(facts=json.loads(json.dumps(frozen.facts)))
 
 
-def everything(carry):
-    """All that is left of a run, as comparable bits."""
+def freeze_to_bits(carry):
+    """Return the content of a carry in a form that compares bit for bit."""
     return bits(snapshot.freeze(carry))
 
 
@@ -46,7 +46,7 @@ def bits(frozen):
     return {k: (v.dtype.str, v.shape, v.tobytes()) for k, v in arrays.items()} | frozen.facts
 
 
-def go_on(carry, until):
+def advance_until(carry, until):
     records = []
     while carry.steps < until:
         carry, record = loop.advance(carry)
@@ -61,49 +61,49 @@ def test_a_thawed_run_ends_bit_for_bit_like_one_that_was_not_interrupted(name, c
     carry = begin(name)
     total = carry.schedule.steps
     stop = total * cut // 6
-    carry, before = go_on(carry, stop)
+    carry, before = advance_until(carry, stop)
     frozen = through_json(snapshot.freeze(carry))
-    carry, after = go_on(carry, total)
-    whole = everything(carry)
+    carry, after = advance_until(carry, total)
+    whole = freeze_to_bits(carry)
     carry.envs.close()
     at_cut = bits(frozen)
     thawed, lost = snapshot.thaw(begin(name), frozen)
     assert not lost
-    assert everything(thawed) == at_cut
-    thawed, resumed = go_on(thawed, total)
+    assert freeze_to_bits(thawed) == at_cut
+    thawed, resumed = advance_until(thawed, total)
     assert resumed == after
-    assert everything(thawed) == whole
+    assert freeze_to_bits(thawed) == whole
     assert before or cut == 1
     thawed.envs.close()
 
 
-def test_options_with_running_statistics_come_back_too():
+def test_running_statistics_are_restored():
     options = {"normalise_obs": True, "scale_rewards": True, "minibatch_size": 20}
-    carry, _ = go_on(begin("ppo", **options), 120)
+    carry, _ = advance_until(begin("ppo", **options), 120)
     frozen = snapshot.freeze(carry)
-    carry, after = go_on(carry, 360)
-    thawed, resumed = go_on(snapshot.thaw(begin("ppo", **options), frozen)[0], 360)
+    carry, after = advance_until(carry, 360)
+    thawed, resumed = advance_until(snapshot.thaw(begin("ppo", **options), frozen)[0], 360)
     assert resumed == after
-    assert everything(thawed) == everything(carry)
+    assert freeze_to_bits(thawed) == freeze_to_bits(carry)
 
 
-def test_rows_since_the_last_time_are_enough_with_those_saved_before():
-    carry, _ = go_on(begin("td3"), 100)
+def test_new_rows_and_rows_saved_before_are_the_whole_buffer():
+    carry, _ = advance_until(begin("td3"), 100)
     first = snapshot.freeze(carry)
-    carry, _ = go_on(carry, 130)
+    carry, _ = advance_until(carry, 130)
     second = snapshot.freeze(carry, since=first.stop)
     whole = snapshot.freeze(carry)
     assert (second.first, second.stop) == (100, 130)
     for name, rows in whole.rows.items():
         joined = np.concatenate([first.rows[name], second.rows[name]])
         np.testing.assert_array_equal(rows, joined)
-    carry, _ = go_on(carry, 200)  # the ring of 150 is full: only what is in it
+    carry, _ = advance_until(carry, 200)  # the ring of 150 rows is full, so older rows are gone
     last = snapshot.freeze(carry, since=20)
     assert (last.first, last.stop) == (50, 200)
 
 
 class Drifting(gymnasium.Wrapper):
-    """An environment that remembers how often it was reset: no episode can be played again."""
+    """An environment that depends on its number of resets, so no episode can be replayed."""
 
     resets = 0
 
@@ -116,14 +116,14 @@ class Drifting(gymnasium.Wrapper):
         return obs + np.float32(1e-3 * Drifting.resets), *rest
 
 
-def test_an_environment_that_cannot_be_played_again_starts_a_new_episode():
+def test_an_environment_that_cannot_be_replayed_starts_a_new_episode():
     algo = algos.load("td3")
 
     def env_fn():
         return Drifting(gymnasium.make("Pendulum-v1"))
 
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(8,))
-    carry, _ = go_on(loop.start(algo, spec, env_fn, OFF, 0), 60)
+    carry, _ = advance_until(loop.start(algo, spec, env_fn, OFF, 0), 60)
     frozen = snapshot.freeze(carry)
     assert frozen.host["ep_length"].tolist() == [60]
     thawed, lost = snapshot.thaw(loop.start(algo, spec, env_fn, OFF, 0), frozen)
@@ -131,7 +131,7 @@ def test_an_environment_that_cannot_be_played_again_starts_a_new_episode():
     assert frozen.host["ep_return"][0] < 0
     assert (thawed.ep_return.tolist(), thawed.ep_length.tolist()) == ([0.0], [0])
     assert thawed.envs.episode == [frozen.facts["episodes"][0] + 1]
-    go_on(thawed, 330)
+    advance_until(thawed, 330)
 
 
 def test_a_vector_environment_that_resets_itself_starts_new_episodes():
@@ -142,13 +142,13 @@ def test_a_vector_environment_that_resets_itself_starts_new_episodes():
         steps=400, steps_per_epoch=100, start_steps=40, update_after=50, update_every=10,
         batch_size=16, replay_size=400, num_envs=2, num_test_episodes=0,
     )  # fmt: skip
-    carry, _ = go_on(loop.start(algo, spec, env_fn, schedule, 0), 100)
+    carry, _ = advance_until(loop.start(algo, spec, env_fn, schedule, 0), 100)
     thawed, lost = snapshot.thaw(
         loop.start(algo, spec, env_fn, schedule, 0), snapshot.freeze(carry)
     )
     assert lost == [0, 1]
     jax.tree.map(np.testing.assert_array_equal, thawed.learner, carry.learner)
-    thawed, _ = go_on(thawed, 400)
+    thawed, _ = advance_until(thawed, 400)
     assert thawed.steps == 400
 
 
@@ -165,23 +165,23 @@ def test_a_vector_environment_that_resets_itself_starts_new_episodes():
         ),
     ],
 )
-def test_what_does_not_fit_is_named(change, message):
-    carry, _ = go_on(begin("td3"), 60)
+def test_errors_name_the_array_that_does_not_fit(change, message):
+    carry, _ = advance_until(begin("td3"), 60)
     frozen = snapshot.freeze(carry)
     with pytest.raises(errors.SnapshotMismatch, match=message):
         snapshot.thaw(begin("td3", **change), frozen)
 
 
-def test_other_algorithms_and_memories_do_not_fit():
-    carry, _ = go_on(begin("td3"), 60)
+def test_snapshots_of_other_algorithms_and_of_other_rows_are_refused():
+    carry, _ = advance_until(begin("td3"), 60)
     frozen = snapshot.freeze(carry)
     with pytest.raises(
         errors.SnapshotMismatch, match="learner.* is (missing|not part of this run)"
     ):
         snapshot.thaw(begin("ddpg"), frozen)
-    with pytest.raises(errors.SnapshotMismatch, match="the replay memory is missing"):
+    with pytest.raises(errors.SnapshotMismatch, match="the replay buffer is missing"):
         snapshot.thaw(begin("td3"), frozen._replace(rows=None))
     with pytest.raises(
-        errors.SnapshotMismatch, match=r"must hold rows 0 \.\. 60, got 60 rows from 10 on"
+        errors.SnapshotMismatch, match=r"must hold rows 0 \.\. 60, got 60 rows from row 10 on"
     ):
         snapshot.thaw(begin("td3"), frozen._replace(first=10))

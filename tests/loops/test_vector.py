@@ -1,4 +1,4 @@
-"""Environments behind the adapters: true transitions, seeds, actions, and refused environments."""
+"""Adapters over environments: true transitions, seeds, actions, and refused environments."""
 
 import gymnasium
 import jax
@@ -29,27 +29,27 @@ def test_every_way_of_resetting_gives_the_same_true_transitions(number, made):
         assert abs(len(found) - 60 / number) <= 8  # NEXT_STEP environments wait while they reset
 
 
-def test_max_ep_len_truncates_and_keeps_a_terminal_on_the_same_step():
-    env_fn, _ = script.own(1, lengths=(3,))  # episodes end: terminated, truncated, both
+def test_max_ep_len_truncates_and_keeps_a_termination_at_the_same_step():
+    env_fn, _ = script.make_singles(1, lengths=(3,))  # episodes end: terminated, truncated, both
     carry, _ = finish(start(env_fn, max_ep_len=3))
     ends = [row[3:] for row in read_buffer(carry)[0] if any(row[3:])]
     assert ends[:3] == [(True, True), (False, True), (True, True)]
-    env_fn, _ = script.own(1, lengths=(100,))
+    env_fn, _ = script.make_singles(1, lengths=(100,))
     carry, records = finish(start(env_fn, max_ep_len=7))
     assert set(records[0]["ep_lengths"]) == {7}
     assert {row[3:] for row in read_buffer(carry)[0]} == {(False, False), (False, True)}
 
 
 def test_every_episode_is_seeded_from_its_own_stream():
-    env_fn, envs = script.own(2)
+    env_fn, envs = script.make_singles(2)
     finish(start(env_fn, seed=7, num_envs=2))
     assert envs[0].seeds == [rng.host_seed(7, 0, "env", 0, n) for n in range(len(envs[0].seeds))]
     assert envs[1].seeds == [rng.host_seed(7, 0, "env", 1, n) for n in range(len(envs[1].seeds))]
     assert len(set(envs[0].seeds + envs[1].seeds)) == len(envs[0].seeds + envs[1].seeds)
 
 
-def test_the_carry_knows_the_episode_in_progress():
-    env_fn, envs = script.own(1, lengths=(1000,))
+def test_the_carry_has_the_actions_of_the_episode_in_progress():
+    env_fn, envs = script.make_singles(1, lengths=(1000,))
     carry, _ = finish(start(env_fn, steps=20))
     np.testing.assert_array_equal(carry.envs.actions[0], envs[0].actions)
     assert carry.envs.episode == [0]
@@ -57,7 +57,7 @@ def test_the_carry_knows_the_episode_in_progress():
     assert not start(WAYS["disabled"][1][0], num_envs=3).envs.exact_resume
 
 
-def test_actions_so_far_are_what_the_environment_was_given():
+def test_recorded_actions_are_not_changed_by_the_environment():
     class Greedy(script.Script):
         def step(self, action):
             out = super().step(action)
@@ -85,7 +85,7 @@ def test_the_environment_gets_a_clipped_copy_in_its_own_dtype():
     assert np.abs(made[0].actions).max() == pytest.approx(0.3, abs=1e-6)
 
 
-def test_discrete_actions_are_whole_numbers_of_the_space():
+def test_discrete_actions_are_integers_of_the_space():
     class Buttons(script.Script):
         def __init__(self):
             super().__init__()
@@ -104,26 +104,26 @@ def test_discrete_actions_are_whole_numbers_of_the_space():
     envs.step(envs.reset(), act[:2])
 
 
-def test_vector_environments_must_say_how_they_reset():
-    env = script.vector(3, AutoresetMode.DISABLED)[0]()
+def test_vector_environments_must_name_their_autoreset_mode():
+    env = script.make_vector(3, AutoresetMode.DISABLED)[0]()
     env.metadata = {}
-    with pytest.raises(ValueError, match="must name its autoreset mode.*got None"):
+    with pytest.raises(ValueError, match=r"must have a .*AutoresetMode.*got None"):
         start(lambda: env, num_envs=3)
-    env = script.vector(3, AutoresetMode.SAME_STEP)[0]()
+    env = script.make_vector(3, AutoresetMode.SAME_STEP)[0]()
     step = env.step
     env.step = lambda actions: (*step(actions)[:4], {})
     with pytest.raises(EnvFault, match=r"^environment \d ended .* without info\['final_obs'\]"):
         finish(start(lambda: env, num_envs=3))
 
 
-def test_a_vector_environment_must_fit_the_schedule():
-    with pytest.raises(ValueError, match="^num_envs is 2 but env_fn returns a vector .* of 3; set"):
+def test_a_vector_environment_must_match_the_schedule():
+    with pytest.raises(ValueError, match=r"^num_envs is 2 but env_fn returns .* of 3\. Set"):
         start(WAYS["disabled"][1][0], num_envs=2)
     with pytest.raises(ValueError, match="^max_ep_len=9 cannot be imposed on a vector environment"):
         start(WAYS["disabled"][1][0], num_envs=3, max_ep_len=9)
 
 
-def test_one_environment_cannot_serve_twice():
+def test_an_environment_in_use_is_refused():
     env = script.Script()
     with pytest.raises(ValueError, match="^env_fn must make a new environment at each call"):
         start(lambda: env, num_envs=2)
@@ -148,17 +148,17 @@ def test_env_fn_must_be_a_function_that_makes_equal_environments():
             self.action_space = gymnasium.spaces.Box(-9, 9, (2,))
 
     kinds = iter([script.Script, Wide])
-    with pytest.raises(ValueError, match="^env_fn must make environments of equal spaces"):
+    with pytest.raises(ValueError, match="^env_fn must make environments with equal spaces"):
         start(lambda: next(kinds)(), num_envs=2)
     params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(script.Script()), **SMALL)).params
-    with pytest.raises(ValueError, match=r"^spec\.env must be that of env_fn"):
+    with pytest.raises(ValueError, match=r"^spec\.env must equal the spaces of"):
         loop.evaluate(td3, params, Wide, 0, 1, 1)
 
 
 def test_environments_of_a_refused_start_may_be_used_again():
     for env_fn, message in (
         (WAYS["disabled"][1][0], "num_envs is 2 but env_fn returns a vector"),
-        (script.own(1)[0], "env_fn must make a new environment"),
+        (script.make_singles(1)[0], "env_fn must make a new environment"),
     ):
         env = env_fn()
         with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""One of two processes that `jax.distributed` connects: `update` on a batch split between them.
+"""Run one of two processes that `jax.distributed` connects, with a batch split between them.
 
 python -m tests.mpi.distributed PORT PROCESS
 mpiexec -n 2 python -m tests.mpi.distributed PORT

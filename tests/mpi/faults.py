@@ -1,4 +1,4 @@
-"""A job in which rank 1 does something wrong: run by `test_world.py` and `test_launch.py`.
+"""Run a job in which rank 1 fails; `test_watchdog.py` and `test_launch.py` start it.
 
 mpiexec -n 2 python -m tests.mpi.faults KIND
 python -m tests.mpi.faults KIND --fork
@@ -19,16 +19,16 @@ from purerl.mpi import world
 
 
 def announce() -> None:
-    """Print when the fault happens."""
+    """Print the time of the fault."""
     sys.stdout.write(f"fault at {time.time()}\n")
     sys.stdout.flush()
-    time.sleep(0.1)  # for the launcher to forward it
+    time.sleep(0.1)  # until the launcher has forwarded the line
 
 
 def wait_in_step() -> None:
-    """Make rank 1 stay here for ever, and rank 0 wait one second for it.
+    """Make rank 1 stay here forever, and rank 0 wait one second for it.
 
-    The limit is set after a barrier, so that a slow start is not taken for a fault.
+    The limit is set after a barrier, so that a slow start does not count as a fault.
     """
     exchange()
     assert world.get_world().limit == 1000.0, "PURERL_MPI_TIMEOUT of the test"
@@ -45,7 +45,7 @@ def exchange() -> None:
 
 
 def fail_on_host(kind: str) -> None:
-    """Exchange values until rank 1 does something else."""
+    """Exchange values on the host until rank 1 fails."""
     if kind == "apart":
         signal.signal(signal.SIGTERM, lambda *what: None)
     if kind == "threadexit":
@@ -92,7 +92,7 @@ def do_wrong(kind: str) -> None:
 
 
 def fail_in_program(kind: str) -> None:
-    """Average in compiled programs until rank 1 does something else."""
+    """Average in compiled programs until rank 1 fails."""
     import jax
     import numpy as np
 
@@ -110,7 +110,7 @@ def fail_in_program(kind: str) -> None:
 
 
 def fail_in_training(kind: str) -> None:
-    """Train a little; the fault is in an environment, in the settings, or in a state."""
+    """Train a few steps with a fault in an environment, in the settings, or in a state."""
     import dataclasses
 
     import gymnasium

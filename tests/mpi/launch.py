@@ -1,4 +1,4 @@
-"""Start Python under mpiexec, as a user would, and leave no process behind."""
+"""Start Python under mpiexec, as a user does, and leave no process running."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
-LIMIT = 1800  # seconds after which a job counts as hanging; no test is about time
+LIMIT = 1800  # seconds after which a job counts as stuck; no test measures time
 
 
 class Done(NamedTuple):
@@ -25,24 +25,27 @@ class Done(NamedTuple):
     mark: str
 
     def nobody_left(self) -> bool:
-        """Return whether all processes of the job end."""
+        """Wait for the processes of the job; return whether all of them end."""
         return all_end(self.mark)
 
 
 def living(mark: str) -> list[int]:
-    """List the processes with a mark in their environment; ranks have sessions of their own."""
+    """List the processes with a mark in their environment variables.
+
+    The ranks are found in this way because they are in other sessions than the launcher.
+    """
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             if mark.encode() in path.read_bytes():
                 found.append(int(path.parent.name))
-        except OSError:  # it has ended, or is somebody else's
+        except OSError:  # the process has ended, or belongs to another user
             continue
     return found
 
 
 def all_end(mark: str) -> bool:
-    """Wait until no process with a mark lives; return False if that takes too long."""
+    """Wait until all processes with a mark have ended; return False if that takes too long."""
     limit = time.monotonic() + LIMIT / 10
     while living(mark):
         if time.monotonic() > limit:
@@ -59,14 +62,14 @@ def end(mark: str) -> None:
 
 
 def clean(**changes: str) -> dict[str, str]:
-    """Return the environment without what a launcher or this process's setup put there."""
+    """Return the environment variables without those of launchers and of this process's setup."""
     launchers = ("PMI", "OMPI_", "PRTE_", "HYD", "MPI_", "PURERL_MPI", "SLURM", "NPROC")
     env = {k: v for k, v in os.environ.items() if not k.startswith(launchers)}
     return env | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | changes
 
 
 def run(*words: str, **env: str) -> Done:
-    """Run a command; all of its processes are killed at the time limit."""
+    """Run a command; kill all of its processes at the time limit."""
     mark = f"PURERL_TEST_JOB={uuid.uuid4().hex}"
     name, _, value = mark.partition("=")
     process = subprocess.Popen(
@@ -87,7 +90,7 @@ def run(*words: str, **env: str) -> Done:
 
 
 def python(*words: str, **env: str) -> Done:
-    """Run Python alone."""
+    """Run Python in one process."""
     return run(sys.executable, *words, **env)
 
 

@@ -12,7 +12,7 @@ TREE = {"a": np.float32([[1.0, 2.0]]), "b": (np.float32(3.0), np.int32([4, 5]))}
 
 
 @pytest.mark.parametrize("name", ["pmean", "psum", "pmin", "pmax", "broadcast"])
-def test_on_one_process_a_tree_comes_back_itself(name):
+def test_on_one_process_a_reduction_returns_its_argument(name):
     fn = getattr(mpi, name)
     assert fn(TREE) is TREE
     assert not jax.make_jaxpr(lambda x: fn(x))(1.0).eqns
@@ -22,7 +22,7 @@ def test_on_one_process_a_tree_comes_back_itself(name):
 @pytest.mark.parametrize(
     ("name", "reduce"), [("pmean", np.mean), ("psum", np.sum), ("pmin", np.min), ("pmax", np.max)]
 )
-def test_over_a_bound_axis_each_dtype_travels_as_one_vector(name, reduce):
+def test_over_a_bound_axis_each_dtype_is_reduced_as_one_vector(name, reduce):
     rng = np.random.default_rng(0)
     tree = {
         "a": rng.normal(size=(4, 2, 3)).astype(np.float32),
@@ -50,12 +50,12 @@ def test_over_a_bound_axis_each_dtype_travels_as_one_vector(name, reduce):
     assert len(collectives) == 2  # one of floats, one of integers
 
 
-def test_other_axes_are_left_alone():
+def test_reductions_ignore_other_axes():
     out = jax.vmap(mpi.pmean, axis_name="seeds")(np.float32([1.0, 3.0]))
     assert out.tolist() == [1.0, 3.0]
 
 
-def test_pmean_grads_averages_before_what_follows_in_the_chain():
+def test_pmean_grads_averages_before_the_next_link_of_the_chain():
     tx = optax.chain(mpi.pmean_grads(), optax.clip(1.0), optax.sgd(1.0))
     step = lambda g: tx.update(g, tx.init(jnp.zeros(())))[0]  # noqa: E731
     out = jax.vmap(step, axis_name=mpi.AXIS)(jnp.array([10.0, -8.4]))

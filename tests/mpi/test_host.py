@@ -37,7 +37,7 @@ for step, who in ((run_on_root, 0), (run_on_all, 1)):
 """
 
 
-def test_alone_a_step_is_a_call():
+def test_on_one_process_run_on_all_only_calls_the_function():
     assert run_on_all(lambda: 3) == [3]
     assert run_on_root(lambda: 3) == run_on_root(lambda: 3, shared=False) == 3
     with pytest.raises(ConfigError):

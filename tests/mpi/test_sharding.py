@@ -1,4 +1,4 @@
-"""The rows of a batch over two devices."""
+"""Updates with the rows of a batch split over two devices."""
 
 import collections
 import functools
@@ -13,7 +13,7 @@ from tests.cases import CASES, make_rollout
 
 
 @pytest.mark.parametrize("name", ["td3", "sac-auto", "dqn", "ppo-box", "trpo-discrete"])
-def test_two_devices_agree_on_the_update_of_the_whole_batch(name):
+def test_two_devices_compute_the_update_of_the_whole_batch(name):
     case = CASES[name]
     state, batch = case.algo.init(jax.random.key(0), case.spec()), case.noisy()
     new, info = case.algo.update(state, batch)
@@ -25,7 +25,7 @@ def test_two_devices_agree_on_the_update_of_the_whole_batch(name):
         np.testing.assert_array_equal(*(np.asarray(part.data) for part in leaf.addressable_shards))
 
 
-def test_devices_draw_noise_of_their_own_from_the_key_of_the_batch():
+def test_each_device_draws_its_own_noise_from_the_key_of_the_batch():
     case = CASES["sac"]
     state, batch = case.algo.init(jax.random.key(0), case.spec()), case.batch()
     keys = [jax.random.fold_in(batch.key, device) for device in range(2)]
@@ -37,17 +37,17 @@ def test_devices_draw_noise_of_their_own_from_the_key_of_the_batch():
     jax.tree.map(close, new.params, split.params)
 
 
-def test_a_batch_over_devices_must_divide_and_a_mesh_have_the_axis():
+def test_shard_update_refuses_rows_that_do_not_divide_and_a_mesh_with_another_axis():
     case = CASES["td3"]
     state = case.algo.init(jax.random.key(0), case.spec())
-    with pytest.raises(ValueError, match=r"must divide over 2 devices, got .* \(5, "):
+    with pytest.raises(ValueError, match=r"must be a multiple of 2 devices, got .* \(5, "):
         mpi.shard_update(case.algo.update)(state, case.noisy(5))
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("rows",))
     with pytest.raises(ValueError, match=r"one axis 'device', got \('rows',\)"):
         mpi.shard_update(case.algo.update, mesh)
 
 
-def test_options_that_read_the_rollout_cannot_be_split_and_say_so():
+def test_options_that_read_the_rollout_are_refused_with_a_split_batch():
     case = CASES["ppo-box"]
     state = case.algo.init(jax.random.key(0), case.spec(recompute_advantages=True))
     batch = case.algo.prepare(state.params, make_rollout(case.env, 6))._replace(key=None)

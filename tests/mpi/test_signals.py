@@ -1,4 +1,4 @@
-"""Requests to stop: counted while the main thread waits, and passed on once."""
+"""Requests to stop are counted while the main thread waits, and passed on once."""
 
 import signal
 import threading
@@ -20,15 +20,15 @@ def test_a_rank_counts_signals_while_it_waits(monkeypatch, tmp_path):
         came.append(signal.SIGTERM)
         assert requests.poll(now) == number
     assert not requests.note_lateness(12.0, None)
-    assert not requests.note_lateness(30.0, 7.0)  # the program has noticed: it is elsewhere
+    assert not requests.note_lateness(30.0, 7.0)  # the collective began after the signal
     assert not requests.note_lateness(12.0, 4.0)
     assert requests.note_lateness(17.0, 4.0)
-    assert not requests.note_lateness(18.0, 4.0)  # said
+    assert not requests.note_lateness(18.0, 4.0)  # reported already
     signals.write_note(str(tmp_path), signal.SIGINT, signals.AGAIN)
     assert requests.poll(8.1) == signal.SIGINT
 
 
-def test_a_signal_is_seen_while_the_main_thread_is_elsewhere():
+def test_a_signal_is_seen_while_the_main_thread_is_blocked():
     before = signal.signal(signal.SIGTERM, lambda *what: None)
     requests = signals.StopSignals("")
     try:

@@ -18,14 +18,14 @@ SAY = "from purerl import mpi; print(mpi.proc_id())"
 
 
 @pytest.mark.parametrize("text", ["soon", "nan", "-5", "0"])
-def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
+def test_a_timeout_that_is_not_a_positive_number_is_refused(monkeypatch, text):
     monkeypatch.setenv("PURERL_MPI_TIMEOUT", text)
-    with pytest.raises(ValueError, match=f"must be seconds, more than 0, got '{text}'"):
+    with pytest.raises(ValueError, match=f"must be a number of seconds above 0, got '{text}'"):
         watchdog._read_timeout()
 
 
-def see_it_end(start: Callable[[], Done]) -> Done:
-    """Run a job with a fault; check that nobody is left, and print its time (`pytest -rP`)."""
+def run_faulty_job(start: Callable[[], Done]) -> Done:
+    """Run a job with a fault; check that all processes end, and print the time (`pytest -rP`)."""
     done = start()
     faults = re.findall(r"fault at ([\d.]+)", done.out)
     assert faults, done.err
@@ -34,7 +34,7 @@ def see_it_end(start: Callable[[], Done]) -> Done:
     return done
 
 
-MPI = pytest.mark.mpi  # only `make test-mpi`: another of them shows the same
+MPI = pytest.mark.mpi  # only in `make test-mpi`, because another case tests the same code
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,20 @@ MPI = pytest.mark.mpi  # only `make test-mpi`: another of them shows the same
     ],
 )
 def test_a_rank_that_fails_ends_the_job(kind, code, words):
-    done = see_it_end(lambda: ranks(2, *MODULE, kind))
+    done = run_faulty_job(lambda: ranks(2, *MODULE, kind))
     assert done.code == code, done.err
     assert re.search(words, done.err + done.out, re.DOTALL), done.err
 
 
 @pytest.mark.mpi
-def test_ranks_at_different_collectives_are_told_apart_on_request():
-    done = see_it_end(lambda: ranks(2, *MODULE, "branch", PURERL_MPI_CHECK="1"))
+def test_the_check_names_ranks_at_different_collectives():
+    done = run_faulty_job(lambda: ranks(2, *MODULE, "branch", PURERL_MPI_CHECK="1"))
     assert done.code == 1
-    assert re.search("came to different collectives: rank 0: pmean of 10 .* psum of 3", done.err)
+    assert re.search("reached different collectives: rank 0: pmean of 10 .* psum of 3", done.err)
 
 
-def test_a_rank_that_does_not_come_is_found_on_request():
-    done = see_it_end(lambda: ranks(2, *MODULE, "stuck", PURERL_MPI_TIMEOUT="1000"))
+def test_the_timeout_finds_a_rank_that_does_not_arrive():
+    done = run_faulty_job(lambda: ranks(2, *MODULE, "stuck", PURERL_MPI_TIMEOUT="1000"))
     assert done.code == 1
     assert "rank 0 of 2 has waited 1 s (PURERL_MPI_TIMEOUT)" in done.err
     assert re.search(
@@ -81,15 +81,15 @@ def test_a_rank_that_does_not_come_is_found_on_request():
     )
 
 
-def test_a_rank_that_does_not_come_to_its_end_is_found_too():
-    done = see_it_end(lambda: ranks(2, *MODULE, "leave", PURERL_MPI_TIMEOUT="1000"))
+def test_the_timeout_finds_a_rank_that_is_stuck_at_its_end():
+    done = run_faulty_job(lambda: ranks(2, *MODULE, "leave", PURERL_MPI_TIMEOUT="1000"))
     assert done.code == 1
     assert "rank 0 of 2 has waited 1 s (PURERL_MPI_TIMEOUT) at its end" in done.err
     assert "rank 1 of 2 is not waiting" in done.err
 
 
 @pytest.mark.mpi
-def test_a_thread_that_exits_ends_itself_alone():
+def test_a_thread_that_exits_does_not_end_the_job():
     done = ranks(2, *MODULE, "threadexit")
     assert done.code == 0, done.err
 
@@ -114,15 +114,15 @@ common.train(vpg, "", "CartPole-v1", vpg.SCHEDULE, [])
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("when", ["1", "2"])  # while spaces are read, while the loop starts
-def test_an_environment_that_one_rank_cannot_make_ends_the_job_and_is_told(when):
-    done = see_it_end(lambda: ranks(2, "-c", MAKE, WHEN=when))
+@pytest.mark.parametrize("when", ["1", "2"])  # when spaces are read, when the loop starts
+def test_an_environment_that_one_rank_cannot_make_ends_the_job_with_its_error(when):
+    done = run_faulty_job(lambda: ranks(2, "-c", MAKE, WHEN=when))
     assert done.code != 0
     assert "no such asset" in done.err
 
 
 @pytest.mark.parametrize("fork", [True, pytest.param(False, marks=MPI)])
-def test_ranks_that_wait_in_vain_leave_at_the_second_signal(fork):
+def test_ranks_that_wait_forever_end_at_the_second_signal(fork):
     line = [sys.executable, *MODULE, "apart"]
     line = [*line, "--fork"] if fork else [MPIEXEC, "-n", "2", *line]
     mark = f"PURERL_TEST_JOB=apart{fork}-{os.getpid()}"
@@ -130,15 +130,15 @@ def test_ranks_that_wait_in_vain_leave_at_the_second_signal(fork):
     env = clean() | dict([mark.split("=")])
     process = subprocess.Popen(line, env=env, cwd=ROOT, **pipes)
     try:
-        process.stdout.readline()  # then both wait, in different collectives
+        process.stdout.readline()  # both ranks then wait, in different collectives
         process.terminate()
         time.sleep(2 * signals.SAME_SIGNAL_SECONDS)
-        assert process.poll() is None  # the first signal is the program's affair
-        while process.poll() is None:  # where cores are busy it may have come late
+        assert process.poll() is None  # the program handles the first signal
+        while process.poll() is None:  # on busy cores it may arrive late
             process.terminate()
             time.sleep(2 * signals.SAME_SIGNAL_SECONDS)
         err = process.communicate(timeout=LIMIT)[1]
         assert process.returncode == 128 + signal.SIGTERM, err
-        assert "was asked to stop once more. The job is stopped at once." in err
+        assert "received a second signal. The job is stopped at once." in err
     finally:
         end(mark)

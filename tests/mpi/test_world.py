@@ -1,4 +1,4 @@
-"""Processes that become ranks, and jobs in which one rank fails: all ranks end, with an error."""
+"""Processes become ranks, or end with an error that names the reason."""
 
 import types
 
@@ -17,9 +17,9 @@ def test_one_process_never_imports_mpi4py():
     assert done.out == "1 False\n", done.err
 
 
-def test_a_launcher_that_does_not_fit_the_library_is_told():
+def test_a_launcher_that_does_not_match_the_library_is_reported():
     done = python("-c", SAY, PMI_SIZE="2")  # as if mpiexec of another MPI had started it
-    assert "the launcher says 2 ranks (PMI_SIZE=2), the library of this Python, MPICH" in done.err
+    assert "started 2 ranks (PMI_SIZE=2), but the library of this Python, MPICH" in done.err
     assert "PURERL_MPI=0" in done.err
     assert python("-c", SAY, PMI_SIZE="2", PURERL_MPI="0").out == "0\n"
 
@@ -27,14 +27,14 @@ def test_a_launcher_that_does_not_fit_the_library_is_told():
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ({"MPI4PY_RC_THREAD_LEVEL": "serialized"}, "must give MPI_THREAD_MULTIPLE, and MPICH"),
+        ({"MPI4PY_RC_THREAD_LEVEL": "serialized"}, "must give MPI_THREAD_MULTIPLE, but MPICH"),
         (
             {"PURERL_MPI_TIMEOUT": "nan"},
-            "PURERL_MPI_TIMEOUT must be seconds, more than 0, got 'nan",
+            "PURERL_MPI_TIMEOUT must be a number of seconds above 0, got 'nan",
         ),
     ],
 )
-def test_what_ranks_cannot_run_with_is_told(env, message):
+def test_settings_that_ranks_cannot_use_are_reported(env, message):
     done = ranks(2, "-c", SAY, **env)
     assert done.code != 0
     assert message in done.err
@@ -45,7 +45,7 @@ def comm(size, *others):
     return types.SimpleNamespace(size=size, allgather=lambda mine: [mine, *others])
 
 
-def test_unevenly_filled_hosts_share_cores_as_the_fullest_does(monkeypatch):
+def test_all_ranks_use_the_smallest_share_of_cores(monkeypatch):
     monkeypatch.setattr(world, "list_cpus", lambda: set(range(8)))
     assert world._share_cores(comm(3, 8, 8), comm(1)) == 8
     assert world._share_cores(comm(3, 8, 2), comm(2)) == 2

@@ -1,4 +1,4 @@
-"""Errors in the core, the off-policy algorithms and their half of the loop."""
+"""Mutants of the core, off-policy algorithms and the off-policy loop."""
 
 from tests.mutants import Mutant
 
@@ -36,7 +36,7 @@ T_TD3, T_CONTRACT, T_REPLAY, T_LOOP, T_SPACES, T_SCHEDULES, T_RNG, T_MPI, T_NETS
     "tests/mpi/test_collective.py",
     "tests/nets/test_mlp.py",
 )
-T_MEMORY = f"{T_CONTRACT}/test_update.py::test_optimisers_remember_every_step"
+T_MEMORY = f"{T_CONTRACT}/test_update.py::test_optimizers_keep_their_state_between_updates"
 OU, T_EXAMPLES = "examples/custom_ddpg_ou.py", "tests/test_examples.py -k ornstein"
 CHECKS = "purerl/checks.py"
 OFF, CARRY = "purerl/loops/offpolicy.py", "purerl/loops/carry.py"
@@ -92,14 +92,14 @@ MUTANTS = [
     Mutant(TD3, "state.step % spec.policy_delay == 0", "state.step % spec.policy_delay == 1", T_TD3),
     Mutant(TD3, "state.step % spec.policy_delay == 0", "state.step >= 0", T_TD3),
     Mutant(TD3, "state.step + 1)", "state.step)", T_TD3),
-    Mutant(TD3, "part = 1.0 - params.spec.polyak", "part = params.spec.polyak", T_TD3),
-    Mutant(TD3, "target_actor=optax.incremental_update(params.actor, params.target_actor, part),", "", T_TD3),
-    Mutant(TD3, "optax.incremental_update(params.critic, params.target_critic, part)", "params.target_critic", T_TD3),
+    Mutant(TD3, "fraction = 1.0 - params.spec.polyak", "fraction = params.spec.polyak", T_TD3),
+    Mutant(TD3, "target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),", "", T_TD3),
+    Mutant(TD3, "optax.incremental_update(params.critic, params.target_critic, fraction)", "params.target_critic", T_TD3),
     Mutant(TD3, "return _move_targets(params), opt_actor, info", "return params, opt_actor, info", T_TD3),
     Mutant(TD3, "grad = mpi.pmean(grads.critic)", "grad = grads.critic", T_CONTRACT),
     Mutant(TD3, "grad = mpi.pmean(grads.actor)", "grad = grads.actor", T_CONTRACT),
-    Mutant(TD3, '"actor": optax.adam(spec.pi_lr)', '"actor": optax.adam(spec.q_lr)', T_TD3),
-    Mutant(TD3, '"critic": optax.adam(spec.q_lr)', '"critic": optax.adam(spec.pi_lr)', T_TD3),
+    Mutant(TD3, 'spec, "actor", spec.pi_lr', 'spec, "actor", spec.q_lr', T_TD3),
+    Mutant(TD3, 'spec, "critic", spec.q_lr', 'spec, "critic", spec.pi_lr', T_TD3),
     Mutant(TD3, "critic=optax.apply_updates(params.critic, step))", "critic=params.critic)", T_TD3),
     Mutant(TD3, "grads, info = jax.grad(actor_loss, has_aux=True)(params, batch)", "grads, info = jax.grad(actor_loss, has_aux=True)(state.params, batch)", T_TD3),
     Mutant(TD3, '{"loss_pi_count": due.astype(jnp.float32)}', '{"loss_pi_count": jnp.ones(())}', T_TD3),
@@ -205,10 +205,10 @@ MUTANTS = [
     Mutant(DDPG, "loss_pi = -nets.apply", "loss_pi = nets.apply", T_DDPG),
     Mutant(DDPG, "pi = nets.apply(actor, params.actor, batch.obs)", "pi = nets.apply(actor, params.target_actor, batch.obs)", T_DDPG),
     Mutant(DDPG, "grads, info_pi = jax.grad(actor_loss, has_aux=True)(params, batch)", "grads, info_pi = jax.grad(actor_loss, has_aux=True)(state.params, batch)", T_DDPG),
-    Mutant(DDPG, "part = 1.0 - spec.polyak", "part = spec.polyak", T_DDPG),
-    Mutant(DDPG, "target_actor=optax.incremental_update(params.actor, params.target_actor, part),", "", T_DDPG),
-    Mutant(DDPG, "target_critic=optax.incremental_update(params.critic, params.target_critic, part),", "", T_DDPG),
-    Mutant(DDPG, '"actor": optax.adam(spec.pi_lr)', '"actor": optax.adam(spec.q_lr)', T_DDPG),
+    Mutant(DDPG, "fraction = 1.0 - spec.polyak", "fraction = spec.polyak", T_DDPG),
+    Mutant(DDPG, "target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),", "", T_DDPG),
+    Mutant(DDPG, "target_critic=optax.incremental_update(params.critic, params.target_critic, fraction),", "", T_DDPG),
+    Mutant(DDPG, 'spec, "actor", spec.pi_lr', 'spec, "actor", spec.q_lr', T_DDPG),
     Mutant(DDPG, "spec.act_noise * jax.random", "jax.random", T_DDPG),
     Mutant(DDPG, "jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q)", "pi, q", T_CONTRACT),
     Mutant(DDPG, 'opt_state = {"actor": opt_actor, "critic": opt_critic}', "opt_state = state.opt_state", T_MEMORY),
@@ -228,8 +228,8 @@ MUTANTS = [
     # SAC.
     Mutant(SAC, "batch.next_obs, draw=0)", "batch.next_obs, draw=1)", T_SAC),
     Mutant(SAC, "batch.next_obs, draw=0)", "batch.obs, draw=0)", T_SAC),
-    Mutant(SAC, "pi, logp = _sample(params, batch, batch.obs, draw=1)", "pi, logp = _sample(params, batch, batch.obs, draw=0)", T_SAC),
-    Mutant(SAC, "_, logp = _sample(params, batch, batch.obs, draw=1)  # [B]", "_, logp = _sample(params, batch, batch.obs, draw=0)  # [B]", T_SAC),
+    Mutant(SAC, "pi, logp = sample(params, batch, batch.obs, draw=1)", "pi, logp = sample(params, batch, batch.obs, draw=0)", T_SAC),
+    Mutant(SAC, "_, logp = sample(params, batch, batch.obs, draw=1)  # [B]", "_, logp = sample(params, batch, batch.obs, draw=0)  # [B]", T_SAC),
     Mutant(SAC, "params.target_critic, batch.next_obs, next_act)", "params.critic, batch.next_obs, next_act)", T_SAC),
     Mutant(SAC, "params.target_critic, batch.next_obs, next_act)", "params.target_critic, batch.obs, next_act)", T_SAC),
     Mutant(SAC, "next_q.min(axis=0) - temperature(params) * next_logp", "next_q.max(axis=0) - temperature(params) * next_logp", T_SAC),
@@ -282,27 +282,41 @@ MUTANTS = [
     Mutant(DQN, "updates % spec.target_every == 0", "state.step % spec.target_every == 0", T_DQN),
     Mutant(DQN, "lambda: critic, lambda: params.target_critic", "lambda: params.critic, lambda: params.target_critic", T_DQN),
     Mutant(DQN, "jnp.minimum(updates / spec.eps_decay, 1.0)", "updates / spec.eps_decay", T_DQN),
-    Mutant(DQN, "part * (spec.eps_end - spec.eps_start)", "part * (spec.eps_start - spec.eps_end)", T_DQN),
+    Mutant(DQN, "fraction * (spec.eps_end - spec.eps_start)", "fraction * (spec.eps_start - spec.eps_end)", T_DQN),
     Mutant(DQN, "greedy.shape, jnp.float32) < params.epsilon", "greedy.shape, jnp.float32) > params.epsilon", T_DQN),
     Mutant(DQN, "return _start(spec) + jnp.where", "return jnp.where", T_DQN),
     Mutant(DQN, "key_choice, key_action = jax.random.split(key)", "key_choice, key_action = jax.random.split(jax.random.key(0))", T_CONTRACT),
-    # What an audit planted and the tests did not notice.
+    # Mutants from an audit, which the tests once missed.
     Mutant(SAC, "    grads_alpha, info_alpha = jax.grad(alpha_loss", "    params = dataclasses.replace(params, log_alpha=params.log_alpha - 0.1)\n    grads_alpha, info_alpha = jax.grad(alpha_loss", T_SAC),
     Mutant(SAC, "    grads_pi, info_pi = jax.grad(actor_loss", "    params = dataclasses.replace(params, log_alpha=params.log_alpha - 0.1)\n    grads_pi, info_pi = jax.grad(actor_loss", T_SAC),
-    Mutant(SAC, "{name: optax.adam(spec.lr) for name in", "{name: optax.adam(spec.lr if name != 'log_alpha' else 1e-3) for name in", T_SAC),
+    Mutant(SAC, "nets.make_optimizer(spec, name, spec.lr)", "nets.make_optimizer(spec, name, spec.lr if name != 'log_alpha' else 1e-3)", T_SAC),
     Mutant(SAC, "            for name in (\"alpha_init\", \"target_entropy\"):", "            for name in ():", T_SAC),
     Mutant(DQN, "replay_size=100_000", "replay_size=1_000", T_DQN),
     Mutant(DQN, "    steps=50_000", "    steps=5_000", T_DQN),
     Mutant(OU, "drift - THETA * drift + SIGMA", "SIGMA", T_EXAMPLES),
     Mutant(OU, "0.0, jnp.zeros_like(drift)", "0.0, drift", T_EXAMPLES),
-    Mutant(CHECKS, "    if not hasattr(params, \"spec\"):", "    if False:", f"{T_CONTRACT}/test_losses.py::test_a_state_for_its_parameters_is_refused_and_the_other_way_round"),
+    Mutant(CHECKS, "    if not hasattr(params, \"spec\"):", "    if False:", f"{T_CONTRACT}/test_losses.py::test_a_state_in_place_of_parameters_is_refused_and_vice_versa"),
     Mutant(CHECKS, "    if not isinstance(value, cls):", "    if False:", f"{T_CONTRACT}/test_losses.py::test_settings_of_another_algorithm_are_refused"),
     Mutant(NETS, "    except flax.errors.InvalidRngError as error:", "    except ZeroDivisionError as error:", f"{T_CONTRACT}/test_networks.py::test_custom_networks_must_be_pure_and_float"),
-    # Values that can be called alone.
+    # Public value functions.
     Mutant(TD3, "for tree in params.critic]", "for tree in params.target_critic]", T_TD3),
     Mutant(SAC, "for tree in params.critic]", "for tree in params.target_critic]", T_SAC),
     Mutant(DDPG, "params.critic, *row)", "params.target_critic, *row)", T_DDPG),
     Mutant(DQN, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.target_critic, obs,", T_DQN),
     Mutant("purerl/spaces.py", 'checks.shape("act", act, (*leading, *(self.action.shape or ())))', "pass", T_DDPG),
     Mutant(NETS, "x.shape[len(leading) :])", "obs_shape)", T_DDPG),
+    # Custom optimizers.
+    Mutant("purerl/nets/optimizers.py", "return find_custom(spec, group, lr) or optax.adam(lr)", "return optax.adam(lr)", "tests/nets/test_optimizers.py"),
+    Mutant("purerl/nets/optimizers.py", "given = dict(given).get(group)", "given = given[0][1]", "tests/nets/test_optimizers.py"),
+    Mutant("purerl/nets/optimizers.py", "    made = given(lr)\n", "    made = given(1e-3)\n", "tests/nets/test_optimizers.py"),
+    Mutant("purerl/algos/reinforce.py", 'state.opt_state["actor"], old.actor)', 'state.opt_state["actor"])', "tests/nets/test_optimizers.py"),
+    Mutant("purerl/algos/trpo.py", "opt_critic, params.critic)", "opt_critic)", "tests/nets/test_optimizers.py"),
+    Mutant("purerl/algos/ppo.py", "if nets.find_custom(spec, name, lr) is None else now.rate", "", "tests/nets/test_optimizers.py"),
+    Mutant("purerl/algos/ppo.py", "now.opt_state[name], old)", "now.opt_state[name])", "tests/nets/test_optimizers.py"),
+    # Custom algorithms.
+    Mutant("purerl/algos/__init__.py", "if sys.modules.get(name) is algo and", "if", "tests/test_custom_algorithm.py"),
+    Mutant("purerl/algos/__init__.py", 'return f"custom.{name}" if name in NAMES else name', "return name", "tests/test_custom_algorithm.py"),
+    Mutant("purerl/algos/__init__.py", 'lacks += ["NOISE_DRAWS"] if not hasattr(algo, "NOISE_DRAWS") else []', "pass", "tests/test_custom_algorithm.py"),
+    Mutant("purerl/runs/settings/config.py", "    if given != name:\n", "    if False:\n", "tests/test_custom_algorithm.py"),
+    Mutant("purerl/runs/record/status.py", 'words += ["--algo", algo] if', 'words += [] if', "tests/test_custom_algorithm.py"),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Errors in finding, reading, gathering, averaging, drawing and comparing runs."""
+"""Mutants of the code that finds, reads, groups, averages, draws and compares runs."""
 
 from tests.mutants import Mutant
 
@@ -41,22 +41,22 @@ MUTANTS = [
     Mutant(PLOTS, "np.maximum(counts, 1.0)", "width", T_PLOTS),
     Mutant(PLOTS, "slice((width - 1) // 2, (width - 1) // 2 + len(y))", "slice(width // 2, width // 2 + len(y))", T_PLOTS),
     Mutant(PLOTS, "    width = min(width, 2 * len(y))", "    width = min(width, len(y))", T_PLOTS),
-    Mutant(PLOTS, "smoothed[there], left=np.nan, right=np.nan)", "smoothed[there])", T_PLOTS),
+    Mutant(PLOTS, "smoothed[finite], left=np.nan, right=np.nan)", "smoothed[finite])", T_PLOTS),
     Mutant(PLOTS, " and any(len(own) < len(x) for own, _ in parts):", ":", T_PLOTS),
-    Mutant(PLOTS, "some = 2 * counts >= min(len(parts), 2 * counts.max())", "some = counts > 0", T_PLOTS),
-    Mutant(PLOTS, "    rows[:, ~some] = np.nan\n", "", T_PLOTS),
+    Mutant(PLOTS, "enough = 2 * counts >= min(len(parts), 2 * counts.max())", "enough = counts > 0", T_PLOTS),
+    Mutant(PLOTS, "    rows[:, ~enough] = np.nan\n", "", T_PLOTS),
     Mutant(PLOTS, "np.nanstd(rows, axis=0)", "np.nanstd(rows, axis=0, ddof=1)", T_PLOTS),
     Mutant(PLOTS, "np.isfinite(rows).sum(axis=0) > 1", "np.isfinite(rows).sum(axis=0) > 0", T_PLOTS),
-    Mutant(PLOTS, "gaps = np.flatnonzero(alone & ", "gaps = np.flatnonzero(False & ", T_PLOTS),
-    Mutant(PLOTS, "int(there.any(axis=1).sum())", "len(rows)", T_PLOTS),
-    Mutant(FIGURES, "there[1:-1] & ~there[:-2] & ~there[2:]", "there[1:-1] & False", T_FIGURES),
+    Mutant(PLOTS, "gaps = np.flatnonzero(broken & ", "gaps = np.flatnonzero(False & ", T_PLOTS),
+    Mutant(PLOTS, "int(finite.any(axis=1).sum())", "len(rows)", T_PLOTS),
+    Mutant(FIGURES, "finite[1:-1] & ~finite[:-2] & ~finite[2:]", "finite[1:-1] & False", T_FIGURES),
     Mutant(PLOTS, "if end < EARLY * last", "if end < last", T_PLOTS),
     Mutant(PLOTS, "    if len(envs) > 1:\n", "    if True:\n", T_PLOTS),
     Mutant(GROUPS, "    if len(set(names)) < len(names):", "    if False:", T_GROUPS),
     Mutant(CONSOLE, "if x not in labels", "if x", T_FIGURES),
     Mutant(CONSOLE, '"…" if part in shared else part for', "part for", T_FIGURES),
     Mutant(PLOTS, "Path(out), caption, not count)", "Path(out), caption)", T_FIGURES),
-    Mutant(GROUPS, '.replace("left out", "drawn too", 1) for note in doubles]', " for note in ()]", T_GROUPS),
+    Mutant(GROUPS, '.replace("left out", "also drawn", 1) for note in doubles]', " for note in ()]", T_GROUPS),
     Mutant(PLOTS, "np.append(np.diff(x[order]) > 0, True)", "np.insert(np.diff(x[order]) > 0, 0, True)", T_PLOTS),
     Mutant(FIGURES, '"text.parse_math": False,', '"text.parse_math": True,', T_FIGURES),
     Mutant(FIGURES, "ax.fill_between(x, curve.low, curve.high,", "ax.fill_between(x, curve.y, curve.high,", T_FIGURES),

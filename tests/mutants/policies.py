@@ -1,4 +1,4 @@
-"""Errors in what is done with trained runs: loading, evaluating, filming, exporting."""
+"""Mutants of the code that loads, evaluates, films and exports trained runs."""
 
 from tests.mutants import Mutant
 
@@ -28,22 +28,22 @@ T_NUMPY = "tests/runs/policy/test_numpy_policy.py"
 T_LOOKUP = "tests/runs/record/test_status.py"
 
 MUTANTS = [
-    Mutant("purerl/loops/acting.py", '*rng.words(next(calls))], np.uint32)', "*rng.words(0)], np.uint32)", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
-    Mutant(GYM, "None if deterministic else (seed, rank, epoch)", "None", f"{T_USE}::test_actions_of_a_stochastic_evaluation_have_keys_of_their_own"),
-    Mutant(CHECKPOINT, "        if holds != due:", "        if False:", f"{T_USE}::test_a_learner_that_the_configuration_does_not_describe_is_never_used"),
+    Mutant("purerl/loops/acting.py", '*rng.words(next(calls))], np.uint32)', "*rng.words(0)], np.uint32)", f"{T_USE}::test_each_action_of_a_stochastic_evaluation_has_its_own_key"),
+    Mutant(GYM, "None if deterministic else (seed, rank, epoch)", "None", f"{T_USE}::test_each_action_of_a_stochastic_evaluation_has_its_own_key"),
+    Mutant(CHECKPOINT, "        if holds != due:", "        if False:", f"{T_USE}::test_a_learner_that_does_not_match_the_configuration_is_refused"),
     Mutant(CONFIG, "type(x) in (int, float) for values in parts.values() for x in values", "True for x in parts", f"{T_USE}::test_spaces_that_purerl_does_not_write_are_refused"),
-    Mutant(CONFIG, "    if math.prod(env.obs_shape) > MAX_OBS:", "    if False:", f"{T_USE}::test_spaces_too_large_to_be_true_are_refused_before_anything_is_allocated"),
-    Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise ConfigError(', '    if False:\n        raise ConfigError(', f"{T_USE}::test_a_file_never_has_a_module_imported"),
-    Mutant(RUN, 'NOT_ABOUT_POLICIES = ("schedule", "ranks")', 'NOT_ABOUT_POLICIES = ("schedule", "ranks", "spec")', f"{T_USE}::test_a_learner_that_the_configuration_does_not_describe_is_never_used"),
-    Mutant(RUN, "        return np.asarray(env.clip(np.asarray(act)))", "        return np.asarray(act)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
-    Mutant(RUN, "act = self.algo.act(self.params, obs, key)", "act = self.algo.policy(self.params, obs)", f"{T_USE}::test_exploring_actions_come_with_a_key_and_stay_in_the_box"),
-    Mutant(RUN, "delimiter=delimiter), strict=True)", "delimiter=delimiter), strict=False)", f"{T_USE}::test_tables_are_columns_of_numbers_even_while_they_are_written"),
+    Mutant(CONFIG, "    if math.prod(env.obs_shape) > MAX_OBS:", "    if False:", f"{T_USE}::test_implausibly_large_spaces_are_refused_before_memory_is_allocated"),
+    Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise ConfigError(', '    if False:\n        raise ConfigError(', f"{T_USE}::test_loading_a_run_never_imports_a_module"),
+    Mutant(RUN, 'NOT_ABOUT_POLICIES = ("schedule", "ranks")', 'NOT_ABOUT_POLICIES = ("schedule", "ranks", "spec")', f"{T_USE}::test_a_learner_that_does_not_match_the_configuration_is_refused"),
+    Mutant(RUN, "        return np.asarray(env.clip(np.asarray(act)))", "        return np.asarray(act)", f"{T_USE}::test_actions_with_a_key_explore_and_stay_in_the_box"),
+    Mutant(RUN, "act = self.algo.act(self.params, obs, key)", "act = self.algo.policy(self.params, obs)", f"{T_USE}::test_actions_with_a_key_explore_and_stay_in_the_box"),
+    Mutant(RUN, "delimiter=delimiter), strict=True)", "delimiter=delimiter), strict=False)", f"{T_USE}::test_logs_can_be_read_while_they_are_written"),
     Mutant("purerl/runs/record/checkpoint_folders.py", "            return marked[0]\n", "            return None\n", f"{T_USE}::test_a_checkpoint_is_chosen_by_step_best_or_last"),
-    Mutant(RUN, "    for why in found.skipped:\n", "    for why in ():\n", f"{T_USE}::test_a_damaged_checkpoint_is_passed_over_and_it_is_said"),
-    Mutant(RUN, "for k, v in settings.items() if parts[k] == part}", 'for k, v in settings.items() if part == "spec"}', f"{T_USE}::test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest"),
+    Mutant(RUN, "    for why in found.skipped:\n", "    for why in ():\n", f"{T_USE}::test_a_damaged_checkpoint_is_skipped_with_a_warning"),
+    Mutant(RUN, "for k, v in settings.items() if parts[k] == part}", 'for k, v in settings.items() if part == "spec"}', f"{T_USE}::test_settings_are_sorted_and_unknown_ones_get_a_suggestion"),
     Mutant(EVALUATE, "stdtrit(number - 1, 0.975)", "stdtrit(number, 0.975)", T_EVALUATE),
     Mutant(EVALUATE, "statistics.stdev(returns)", "statistics.pstdev(returns)", T_EVALUATE),
-    Mutant(RUN, "            max_ep_len = self.config.schedule.max_ep_len\n", "            pass\n", f"{T_USE}::test_limits_of_episodes_are_those_of_training_unless_said_otherwise"),
+    Mutant(RUN, "            max_ep_len = self.config.schedule.max_ep_len\n", "            pass\n", f"{T_USE}::test_evaluation_uses_the_episode_limit_of_training_by_default"),
     Mutant(EVALUATE, "path.touch(exist_ok=False)\n", "path.touch(exist_ok=True)\n", T_EVALUATE),
     Mutant(EVAL, "    if args.out and args.out.exists():", "    if False:", T_EVAL),
     Mutant(ARGUMENTS, 'dest="deterministic", action="store_false"', 'dest="deterministic", action="store_true"', T_EVAL),
@@ -65,9 +65,9 @@ MUTANTS = [
     Mutant(VIDEO, ' and "trackbodyid" not in settings', "", T_VIDEO),
     Mutant(EXPORT, '"tanh": algorithm.squashed}', '"tanh": False}', T_NUMPY),
     Mutant(EXPORT, "and params.obs_stats.rows > 0:", "and True:", T_NUMPY),
-    Mutant(EXPORT, "        _check_actions(run, made, form)\n", "", T_EXPORT),
+    Mutant(EXPORT, "        _check_actions(run, temporary, form)\n", "", T_EXPORT),
     Mutant(EXPORT, "    if getattr(spec, name) is not None:", "    if False:", T_EXPORT),
-    Mutant(EXPORT, "    except BaseException:\n        storage.remove(made)\n        raise\n", "    except BaseException:\n        raise\n", T_EXPORT),
+    Mutant(EXPORT, "    except BaseException:\n        storage.remove(temporary)\n        raise\n", "    except BaseException:\n        raise\n", T_EXPORT),
     Mutant(STANDALONE, 'out.argmax(axis=-1) + about["spaces"]["discrete"]["start"]', "out.argmax(axis=-1)", T_EXPORT),
     Mutant(STANDALONE, "        x = x.clip(-10, 10)\n", "", T_NUMPY),
     Mutant(STANDALONE, "        if i:\n", "        if True:\n", T_NUMPY),

@@ -1,4 +1,4 @@
-"""Errors in what ranks and devices share: averages, launching, failure, the loops' part of it."""
+"""Errors in ranks and devices: averages, launching, failures, and the loops on them."""
 
 from tests.mutants import Mutant
 
@@ -107,5 +107,5 @@ MUTANTS = [
     Mutant("purerl/moments.py", "    var = mpi.psum(jnp.square(rows - mean[None]).sum(axis=0)) / new\n", "    var = mpi.pmean(jnp.square(rows - mean[None]).mean(axis=0))\n", T_RANKS),
     Mutant("purerl/schedules.py", "if getattr(self, name) < ranks * self.batch_size:", "if False:", "tests/test_types.py"),
     Mutant("purerl/schedules.py", "if self.batch_size % self.devices:", "if False:", T_DEVICES),
-    Mutant("purerl/schedules.py", '        _check_divides(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")\n', "", T_DEVICES),
+    Mutant("purerl/schedules.py", '        _check_multiples(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")\n', "", T_DEVICES),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Errors in what keeps damage, strangers' files, bad settings and bad environments out."""
+"""Mutants of the checks of damaged files, hostile folders, bad settings and environments."""
 
 from tests.mutants import Mutant
 

@@ -1,4 +1,4 @@
-"""Errors in what a run tells: tallies are in offpolicy.py; here screen, logs, sinks, doctor, show."""
+"""Mutants of reports: screen, logs, sinks, doctor and show. Those of metrics are in offpolicy.py."""
 
 from tests.mutants import Mutant
 

@@ -1,4 +1,4 @@
-"""Errors in what a run keeps: snapshots, files, checkpoints, logs, the loop around it."""
+"""Mutants of saved runs: snapshots, files, checkpoints, logs, and training around them."""
 
 from tests.mutants import Mutant
 
@@ -35,7 +35,7 @@ MUTANTS = [
     Mutant(SNAPSHOT, "        jnp.int32(frozen.stop % capacity),", "        jnp.int32(0),", T_SNAPSHOT),
     Mutant(SNAPSHOT, "frozen.rows[name][first - frozen.first :]", "frozen.rows[name][: frozen.stop - first]", T_CHECKPOINT),
     Mutant(SNAPSHOT, "first = max(since, stop - len(data.rew))", "first = max(0, stop - len(data.rew))", T_SNAPSHOT),
-    Mutant(SNAPSHOT, "if (came.shape, came.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),
+    Mutant(SNAPSHOT, "if (found.shape, found.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),
     Mutant(SNAPSHOT, 'fields["ep_return"][lost] = 0', "pass", T_SNAPSHOT),
     Mutant(VECTOR, "self.episode[i] = episodes[i] - 1", "self.episode[i] = episodes[i]", T_SNAPSHOT),
     Mutant(VECTOR, "            for action in taken:", "            for action in taken[:-1]:", T_SNAPSHOT),
@@ -55,12 +55,12 @@ MUTANTS = [
     Mutant(CHECKPOINT, "            files.remove(made)  # on a full disk", "            pass  #", T_CHECKPOINT),
     Mutant(REGULAR, "for _ in range(TRIES):", "for _ in range(1):", T_LOCK),
     Mutant(STORAGE, "explain_errors(name or path)", "explain_errors(path)", T_STORAGE),
-    Mutant(MANIFESTS, "kept = {*there[-keep:], ", "kept = {*there[:keep], ", T_CHECKPOINT),
-    Mutant(MANIFESTS, "*_mark_best_of(run, whole)}", "*(best(run) or ())[:1]}", T_CHECKPOINT),
+    Mutant(MANIFESTS, "kept = {*steps[-keep:], ", "kept = {*steps[:keep], ", T_CHECKPOINT),
+    Mutant(MANIFESTS, "*_mark_best_of(run, intact)}", "*(best(run) or ())[:1]}", T_CHECKPOINT),
     Mutant(MANIFESTS, "[(x, -n) for", "[(x, n) for", T_REWIND),
-    Mutant(MANIFESTS, "    if kept - whole.keys():\n        return\n", "    kept &= whole.keys()\n", T_REWIND),
-    Mutant(MANIFESTS, "    if kept - whole.keys():\n", "    if len(whole) < len(there):\n", T_REWIND),
-    Mutant(MANIFESTS, "        _mark_best_of(run, _read_all(run, there[: -len(later)]))\n", "        pass\n", T_REWIND),
+    Mutant(MANIFESTS, "    if kept - intact.keys():\n        return\n", "    kept &= intact.keys()\n", T_REWIND),
+    Mutant(MANIFESTS, "    if kept - intact.keys():\n", "    if len(intact) < len(steps):\n", T_REWIND),
+    Mutant(MANIFESTS, "        _mark_best_of(run, _read_all(run, steps[: -len(later)]))\n", "        pass\n", T_REWIND),
     Mutant(MANIFESTS, "for one in reversed(later):", "for one in later:", T_REWIND),
     Mutant(MANIFESTS, "        path.rename(unnamed)\n", "        storage.remove(path)\n", T_REWIND),
     Mutant(MANIFESTS, ' if one.get("step") == step}', "}", T_REWIND),
@@ -91,7 +91,7 @@ MUTANTS = [
     Mutant(TABLE, 'max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)', "episodes", T_PROGRESS),
     Mutant(TABLE, 'max(0, _cut(run / "progress.txt", 1 + rows) - 1)', '(_cut(run / "progress.txt", 1 + rows), rows)[1]', T_PROGRESS),
     Mutant(TABLE, 'notes.get("objects", rows)', "rows", T_PROGRESS),
-    Mutant(TABLE, "        path.unlink()  # the next run of `Logs` begins it with its header\n", "        pass\n", T_PROGRESS),
+    Mutant(TABLE, "        path.unlink()  # `Logs` starts it again, with its header\n", "        pass\n", T_PROGRESS),
     Mutant(KEEPER, 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
     Mutant(KEEPER, "steps // freq > before // freq:", "False:", T_SAVING),
     Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise', "    if False:\n        raise", T_COMMANDS),

@@ -1,4 +1,4 @@
-"""Categorical and diagonal Gaussian policies: closed forms against numbers and samples."""
+"""Categorical and diagonal Gaussian policies, compared with known numbers and samples."""
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +15,14 @@ NORMAL = (jnp.array([0.0]), jnp.array([0.0]))
 SHIFTED = (jnp.array([1.0]), jnp.log(jnp.array([2.0])))
 
 
-def test_gaussian_by_number():
+def test_gaussian_equals_known_numbers():
     assert float(gaussian.entropy(NORMAL)) == pytest.approx(1.4189385)
     assert float(gaussian.kl(NORMAL, SHIFTED)) == pytest.approx(0.443147, abs=1e-6)
     assert float(gaussian.kl(SHIFTED, NORMAL)) == pytest.approx(1.306853, abs=1e-6)
     assert float(gaussian.log_prob(NORMAL, jnp.array([2.0]))) == pytest.approx(-2.9189385)
 
 
-def test_categorical_by_number():
+def test_categorical_equals_known_numbers():
     entropy = -(0.5 * np.log(0.5) + 0.3 * np.log(0.3) + 0.2 * np.log(0.2))
     assert float(categorical.entropy(LOGITS)) == pytest.approx(entropy, rel=1e-5)
     kl = 0.5 * np.log(5) + 0.3 * np.log(0.5) + 0.2 * np.log(2 / 3)
@@ -33,7 +33,7 @@ def test_categorical_by_number():
     assert int(categorical.mode(LOGITS)) == 0
 
 
-def test_an_action_that_there_is_not_has_no_log_probability():
+def test_the_log_probability_of_an_action_outside_the_space_is_nan():
     found = categorical.log_prob(LOGITS[None], jnp.array([-1, 0, 2, 3]))
     np.testing.assert_allclose(found, [np.nan, np.log(0.5), np.log(0.2), np.nan], rtol=1e-5)
     discrete = EnvSpec((1,), Discrete(3, start=1))
@@ -54,7 +54,7 @@ def test_both_divergences_have_the_direction_old_to_new():
     assert float(gaussian.kl(NORMAL, SHIFTED)) == pytest.approx(float(ratio.mean()), abs=0.01)
 
 
-def test_entropies_are_minus_the_mean_log_probability_of_samples_and_joint():
+def test_entropies_of_whole_actions_equal_minus_the_mean_log_probability():
     """Spinning Up averaged the Gaussian's entropy over action dimensions."""
     key = jax.random.key(1)
     dist = (jnp.zeros((100_000, 3)), jnp.broadcast_to(jnp.array([-0.5, 0.0, 0.7]), (100_000, 3)))
@@ -65,8 +65,8 @@ def test_entropies_are_minus_the_mean_log_probability_of_samples_and_joint():
     assert float(categorical.entropy(LOGITS)) == pytest.approx(float(sampled), abs=0.01)
 
 
-def test_actions_are_drawn_from_the_distribution_that_is_learned():
-    """TorchingUp drew in proportion to sigmoids and learned a softmax."""
+def test_actions_are_sampled_from_the_distribution_that_is_learned():
+    """TorchingUp sampled in proportion to sigmoids but learned a softmax."""
     acts = np.asarray(categorical.sample(jnp.broadcast_to(LOGITS, (50_000, 3)), jax.random.key(2)))
     share = np.bincount(acts, minlength=3) / len(acts)
     learned = np.exp(categorical.log_prob(LOGITS[None], jnp.arange(3)))
@@ -100,7 +100,7 @@ def test_extreme_logits_give_finite_numbers_and_gradients():
         assert np.isfinite(jax.grad(fn)(logits)).all()
 
 
-def test_masked_actions_have_no_part_in_entropy_and_divergence():
+def test_masked_actions_add_nothing_to_entropy_and_divergence():
     masked, other = LOGITS.at[2].set(-jnp.inf), OTHER.at[2].set(-jnp.inf)
     p, q = np.array([0.5, 0.3]) / 0.8, np.array([0.1, 0.6]) / 0.7
     entropy, kl = -np.sum(p * np.log(p)), np.sum(p * np.log(p / q))
@@ -114,7 +114,7 @@ def test_masked_actions_have_no_part_in_entropy_and_divergence():
         assert np.isfinite(jax.grad(fn)(masked)[:2]).all()
 
 
-def test_the_divergence_of_equals_is_zero_and_never_negative():
+def test_the_divergence_is_zero_for_equal_policies_and_never_negative():
     mean, log_std = np.random.default_rng(1).normal(size=(2, 200, 4)).astype(np.float32)
     assert not np.any(gaussian.kl((mean, log_std), (mean, log_std)))
     near = (mean + np.float32(1e-4), log_std + np.float32(1e-4))
@@ -134,13 +134,13 @@ def test_policies_work_in_environment_units():
     at_mode = policies.log_prob(box, dist, jnp.array([6.0]))
     assert float(at_mode) == pytest.approx(-0.5 * np.log(2 * np.pi), rel=1e-5)
     wide = policies.sample(box, (jnp.zeros((5000, 1)), jnp.zeros((5000, 1))), jax.random.key(0))
-    assert float(wide.std()) == pytest.approx(5.0, rel=0.05)  # not clipped: it leaves the box
+    assert float(wide.std()) == pytest.approx(5.0, rel=0.05)  # not clipped: samples leave the Box
     assert float(policies.kl(box, NORMAL, SHIFTED)) == pytest.approx(0.443147, abs=1e-6)
     assert float(policies.entropy(discrete, jnp.zeros(3))) == pytest.approx(np.log(3))
 
 
 def test_the_gaussian_policys_deviation_is_one_trainable_vector(key):
-    """TorchingUp held it constant; it starts at -0.5 and does not see the observation."""
+    """It starts at -0.5 and ignores the observation. TorchingUp kept it constant."""
     net = nets.GaussianPolicy(2, (4,))
     params = net.init(key, jnp.zeros((1, 3)))
     assert params["params"]["log_std"].tolist() == [-0.5, -0.5]

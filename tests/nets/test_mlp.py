@@ -1,4 +1,4 @@
-"""Default networks: shapes, initial distributions, and what PyTorch would have drawn."""
+"""Default networks: shapes and initial distributions, by default the same as PyTorch's."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from purerl import nets
 
 
 def forward(params, x, activation):
-    """A multilayer perceptron as a NumPy loop."""
+    """Evaluate a multilayer perceptron with a NumPy loop."""
     layers = [params["params"][f"Dense_{i}"] for i in range(len(params["params"]))]
     for i, layer in enumerate(layers):
         x = x @ np.asarray(layer["kernel"]) + np.asarray(layer["bias"])
@@ -17,7 +17,7 @@ def forward(params, x, activation):
     return x
 
 
-def test_mlp_is_dense_layers_with_a_linear_last_one(key):
+def test_mlp_is_dense_layers_and_the_last_layer_is_linear(key):
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     relu = lambda z: np.maximum(z, 0)  # noqa: E731
     for name, activation in (("relu", relu), ("tanh", np.tanh)):
@@ -84,7 +84,7 @@ def test_q_values_stack_critics_in_order(key):
     assert bool((q[0] != q[1]).all())
 
 
-def test_apply_rows_shows_the_module_one_leading_axis(key):
+def test_apply_rows_flattens_the_leading_axes_to_one(key):
     seen = []
 
     class Spy(nets.MLP):

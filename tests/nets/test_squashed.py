@@ -1,4 +1,4 @@
-"""The squashed Gaussian: published numbers, integrals, limits."""
+"""Squashed Gaussian, compared with published numbers, integrals and limits."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from purerl.nets import squashed
         (0.0, 0.0, 10.0, -32.305235),  # -37.11; without an epsilon -inf
     ],
 )
-def test_log_density_by_number(mean, log_std, u, expected):
+def test_the_log_density_equals_known_numbers(mean, log_std, u, expected):
     column = lambda x: jnp.full((1,), x, jnp.float32)  # noqa: E731
     for fn in (squashed.log_prob, jax.jit(squashed.log_prob)):
         got = fn((column(mean), column(log_std)), column(u))
@@ -32,7 +32,7 @@ def test_density_integrates_to_one_over_the_interval(mean, log_std):
     assert np.trapezoid(density, a) == pytest.approx(1.0, abs=2e-3)
 
 
-def test_dimensions_add_up():
+def test_log_densities_add_up_over_dimensions():
     mean, log_std, u = np.random.default_rng(0).normal(size=(3, 5, 2)).astype(np.float32)
     whole = squashed.log_prob((mean, log_std), jnp.asarray(u))
     parts = sum(
@@ -66,7 +66,7 @@ def test_entropy_estimate_is_minus_the_mean_log_density():
     assert squashed.entropy(dist, noise).mean() == pytest.approx(exact, abs=5e-3)
 
 
-def test_samples_and_the_mode_are_unsquashed_as_densities_take_them():
+def test_samples_and_the_mode_are_unsquashed():
     dist = jnp.float32([0.5]), jnp.float32([-0.5])
     assert squashed.mode(dist) == squashed.sample(dist, jnp.zeros(1)) == 0.5
     assert squashed.squash(squashed.mode(dist))[0] == pytest.approx(np.tanh(0.5))

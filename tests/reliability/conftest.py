@@ -1,4 +1,4 @@
-"""Figures of the long tests are printed, for docs/reliability.md."""
+"""Print the figures of the long tests, for docs/reliability.md."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def figures(capsys, request):
-    """A function that prints the figures of a test as one line of JSON."""
+    """Return a function that prints the figures of a test as one line of JSON."""
 
     def show(**found):
         if "not reliability" in request.config.option.markexpr:

@@ -1,10 +1,10 @@
-"""How many cases of each kind: a subset in `make test`, all in `make test-reliability`."""
+"""Numbers of test cases: a subset in `make test`, all in `make test-reliability`."""
 
 from typing import Any
 
 import pytest
 
-# Signals at random moments to whole runs, in `make test-reliability` alone.
+# Signals at random moments to whole runs, only in `make test-reliability`.
 KILLS = 160
 EARLY_KILLS = 40  # while the process starts, imports and compiles
 TERMINATIONS = 100
@@ -12,9 +12,9 @@ INTERRUPTS = 40  # Ctrl-C while it starts and compiles, once and twice
 
 EVERY = 10**9
 COUNTS = {  # a subset, all
-    "calls": (2, EVERY),  # of each algorithm's run, that change the disk
+    "calls": (2, EVERY),  # calls of each algorithm's run that change the disk
     "damages": (150, 1_000),
-    "hostile": (60, EVERY),  # folders from strangers
+    "hostile": (60, EVERY),  # folders from other people
     "cuts": (60, EVERY),  # bytes of each small file at which it is cut
 }
 

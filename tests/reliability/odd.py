@@ -1,4 +1,4 @@
-"""Environments with one oddity each, and what must come of them."""
+"""Odd environments, each with one fault or peculiarity and the error that it must cause."""
 
 import itertools
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from gymnasium import spaces
 from purerl.errors import EnvFault, NonFiniteError
 
 BOX = spaces.Box(-10, 10, (3,))
-NOT_FINITE = (EnvFault, NonFiniteError)  # the first if it raises when it is given a nan to do
+NOT_FINITE = (EnvFault, NonFiniteError)  # the first if a nan as an action raises
 AT = 8  # the step at which faults begin
 
 
 class Odd(gymnasium.Env):
-    """A small environment: a change of what `step` and `reset` return, or of a space."""
+    """A small environment with changed results of `step` or `reset`, or a changed space."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Odd(gymnasium.Env):
 
 
 def with_(**changes: Any) -> Callable[[tuple[Any, ...]], Any]:
-    """Return the change of some parts of what `step` or `reset` returns."""
+    """Return a function that replaces parts of a result of `step` or `reset`."""
     order = ("obs", "rew", "terminated", "truncated", "info")
 
     def change(out: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ def two_lines(out: Any) -> Any:
 
 
 class Case(NamedTuple):
-    """What to make, and the error with its message; no error: it works."""
+    """An environment to make, and the error with its message that must come, if any."""
 
     name: str
     made: Callable[[], Any]
@@ -100,7 +100,7 @@ class Leaving(Odd):
 
 
 class Restless(Odd):
-    """Its observations grow: a space that changes."""
+    """An environment whose observations get a longer shape while it runs."""
 
     def see(self) -> Any:
         if self.steps >= AT:
@@ -109,7 +109,7 @@ class Restless(Odd):
 
 
 class Mutating(Odd):
-    """Hands out one array again and again, and writes over the action it was given."""
+    """An environment that returns the same array each time, and overwrites its action."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Mutating(Odd):
 
 
 def outputs() -> list[Case]:
-    """What `step` and `reset` return."""
+    """Return cases with wrong results of `step` and `reset`."""
     shape, who = r"must return observations of shape \(3,\)", "environment 0 "
     step = f"^{who}raised {{}} in step"
     rows = {
@@ -182,7 +182,7 @@ def outputs() -> list[Case]:
 
 
 def acting() -> list[Case]:
-    """Action spaces."""
+    """Return cases with action spaces that are refused or work."""
     inf, box = np.inf, spaces.Box
     bounds = "action dimension {} must have finite bounds with low < high"
     refused = {
@@ -220,7 +220,7 @@ def acting() -> list[Case]:
 
 
 def seeing() -> list[Case]:
-    """Observation spaces."""
+    """Return cases with observation spaces that are refused or work."""
     box, must = spaces.Box, "observations must be a Box with at least one axis"
     refused = {
         "a number": box(-1, 1, ()),
@@ -253,7 +253,7 @@ def seeing() -> list[Case]:
 
 
 def lives() -> list[Case]:
-    """Environments as a whole."""
+    """Return cases about construction, closing, episodes and reused objects."""
     one, kinds = Odd(), itertools.cycle([Odd, lambda: Odd(obs=spaces.Box(-1, 1, (4,)))])
     return [
         Case("the constructor raises", constructor, EnvFault, "env_fn raised OSError: no display"),
@@ -262,7 +262,7 @@ def lives() -> list[Case]:
         Case("no environment", lambda: None, ValueError, "must return a Gymnasium environment"),
         Case("another thing", lambda: 5, ValueError, "must return a Gymnasium environment"),
         Case("one twice", lambda: one, ValueError, "must make a new environment at each call"),
-        Case("unequal ones", lambda: next(kinds)(), ValueError, "of equal spaces"),
+        Case("unequal ones", lambda: next(kinds)(), ValueError, "with equal spaces"),
         Case(
             "close raises",
             Unclosable,

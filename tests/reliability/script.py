@@ -1,12 +1,13 @@
 """Runs that save many times a second, to be killed.
 
-python -m tests.reliability.script train ALGO DATA_DIR | resume RUN
-python -m tests.reliability.script calls ALGO DATA_DIR NUMBER     kill at each call to the disk
-python -m tests.reliability.script back ALGO DATA_DIR NUMBER      the same while going back
+    python -m tests.reliability.script train ALGO DATA_DIR
+    python -m tests.reliability.script resume RUN
+    python -m tests.reliability.script calls ALGO DATA_DIR NUMBER     # kill at calls to the disk
+    python -m tests.reliability.script back ALGO DATA_DIR NUMBER      # the same while going back
 
-`calls` forks: each child trains until just before its n-th call that changes the disk, and kills
-itself there; a second child goes on to the end. A line of JSON is printed for each. With `back` the
-first child goes back to the oldest checkpoint of a run that is done, and does the rest again.
+With `calls`, a child process trains until just before its n-th call that changes the disk, and
+kills itself there. A second child resumes the run to its end, and a line of JSON is printed. With
+`back`, the first child resumes a finished run from its oldest checkpoint.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
 
 
 def often(algo: str, steps: int = 30_000, epoch: int = 1_000, save_freq: int = 100) -> Config:
-    """A run whose checkpoints follow each other within milliseconds."""
+    """Return a configuration whose checkpoints are saved milliseconds apart."""
     config = settings(algo)
     if algo == "ppo":
         epoch, save_freq = epoch // 10, save_freq  # a rollout is the shortest between two saves
@@ -42,9 +43,9 @@ def often(algo: str, steps: int = 30_000, epoch: int = 1_000, save_freq: int = 1
 
 
 class Torn:
-    """A file that a process may be killed before, in the middle of and after writing to.
+    """A file that calls `before` before, in the middle of and after a write, to kill the process.
 
-    An archive is written in hundreds of pieces; the first two and its end stand for all.
+    An archive is written in hundreds of pieces. Only its first two pieces and its end count.
     """
 
     def __init__(self, file: Any, before: Callable[[], None]) -> None:
@@ -74,7 +75,7 @@ class Torn:
 
 
 def kill_before(call: int, below: str) -> list[int]:
-    """Kill this process just before its n-th call that changes the disk; count them all."""
+    """Kill this process just before its n-th call that changes the disk; return their count."""
     seen = [0]
 
     def before() -> None:
@@ -102,7 +103,7 @@ def kill_before(call: int, below: str) -> list[int]:
 
 
 def run_forks(body: Callable[[], int]) -> int:
-    """Run something in a child; return its exit code, negative for a signal."""
+    """Run a function in a child process; return its exit code, negative for a signal."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -116,16 +117,16 @@ def run_forks(body: Callable[[], int]) -> int:
 
 
 def end(run: Path) -> Any:
-    """All that a finished run leaves, and which checkpoints."""
+    """Return everything that a finished run leaves, and its checkpoints."""
     return final(run), kept(run)
 
 
 def at_every_call(algo: str, data: Path, number: int, back: bool) -> Iterator[dict[str, Any]]:
-    """Kill at `number` of all calls, go on, compare the end with that of the whole run."""
+    """Kill at `number` of all calls, resume, and compare the end with an undisturbed run."""
     config = often(algo, steps=600, epoch=200)
 
     def done(here: Path, call: int) -> int:
-        """Train, or go back to the oldest checkpoint of what is there; count the calls."""
+        """Train, or resume an existing run from its oldest checkpoint; count the calls."""
         purerl.setup()
         seen, quiet = kill_before(call, str(here)), Screen(quiet=True)
         if (here / "whole").exists():

@@ -1,4 +1,4 @@
-"""Open hostile folders with everything that reads one, under an audit hook; a line for each.
+"""Read hostile folders in every way under an audit hook; print a line for each.
 
 python -m tests.reliability.sweep FOLDER NUMBER
 """
@@ -39,7 +39,7 @@ CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.syml
 
 
 class Guard:
-    """Notes what must not happen while it watches, below a folder and beside it."""
+    """Audit hook that records forbidden events, and paths outside of the run's folder."""
 
     def __init__(self, run: Path) -> None:
         self.run, self.watching, self.seen = str(run), False, []
@@ -68,14 +68,14 @@ class Guard:
 
 
 class Heard(Screen):
-    """Keeps what is said of checkpoints that were passed over."""
+    """Screen that collects the lines about skipped checkpoints."""
 
     def __init__(self, said: list[str]) -> None:
         super().__init__(quiet=True)
         self.said = said
 
     def say(self, line: str) -> None:
-        if line.startswith("passed over"):
+        if line.startswith("skipped a damaged checkpoint"):
             self.said.append(line[:200])
 
 
@@ -126,7 +126,7 @@ def main(folder: Path, number: int) -> None:
     outside, mark, run = folder / "outside", folder / "mark", folder / "runs" / "run"
     run.parent.mkdir()
     shutil.copytree(good, run)
-    read(run)  # imports and compiles what reading takes
+    read(run)  # imports and compiles everything that reading needs
     # A run without a readable status file describes the machine again, for which it calls git.
     facts = machine.describe_machine()
     record_folder.describe_machine = lambda: facts

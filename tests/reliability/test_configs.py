@@ -1,4 +1,4 @@
-"""Bad configurations: each field of each algorithm, each kind of nonsense, one named error."""
+"""Bad configurations: each wrong value of each field raises one error that names the field."""
 
 import collections
 import dataclasses
@@ -16,7 +16,7 @@ from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Options
 
 ENVS = {"dqn": "CartPole-v1", "reinforce": "CartPole-v1"}
-NETWORKS = ("actor", "critic")  # objects in Python; no file can give any
+NETWORKS = ("actor", "critic")  # objects in Python, which no file can contain
 WRONG = {
     "negative": -1,
     "zero": 0,
@@ -52,11 +52,11 @@ def fields(algo):
                 yield part, field.name, hints[field.name]
 
 
-# Fields for which a value of a kind means something, though not for most others.
+# Fields that accept a kind of value that most other fields refuse.
 SENSE = {
     "word": "wandb",  # a project's name
     "number as a word": "wandb",
-    # none of it: noise, a penalty, a discount, a pass; or a bound of an interval
+    # zero switches off noise, a penalty or a pass, or is the bound of an interval
     "zero": "act_noise alpha damping_coeff ent_coef eps_end eps_start gamma lam noise_clip "
     "num_test_episodes polyak start_steps target_noise train_pi_iters "
     "train_v_iters log_std_init target_entropy",
@@ -64,25 +64,25 @@ SENSE = {
     "fraction": "act_noise alpha alpha_init adam_eps clip_ratio damping_coeff delta ent_coef "
     "head_scale log_std_init lr max_grad_norm noise_clip pi_lr q_lr target_entropy target_kl "
     "target_noise vf_clip vf_lr",
-    # as good as zero, where that is allowed
+    # like zero, where zero is allowed
     "tiny": "act_noise alpha damping_coeff ent_coef eps_end eps_start gamma lam "
     "log_std_init noise_clip polyak target_entropy target_noise",
 }
 
 
 def makes_sense(name, hint, kind):
-    """The table of values that are accepted on purpose, and why."""
+    """Return whether a value is accepted on purpose; the comments say why."""
     kinds = typing.get_args(hint) or (hint,)
-    if kind == "none":  # where None has a meaning: the comment of the field says which
+    if kind == "none":  # where the comment of the field gives None a meaning
         return NoneType in kinds or name in NETWORKS
-    if kind == "true":  # of what is either so or not
+    if kind == "true":  # booleans
         return bool in kinds
-    if kind in ("list", "empty list"):  # of whole numbers; without any, a linear function
+    if kind in ("list", "empty list"):  # tuples of integers; an empty one means a linear function
         return typing.get_origin(hint) is tuple
     return name in SENSE.get(kind, "").split()
 
 
-LEARNED = ("alpha_init", "target_entropy")  # settings that only alpha="auto" has
+LEARNED = ("alpha_init", "target_entropy")  # settings that are used only with alpha="auto"
 
 
 def configuration(name, **entries):
@@ -92,7 +92,7 @@ def configuration(name, **entries):
 
 
 def tried(content):
-    """Return what came of a configuration, and the seconds of computing."""
+    """Return `accepted` or the error of a configuration, and its CPU seconds."""
     began = time.process_time()
     try:
         configs.from_json(json.loads(json.dumps(content)))
@@ -106,7 +106,7 @@ def typo(name):
     return name[:-2] + name[-1] + name[-2] if name[-2] != name[-1] else name + "x"
 
 
-def test_every_field_of_every_algorithm_refuses_what_makes_no_sense(figures):
+def test_every_field_of_every_algorithm_refuses_wrong_values(figures):
     wrong, counts, slowest = [], collections.Counter(), 0.0
     for name in algos.NAMES:
         tried(configuration(name))  # imports
@@ -140,13 +140,13 @@ def test_every_entry_of_a_configuration_is_checked(key):
 TOGETHER = [
     ({"batch_size": 200, "replay_size": 100}, "batch_size must not exceed replay_size"),
     ({"update_after": 10}, "update_after must be at least batch_size"),
-    ({"num_envs": 3}, "must divide by num_envs"),
-    ({"batch_size": 99, "devices": 2}, "batch_size must divide by devices"),
+    ({"num_envs": 3}, "must be a multiple of num_envs"),
+    ({"batch_size": 99, "devices": 2}, "batch_size must be a multiple of devices"),
     ({"replay_size": 2**31 - 1}, "replay_size must be an integer of at most"),
     ({"steps": 10**12}, "steps must be"),
 ]
 
 
 @pytest.mark.parametrize(("schedule", "message"), TOGETHER)
-def test_fields_that_do_not_fit_together_are_refused(schedule, message):
+def test_contradicting_fields_are_refused(schedule, message):
     assert message in tried(configuration("td3", schedule=schedule))[0]

@@ -1,4 +1,4 @@
-"""Damaged files of a run: what is loaded is what was written, or something is said."""
+"""Damaged files of a run: either the data are as written, or the damage is reported."""
 
 import collections
 import dataclasses
@@ -25,7 +25,7 @@ UNREAD = "stdout.log"  # nothing reads it
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
-    """A finished run with all kinds of files, and all that can be read of it."""
+    """Return a finished run with all kinds of files, its configuration and its checkpoints."""
     config = settings("td3")
     schedule = dataclasses.replace(config.schedule, steps=1_000, steps_per_epoch=250)
     config = dataclasses.replace(config, schedule=schedule, options=Options(100, keep=3))
@@ -36,7 +36,7 @@ def good(tmp_path_factory):
 
 
 def load(run, step=None):
-    """Read a run as `resume` does, but for making the environment each time."""
+    """Load a checkpoint as `resume` does, without making the environment."""
     content = status.read_json(run / "config.json")
     config = configs.from_json(content)
     return checkpoint.load(run, describe_run(config), 0, step)
@@ -48,7 +48,7 @@ def files(run):
 
 
 def damage(path, way, rng):
-    """Damage a file; return whether anything is another than it was."""
+    """Damage a file; return whether its content changed."""
     before = path.read_bytes()
     content, size = bytearray(before), len(before)
     place = rng.randrange(size)
@@ -70,7 +70,7 @@ def damage(path, way, rng):
         case "delete":
             path.unlink()
             return True
-        case "exchange":  # for another file of the run
+        case "exchange":  # replace it by another file of the run
             others = [p for p in path.parents[1].rglob("*.*") if p.is_file() and p != path]
             content = bytearray(rng.choice(sorted(others)).read_bytes())
     path.write_bytes(content)
@@ -81,7 +81,7 @@ WAYS = ("flip", "cut", "zeros", "swap", "take out", "duplicate", "delete", "exch
 
 
 def logs(run):
-    """The rows of the logs; the ends of lines and empty cells at them say nothing."""
+    """Return the rows of the logs, without empty cells and line ends at their ends."""
     paths = [run / name for name in ("progress.txt", "metrics.jsonl", "episodes.csv")]
     texts = [path.read_bytes() if path.exists() else b"" for path in paths]
     table = b"\n".join(row.rstrip(b"\t") for row in texts[0].splitlines()[1:])
@@ -89,7 +89,7 @@ def logs(run):
 
 
 def verdict(run, good, config, truths, state, best):
-    """Return what reading a damaged run came to: as written, said, or silent and what."""
+    """Read a damaged run; return `as written`, `said`, `refused`, or `silent` with the reason."""
     if status.read_status(run) not in (state, {}):
         return "silent: status.json"
     try:
@@ -112,7 +112,7 @@ def verdict(run, good, config, truths, state, best):
 
 
 @sizes("damages")
-def test_no_damage_is_silent_and_none_without_a_message(good, tmp_path, figures, number):
+def test_every_damage_is_reported_or_harmless(good, tmp_path, figures, number):
     run, config, truths = good
     state, best = status.read_status(run), checkpoint_folders.read_best(run)
     assert state["status"] == "done"
@@ -171,7 +171,7 @@ def test_logs_cut_at_every_byte_of_their_last_rows_are_noticed(good, tmp_path, n
     rows = content.splitlines(keepends=True)
     for cut in range(len(content) - len(b"".join(rows[-3:])), len(content)):
         (copy / name).write_bytes(content[:cut])
-        if not content[cut:].strip(b"\t\n"):  # empty cells and the end of a line say nothing
+        if not content[cut:].strip(b"\t\n"):  # empty cells and line ends contain no data
             continue
         (said,) = checkpoint_folders.find_changes(copy, seen)
         assert name in said
@@ -189,7 +189,7 @@ def test_a_longer_configuration_is_noticed(good, tmp_path):
     assert "config.json was changed after the checkpoint" in said
 
 
-def test_a_column_that_comes_late_is_no_damage(good, tmp_path):
+def test_a_later_column_is_not_damage(good, tmp_path):
     run, *_ = good
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
@@ -199,7 +199,7 @@ def test_a_column_that_comes_late_is_no_damage(good, tmp_path):
     assert not checkpoint.load(copy, {}, 0).changed
 
 
-def test_a_changed_status_is_not_believed_and_written_anew(good, tmp_path):
+def test_a_changed_status_is_ignored_and_written_again(good, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(good[0], copy)
     path = copy / "status.json"

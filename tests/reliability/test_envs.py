@@ -1,4 +1,4 @@
-"""Odd environments: one error with a name before or while training, or a right run."""
+"""Odd environments cause one clear error before or during training, or train correctly."""
 
 import dataclasses
 import traceback
@@ -21,7 +21,7 @@ USUAL = EnvSpec.of(odd.Odd())
 
 
 def train(made, algo, schedule, env=USUAL):
-    """Start and go on to the end."""
+    """Train to the end of the schedule."""
     carry = loop.start(algo, algo.Spec(env, hidden=(4,)), made, schedule, 0)
     try:
         while carry.steps < schedule.steps:
@@ -34,7 +34,7 @@ def train(made, algo, schedule, env=USUAL):
 def train_with(case, on_policy):
     """Train on an odd environment, with an algorithm for its spaces."""
     algo, schedule, env = (ppo, ON, USUAL) if on_policy else (td3, OFF, USUAL)
-    if ":" in case.name:  # of spaces
+    if ":" in case.name:  # a case about spaces
         env = EnvSpec.of(case.made())
         algo = dqn if algo is td3 and isinstance(env.action, Discrete) else algo
     number = 1 + (case.name in ("one twice", "unequal ones"))
@@ -45,7 +45,7 @@ COMPILED = ("actions: float64", "actions: Discrete from 5")
 
 
 def cases():
-    """All with both kinds of algorithm; those that compile for a space of their own are long."""
+    """Yield all cases with both kinds of algorithm; mark those that compile as long."""
     for case in odd.CASES:
         for on_policy in (True, False):
             compiled = ":" in case.name and case.error is None
@@ -68,17 +68,17 @@ def test_an_odd_environment_is_refused_by_name_or_works(case, on_policy):
     assert "/jax/" not in traceback.extract_tb(caught.tb)[-1].filename
 
 
-def test_there_are_forty_of_them():
+def test_there_are_at_least_forty_failing_cases():
     assert sum(case.error is not None for case in odd.CASES) >= 40
     assert len({case.name for case in odd.CASES}) == len(odd.CASES)
 
 
-def test_an_array_that_is_handed_out_again_is_stored_as_it_was():
+def test_an_array_that_the_environment_reuses_is_stored_as_it_was():
     data = train(odd.Mutating, td3, OFF).buffer.data
     np.testing.assert_array_equal(np.asarray(data.next_obs)[:40, 0], np.arange(1, 41))
     assert np.abs(np.asarray(data.act)[:40]).max() <= 1
 
 
-def test_a_start_is_handed_to_the_environment():
+def test_a_discrete_start_is_part_of_the_spec():
     spec = EnvSpec.of(odd.Odd(act=odd.spaces.Discrete(3, start=5)))
     assert spec.action == Discrete(3, 5)

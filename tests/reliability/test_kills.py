@@ -1,7 +1,7 @@
-"""Killed or asked to stop at any moment, a run ends bit for bit like one that was not.
+"""A run that is killed or stopped at any moment ends bit for bit like an undisturbed one.
 
-`make test` has a kill and a request in tests/runs/training/test_train.py, and some of the kills at
-calls here.
+`make test` runs a kill and a stop in tests/runs/training/test_train.py, and some of the kills at
+calls in this file.
 """
 
 import json
@@ -31,7 +31,7 @@ def start(*words):
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory):
-    """What an undisturbed run ends with."""
+    """Return a function that gives the end of an undisturbed run."""
     ends = {}
 
     def of(algo):
@@ -46,19 +46,19 @@ def wanted(tmp_path_factory):
 
 
 class Campaign:
-    """Runs of one algorithm, disturbed again and again until they are done."""
+    """Runs of one algorithm, each disturbed again and again until it is done."""
 
     def __init__(self, algo, data, rng):
         self.algo, self.data, self.rng = algo, data, rng
         self.runs, self.codes, self.skipped, self.slowest = 0, {}, 0, 0.0
 
     def disturbed(self, number, early, wanted):
-        """Send a signal at a random moment, and see what is left; return whether it struck.
+        """Send a signal at a random moment, and check the run; return whether it ended the process.
 
         Args:
-            number: of the signal.
-            early: from the start of the process on, else once it has saved something.
-            wanted: the end of a run that was not disturbed.
+            number: Number of the signal.
+            early: Whether to send it from the start of the process on, not only after a save.
+            wanted: End of an undisturbed run.
         """
         made = [*self.data.glob("*/*/config.json")]
         words = ("resume", str(made[0].parent)) if made else ("train", self.algo, str(self.data))
@@ -66,7 +66,7 @@ class Campaign:
         said = []
         for line in () if early else process.stdout:
             said.append(line)
-            if "steps/s" in line:  # it saves hundreds of times from here on
+            if "steps/s" in line:  # from here on, it saves hundreds of times
                 break
         time.sleep(self.rng.random() * (2.0 if early else 0.7))
         process.send_signal(number)
@@ -78,14 +78,14 @@ class Campaign:
         assert code in (0, -number, errors.STOPPED), out
         if number == signal.SIGTERM:
             self.slowest = max(self.slowest, seconds)
-            complete = "everything is in" in out  # asked while it was leaving
+            complete = "everything is in" in out  # the signal came while it was ending
             assert early or complete or code in (0, errors.STOPPED), out
         self.codes[code] = self.codes.get(code, 0) + 1
         self.after(wanted)
         return code != 0
 
     def after(self, wanted):
-        """Verify the newest checkpoint; a run without any begins anew, one that is done counts."""
+        """Verify the newest checkpoint; delete a run without one, and compare a finished run."""
         made = [*self.data.glob("*/*/config.json")]
         steps = checkpoint_folders.list_steps(made[0].parent) if made else []
         if not steps:
@@ -100,7 +100,7 @@ class Campaign:
             self.finish(run, wanted)
 
     def finish(self, run, wanted):
-        """Let a run end, and compare."""
+        """Resume a run to its end, and compare that end."""
         if status.read_status(run)["status"] != "done":
             out, _ = (process := start("resume", str(run))).communicate()
             assert process.returncode == 0, out
@@ -140,7 +140,7 @@ def test_kills_at_random_moments(tmp_path, wanted, figures):
 
 
 @pytest.mark.reliability
-def test_kills_while_it_starts_and_compiles(tmp_path, wanted, figures):
+def test_kills_while_a_run_starts_and_compiles(tmp_path, wanted, figures):
     figures(**campaigns(tmp_path, wanted, EARLY_KILLS, signal.SIGKILL, early=True, seed=1))
 
 
@@ -150,7 +150,7 @@ def test_requests_to_stop_at_random_moments(tmp_path, wanted, figures):
 
 
 def interrupted(data, lines, seconds, times):
-    """Press Ctrl-C some seconds after a run said so many lines; return its code and all it said."""
+    """Send Ctrl-C some seconds after a run printed some lines; return its code and output."""
     words = [sys.executable, "-m", "purerl", "train", "sac", "--env", "Pendulum-v1"]
     words += ["--steps", "1000000", "--data-dir", str(data)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -164,17 +164,17 @@ def interrupted(data, lines, seconds, times):
     except subprocess.TimeoutExpired:
         process.kill()
         out, _ = process.communicate()
-        pytest.fail(f"after {lines} lines and {seconds:.2f} s it went on: {said}{out}")
+        pytest.fail(f"after {lines} lines and {seconds:.2f} s it continued: {said}{out}")
     return process.returncode, said + out
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_while_it_starts_and_compiles_is_never_lost(tmp_path, figures, times):
+def test_ctrl_c_while_a_run_starts_and_compiles_is_never_lost(tmp_path, figures, times):
     codes = {}
     for number in range(INTERRUPTS):
         data = tmp_path / str(number)
-        lines = 1 + number % 2  # before the first Python itself starts, at the second it has JAX
+        lines = 1 + number % 2  # at the first, Python starts; at the second, JAX is imported
         code, out = interrupted(data, lines, 3.0 * number / INTERRUPTS, times)
         assert code in (-signal.SIGINT, 130, errors.STOPPED), (code, out)
         assert "Traceback" not in out, out

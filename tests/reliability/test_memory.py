@@ -1,4 +1,4 @@
-"""After a warm-up nothing is compiled again; benchmarks/memory.py measures millions of steps."""
+"""Nothing is compiled after a warm-up; benchmarks/memory.py measures millions of steps."""
 
 import dataclasses
 import functools

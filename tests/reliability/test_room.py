@@ -1,4 +1,4 @@
-"""A run that does not fit into the memory is refused with figures, before anything is taken."""
+"""A run that does not fit into memory is refused with figures, before memory is taken."""
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ def shapes(algo, **settings):
     return jax.eval_shape(lambda: algo.init(jax.random.key(0), spec))
 
 
-def test_the_bytes_of_a_run_are_those_of_its_arrays():
+def test_the_estimated_memory_is_that_of_the_arrays():
     schedule = OffPolicySchedule(replay_size=10_000, updates_per_burst=7).resolve(1)
     needs = devices_.estimate_memory(ENV, schedule, shapes(td3, hidden=(8,)))
     assert needs["replay_size"] == ROW * 10_000
@@ -41,7 +41,7 @@ def test_the_bytes_of_a_run_are_those_of_its_arrays():
         (ppo, {}, {"steps": 2 * 10**9, "steps_per_epoch": 2 * 10**9}, "steps_per_epoch = 2,000"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_the_name_of_its_greatest_part(
+def test_a_run_that_does_not_fit_is_refused_with_its_largest_part(
     monkeypatch, algo, settings, changes, message
 ):
     monkeypatch.setattr(replay, "free_memory", lambda: 20 * 2**30)
@@ -53,7 +53,7 @@ def test_what_does_not_fit_is_refused_by_the_name_of_its_greatest_part(
         devices_.check_memory(ENV, schedule, shapes(algo, **settings))
 
 
-def test_copies_of_devices_and_of_ranks_that_will_be_here_count(monkeypatch):
+def test_copies_on_devices_and_ranks_of_this_machine_count(monkeypatch):
     monkeypatch.setattr(replay, "free_memory", lambda: 3 * ROW * 2**20)
     devices_.check_memory(ENV, OffPolicySchedule(replay_size=2**21).resolve(1), None)
     devices_.check_memory(ENV, OffPolicySchedule(replay_size=2**21).resolve(2), None, 2)
@@ -63,6 +63,6 @@ def test_copies_of_devices_and_of_ranks_that_will_be_here_count(monkeypatch):
             devices_.check_memory(ENV, schedule, None, ranks)
 
 
-def test_what_fits_is_not_refused():
+def test_a_run_that_fits_is_not_refused():
     devices_.check_memory(ENV, OffPolicySchedule(replay_size=1_000).resolve(1), shapes(td3))
     devices_.check_memory(ENV, OnPolicySchedule().resolve(1), shapes(ppo))

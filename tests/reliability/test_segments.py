@@ -1,20 +1,20 @@
-"""However often a run saves, its replay memory stays in a bounded number of files."""
+"""The replay buffer of a run stays in a bounded number of files, however often it is saved."""
 
 from purerl.loops import snapshot
 from purerl.runs.record import checkpoint
-from tests.loops.test_snapshot import begin, everything, go_on
+from tests.loops.test_snapshot import advance_until, begin, freeze_to_bits
 
 
-def test_many_segments_become_one_again(tmp_path, monkeypatch):
+def test_many_segments_are_merged_into_one(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "MAX_SEGMENTS", 3)
     carry, segments, numbers = begin("td3"), (), []
     for step in range(10, 331, 10):
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         segments = checkpoint.save(tmp_path, carry, {}, segments, keep=1)
         numbers.append(len(segments))
         loaded = checkpoint.load(tmp_path, {}, 0)
         assert (loaded.step, loaded.segments) == (step, segments)
     assert numbers == ([1, 2, 3] * 11)[:33]
     thawed, _ = snapshot.thaw(begin("td3"), loaded.frozen)
-    assert everything(thawed) == everything(carry)
+    assert freeze_to_bits(thawed) == freeze_to_bits(carry)
     assert len(list((tmp_path / "replay").iterdir())) == len(segments)

@@ -1,4 +1,4 @@
-"""A run that a test can start, kill and go on with.
+"""A run that a test can start, kill and resume.
 
 python -m tests.runs.script train ALGO DATA_DIR [STEPS] | resume RUN
 """
@@ -63,7 +63,7 @@ def table(path, delimiter=","):
 
 
 def final(run):
-    """All that a finished run leaves, but for times."""
+    """Return everything that a finished run leaves, except times."""
     last = checkpoint_folders.list_steps(run)[-1]
     loaded = checkpoint.load(run, {}, 0)
     assert loaded.step == last
@@ -79,7 +79,7 @@ def final(run):
 
 
 def kept(run):
-    """Which checkpoints are there, and which is the best: as in a run that nobody killed."""
+    """Return the steps of all checkpoints, and the best one."""
     return checkpoint_folders.list_steps(run), checkpoint_folders.read_best(run)
 
 

@@ -1,4 +1,4 @@
-"""Text on a terminal: clean, aligned, different, and lost without a traceback."""
+"""Terminal output: clean text, unique labels, aligned columns, closed streams."""
 
 import io
 
@@ -41,7 +41,7 @@ def test_characters_that_an_encoding_lacks_become_question_marks():
     assert stream.buffer.getvalue() == b"gr?n\nb?\n"
 
 
-def test_a_closed_output_is_an_error_or_silence(monkeypatch):
+def test_a_closed_output_is_an_error_or_ignored(monkeypatch):
     closed = io.StringIO()
     closed.close()
     with pytest.raises(OutputClosed):

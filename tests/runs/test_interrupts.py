@@ -1,4 +1,4 @@
-"""Requests to stop: Ctrl-C that Python loses, signals of a session that ends, ignored ones."""
+"""Requests to stop: Ctrl-C that Python loses, signals of a closing session, ignored signals."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def lost_in_a_callback(words):
+def lose_in_a_callback(words):
     def collected(phase, info):
         gc.callbacks.remove(collected)
         interrupt()
@@ -32,22 +32,22 @@ def lost_in_a_callback(words):
     return 0
 
 
-def lost_among_all(words=()):
+def lose_in_except(words=()):
     try:
         interrupt()
     except BaseException:
         return 0
 
 
-def made_another_error(words):
+def replace_by_another_error(words):
     try:
         interrupt()
     except KeyboardInterrupt:
         raise ImportError("it failed to import") from None
 
 
-@pytest.mark.parametrize("command", [lost_in_a_callback, made_another_error])
-def test_ctrl_c_that_python_loses_ends_a_command(command, capsys):
+@pytest.mark.parametrize("command", [lose_in_a_callback, replace_by_another_error])
+def test_a_ctrl_c_that_python_loses_ends_the_command(command, capsys):
     hook = sys.unraisablehook
     assert cli.run_and_report(command, []) == 130
     assert capsys.readouterr().err == "purerl: interrupted\n"
@@ -55,22 +55,22 @@ def test_ctrl_c_that_python_loses_ends_a_command(command, capsys):
     assert sys.unraisablehook is hook
 
 
-def test_ctrl_c_that_was_lost_stops_a_run_before_its_first_advance(tmp_path, monkeypatch, capsys):
+def test_a_lost_ctrl_c_stops_a_run_before_its_first_advance(tmp_path, monkeypatch, capsys):
     def command(words):
-        lost_among_all()
+        lose_in_except()
         return quietly(tiny(), tmp_path).code
 
     monkeypatch.setattr(train.loop, "advance", lambda carry: pytest.fail("it trains"))
     assert cli.run_and_report(command, []) == 130
     state = status.read_status(the_run(tmp_path))
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
-    assert "no checkpoint yet. Begin again: purerl resume" in capsys.readouterr().err
+    assert "there is no checkpoint yet. Start again: purerl resume" in capsys.readouterr().err
     monkeypatch.undo()
-    assert cli.run_and_report(lost_among_all, []) == 0
-    assert quietly(tiny(), tmp_path, datestamp=True).code == 0  # asked of another command
+    assert cli.run_and_report(lose_in_except, []) == 0
+    assert quietly(tiny(), tmp_path, datestamp=True).code == 0  # it was for another command
 
 
-def test_ctrl_c_that_is_ignored_or_somebody_elses_stays():
+def test_an_ignored_or_custom_ctrl_c_handler_is_kept():
     def kept(words):
         assert signal.getsignal(signal.SIGINT) is handler
         return 0
@@ -89,19 +89,19 @@ def test_ctrl_c_that_is_ignored_or_somebody_elses_stays():
     assert codes == [0]
 
 
-def test_a_program_that_was_interrupted_leaves_without_tidying_up(monkeypatch):
-    """JAX fails at that, or crashes, where it was compiling."""
+def test_an_interrupted_program_exits_without_cleanup(monkeypatch):
+    """JAX would fail or crash during the cleanup if it was compiling."""
     before, left = signal.getsignal(signal.SIGINT), []
     monkeypatch.setattr(os, "_exit", left.append)
     try:
-        cli.run_and_report(lost_in_a_callback, None)
+        cli.run_and_report(lose_in_a_callback, None)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGINT, before)
     assert left == [130]
 
 
-def test_the_second_request_leaves_at_once_but_a_closed_session_sends_several():
+def test_the_second_request_ends_at_once_unless_it_is_a_sighup():
     pid = os.getpid()
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     hard = []

@@ -1,4 +1,4 @@
-"""Runs of older versions, with a `manifest.json` of their own, are listed, loaded and resumed.
+"""Runs of older versions, which have a `manifest.json`, are listed, loaded and resumed.
 
 The runs in `fixtures` have 120 steps, with checkpoints at 60 and 120.
 """
@@ -17,7 +17,7 @@ from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import python
 
 FIXTURES = Path(__file__).parent / "fixtures"
-DECISIVE = ("python", "jax", "jaxlib", "numpy", "flax", "optax")  # versions that decide about bits
+DECISIVE = ("python", "jax", "jaxlib", "numpy", "flax", "optax")  # versions that affect results
 
 
 @pytest.fixture(params=["sac", "ppo"])
@@ -57,7 +57,7 @@ def resume_here(run):
 
 
 def resume_as_users_do(run):
-    """Resume by the command line, with the compiler's default settings: for equal bits."""
+    """Resume on the command line with the compiler's defaults, for bit for bit equality."""
     done = python("-m", "purerl", "resume", str(run), "--checkpoint", "60", XLA_FLAGS="")
     assert not done.err, done.err
     return done.code
@@ -66,7 +66,7 @@ def resume_as_users_do(run):
 @pytest.mark.parametrize(
     "resume", [pytest.param(resume_here, marks=pytest.mark.complete), resume_as_users_do]
 )
-def test_an_old_run_that_is_resumed_ends_as_it_ended_then(old, tmp_path, resume):
+def test_a_resumed_old_run_ends_like_the_original(old, tmp_path, resume):
     run = tmp_path / old.name
     shutil.copytree(old, run)
     assert (resume(run), checkpoint_folders.list_steps(run)) == (0, [60, 120])

@@ -1,4 +1,4 @@
-"""Tiny runs for the tests of what is done with runs: each made once per process."""
+"""Tiny trained runs for tests; each is made once per process."""
 
 import dataclasses
 import functools
@@ -53,14 +53,14 @@ _folder = tempfile.TemporaryDirectory(prefix="purerl-trained-")
 
 @functools.cache
 def train_tiny_run(algo: str) -> Run:
-    """A run of 120 steps, with checkpoints at 60 and 120. Not to be changed: copy it."""
+    """Train a run of 120 steps, with checkpoints at 60 and 120. Copy it before changing it."""
     env, settings = SMALL[algo]
     return purerl.train(algo, env, data_dir=_folder.name, **COMMON, **settings)
 
 
 @functools.cache
 def begun(algo: str) -> Run:
-    """A run of an algorithm with one checkpoint, at step 0: nothing to compile."""
+    """Make a run with one checkpoint, at step 0, so that nothing must be compiled."""
     env, settings = SMALL[algo]
     known = {field.name for field in dataclasses.fields(algos.load(algo).SCHEDULE)}
     schedule = {name: x for name, x in (COMMON | settings).items() if name in known}
@@ -76,7 +76,7 @@ def begun(algo: str) -> Run:
 
 
 def make_run(case: str, path: Path, **changes) -> Run:
-    """A run that never was, of one of the cases of the contract, with statistics where it has."""
+    """Make an untrained run from a contract case, with statistics if its spec normalises."""
     algo = CASES[case].algo
     spec = dataclasses.replace(CASES[case].spec(), **changes)
     name = algo.__name__.rpartition(".")[2]

@@ -1,1 +1,1 @@
-"""The commands of `purerl`, one file each; `purerl.cli.main` imports the one that is typed."""
+"""The commands of `purerl`, one file each; `purerl.cli.main` imports only the requested one."""

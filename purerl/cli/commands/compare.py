@@ -1,4 +1,4 @@
-"""`purerl compare`: conditions side by side, and what their few runs allow to conclude."""
+"""`purerl compare`: statistics of groups of runs, and which group is better."""
 
 import json
 from pathlib import Path
@@ -9,33 +9,32 @@ from purerl.runs.console import align_columns, print_lines
 
 EXAMPLES = """examples:
   purerl compare runs/cartpole-v1-ppo runs/cartpole-v1-dqn --threshold 475
-  purerl compare runs --group algo,env              algorithms over all environments
+  purerl compare runs --group algo,env              algorithms, all environments
   purerl compare mine baseline --last 10 --out table.md
 """
-ESCAPES = str.maketrans({c: f"\\{c}" for c in "\\|`*_<>[]"})  # so that no text is markup
+ESCAPES = str.maketrans({c: f"\\{c}" for c in "\\|`*_<>[]"})  # plain text in Markdown
 
 
 def main(words: list[str]) -> int:
     """Print a comparison; return the exit code."""
-    about = "Compare conditions: runs that differ in their seed alone."
-    parser = Parser("compare", about, EXAMPLES)
+    parser = Parser("compare", "Compare conditions: groups of runs with different seeds.", EXAMPLES)
     add = parser.add_argument
     # fmt: off
-    add("paths", nargs="+", metavar="PATH", help="a run, a folder of runs, or how its name begins")
-    add("--group", help="what makes a condition: algo,env or name (default: name and settings)")
+    add("paths", nargs="+", metavar="PATH", help="run, folder of runs, or beginning of its name")
+    add("--group", help="settings of a condition, for example algo,env (default: all but the seed)")
     add("--metric", default="iqm", metavar="NAME", help="iqm, mean or median (default: iqm)")
     add("-y", "--y", "--value", default="Performance", metavar="COLUMN",
-        help="what is scored; Performance is the test return, else the return (default)")
-    add("--threshold", type=float, help="of the score: how many steps it took to reach it")
+        help="column of the score (default: Performance, the test return or else the return)")
+    add("--threshold", type=float, help="report how many steps a run needs to reach this score")
     add("--last", type=int, default=5, metavar="ROWS",
-        help="the score of a run is the mean of its last rows (default: 5)")
-    add("--out", metavar="FILE", help="write the tables as Markdown, .md")
-    add("--json", action="store_true", help="print everything as JSON")
-    add("--data-dir", "--data_dir", help="where runs are (default: the user's, else ./runs)")
+        help="number of last rows whose mean is the score of a run (default: 5)")
+    add("--out", metavar="FILE", help="Markdown file (.md) for the tables")
+    add("--json", action="store_true", help="print all results as JSON")
+    add("--data-dir", "--data_dir", help="folder of all runs (default: the user's, else ./runs)")
     # fmt: on
     args = vars(parser.parse_args(words))
     out, as_json = args.pop("out"), args.pop("json")
-    # imported here, so that --help needs no NumPy
+    # imported here because --help must not need NumPy
     from purerl.runs.analysis.comparison import compare, make_tables
     from purerl.runs.record import files
 

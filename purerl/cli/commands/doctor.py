@@ -1,4 +1,4 @@
-"""`purerl doctor`: what this machine has; `purerl doctor RUN`: whether a run is sound."""
+"""`purerl doctor`: report on this machine; `purerl doctor RUN`: check a run."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ from purerl.runs.console import align_columns, print_lines
 from purerl.runs.record import checkpoint_folders, machine, status
 from purerl.runs.settings import environments
 
-EXTRAS = {  # extra -> a module that it installs
+EXTRAS = {  # extra -> one of the modules that it installs
     "mpi": "mpi4py",
     "classic": "pygame",
     "plot": "matplotlib",
@@ -31,12 +31,13 @@ def main(words: list[str]) -> int:
     """Print a report on the machine or on a run."""
     parser = Parser(
         "doctor",
-        "What this machine has; with a run, whether it is sound, and if learning diverged,\n"
-        "which update, metric and parameter did first.",
+        "Report on this machine. With a run: check its checkpoints and, if learning\n"
+        "diverged, find the first update, metric and parameter that did.",
     )
     parser.add_argument("run", nargs="?", type=Path, help="folder of a run")
-    parser.add_argument("--replay", action="store_true", help="replay it even if it did not fail")
-    parser.add_argument("--checkpoint", type=int, help="replay from this step (default: newest)")
+    parser.add_argument("--replay", action="store_true", help="replay a run that did not diverge")
+    text = "step of the checkpoint to replay from (default: the newest)"
+    parser.add_argument("--checkpoint", type=int, metavar="STEP", help=text)
     checkpoint_arguments.add_import_flags(parser)
     args = parser.parse_args(words)
     if args.run:
@@ -46,7 +47,7 @@ def main(words: list[str]) -> int:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return what decides whether and how fast purerl works here."""
+    """Return what affects whether purerl works on this machine, and how fast."""
     import jax  # start-up time
 
     from purerl import mpi
@@ -57,15 +58,15 @@ def describe_machine() -> dict[str, str]:
     threads = os.environ.get("NPROC", "as many as cores")
     modules = (EXTRAS | environments.MODULES).items()
     missing = ", ".join(extra for extra, module in modules if not importlib.util.find_spec(module))
-    silent = "" if video.has_display() else ", where nobody answers"
+    silent = "" if video.has_display() else " (does not respond)"
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
     sizes = [x.stat().st_size for x in root.glob("*")] if root.is_dir() else []
     return machine.list_versions() | {
         "system": f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GiB",
         "devices": ", ".join(str(device) for device in jax.devices()),
-        "threads": f"1 of XLA in the commands and after purerl.setup(); elsewhere {threads}",
+        "threads": f"1 for XLA in the commands and after purerl.setup(); otherwise {threads}",
         "mpi": f"{mpi.num_procs()} rank, launcher {find_launcher() or 'missing'}",
-        "extras": f"missing: {missing}" if missing else "all there",
+        "extras": f"missing: {missing}" if missing else "all installed",
         "display": f"{name}{silent}" if (name := video.get_display()) else "none",
         "headless": list_headless_libraries(),
         "cache": f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB",
@@ -73,7 +74,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def list_headless_libraries() -> str:
-    """Return the libraries with which MuJoCo may draw without a display: those that load."""
+    """Return the libraries that load and let MuJoCo draw without a display."""
     there = []
     for library in ("EGL", "OSMesa"):
         with contextlib.suppress(OSError):
@@ -97,7 +98,7 @@ def _check_run(args: argparse.Namespace) -> int:
     for step in checkpoint_folders.list_steps(run):
         try:
             checkpoint.verify(run, step)
-            print_lines(f"checkpoint {step:,}: whole")
+            print_lines(f"checkpoint {step:,}: intact")
             whole.append(step)
         except Damaged as error:
             print_lines(f"checkpoint {step:,}: {error}")
@@ -105,13 +106,13 @@ def _check_run(args: argparse.Namespace) -> int:
     if args.replay or str(state.get("reason")).startswith(("Diverged", "NonFiniteError")):
         if state.get("ranks", 1) == 1:
             return _diagnose(args) or code
-        print_lines(f"it ran on {state['ranks']} ranks, and can be replayed on one alone")
+        print_lines(f"not replayed: it ran on {state['ranks']} ranks, a replay needs a run on one")
     elif not code:
-        print_lines("nothing to replay")
+        print_lines("nothing to replay: the run did not diverge")
     elif whole:
-        print_lines(f"resume takes the one of step {whole[-1]:,}")
+        print_lines(f"resume will use the checkpoint of step {whole[-1]:,}")
     else:
-        print_lines("none can be used: the run cannot go on")
+        print_lines("no checkpoint can be used: the run cannot continue")
     return code
 
 
@@ -127,6 +128,6 @@ def _diagnose(args: argparse.Namespace) -> int:
         finding = diagnosis.diagnose(args.run, env_fn, args.checkpoint, print_lines, algo)
     except StorageError as error:
         raise NoCheckpoint(str(error)) from error
-    none = "it does not diverge again: versions or threads may not be those of the run"
+    none = "the replay did not diverge: versions or threads may differ from those of the run"
     print_lines(finding.describe() if finding else none)
     return NOT_FINITE if finding else 0

@@ -16,12 +16,12 @@ from purerl.runs.record import files
 
 def main(words: list[str]) -> int:
     """Evaluate runs and continue after one that fails; return the first exit code that is not 0."""
-    text = "Play episodes with trained policies."
+    text = "Play episodes of trained policies and print their returns."
     example = "runs/cartpole-v1-ppo/* --checkpoint best --episodes 100"
     parser = arguments.make_parser("eval", text, example, several=True)
     arguments.add_episode_flags(parser, 20)
-    parser.add_argument("--json", action="store_true", help="print an object per run, a line each")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write these lines to a new file")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON per run")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="new file for these JSON lines")
     args = parser.parse_args(words)
     if args.out and args.out.exists():
         raise errors.ConfigError(f"{args.out} already exists; purerl never overwrites files.")
@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
 
 
 def _evaluate(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Evaluate one run; print a line unless JSON was asked for."""
+    """Evaluate one run; print a line unless `--json` was given."""
     run, how = arguments.load_run(args, folder), arguments.choose_episodes(args)
     found = run.evaluate(**how)
     text = f"{folder} at step {run.step:,}: return {found.mean:.1f}"

@@ -1,4 +1,4 @@
-"""`purerl export`: write the policy of a run as a folder that needs no purerl."""
+"""`purerl export`: write the policy of a run to a folder that works without purerl."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from purerl.runs.console import print_lines
 
 def main(words: list[str]) -> int:
     """Export the policy of a run."""
-    text = "Write a policy as a folder that needs no purerl."
+    text = "Write the policy of a run to a folder that works without purerl."
     example = f"{arguments.RUN} --format stablehlo --out policy"
     parser = arguments.make_parser("export", text, example)
     add = parser.add_argument
-    add("--format", default="numpy", metavar="{numpy,stablehlo}", help="default: numpy")
-    add("--out", type=Path, help="new folder (default: in the run's)")
+    add("--format", default="numpy", metavar="{numpy,stablehlo}", help="format (default: numpy)")
+    add("--out", type=Path, metavar="DIR", help="new folder (default: in the folder of the run)")
     args = parser.parse_args(words)
     path = arguments.load_run(args, args.run).export(args.format, args.out)
     names = ", ".join(sorted(file.name for file in path.iterdir()))

@@ -16,9 +16,9 @@ SHOWN = ("status", "step", "score", "reason", "started", "threads", "ranks")
 
 
 def main(words: list[str]) -> int:
-    """Print what a run and its newest checkpoint hold."""
-    parser = Parser("inspect", "What a run or a checkpoint holds.", EXAMPLES)
-    parser.add_argument("run", type=Path, help="its folder, or that of one of its checkpoints")
+    """Print the contents of a run and of its newest checkpoint, or of one checkpoint."""
+    parser = Parser("inspect", "Show the contents of a run or a checkpoint.", EXAMPLES)
+    parser.add_argument("run", type=Path, help="folder of a run, or of one of its checkpoints")
     path: Path = parser.parse_args(words).run
     try:
         if not (path / "rank0.npz").exists():
@@ -26,13 +26,13 @@ def main(words: list[str]) -> int:
         print_lines(_describe_checkpoint(path))
         return 0
     except RecursionError as error:
-        raise ConfigError(f"{path / 'config.json'} is nested too deeply to be a run's.") from error
+        raise ConfigError(f"{path / 'config.json'} is nested too deeply for a run.") from error
     except StorageError as error:
         raise NoCheckpoint(str(error)) from error
 
 
 def _describe_run(run: Path) -> int:
-    """Print settings, status and the newest whole checkpoint; return 6 if a newer is damaged."""
+    """Print settings, status and the newest intact checkpoint; return 6 if a newer is damaged."""
     for key, value in status.read_config(run).items():
         parts = {f".{k}": v for k, v in value.items()} if isinstance(value, dict) else {"": value}
         for part, entry in parts.items():
@@ -59,9 +59,9 @@ def _describe_checkpoint(path: Path) -> str:
     rows = [("array", "dtype", "shape", "bytes")]
     for name, file in sorted(content["files"].items()):
         if not re.fullmatch(r"rank\d{1,6}\.npz", name):
-            raise Damaged(f"{path} names a file {name!r}, which purerl does not write.")
+            raise Damaged(f"the manifest of {path} lists {name!r}, which purerl never writes.")
         for k, x in read_arrays(path / name, files.File(*file)).items():
             rows.append((f"{name} {k}", x.dtype.name, str(x.shape), f"{x.nbytes:,}"))
     stored = sum(s[2] - s[1] for part in content["segments"] for s in part)
     text = f"checkpoint of step {content['step']:,}, format {content['format']}, {stored:,} rows"
-    return text + " of replay memory in segments\n" + align_columns(rows)
+    return text + " of the replay buffer in segments\n" + align_columns(rows)

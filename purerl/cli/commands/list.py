@@ -10,28 +10,28 @@ from purerl.runs.record import status
 from purerl.runs.settings import aliases, environments
 
 EXAMPLES = """examples:
-  purerl list                 algorithms, environments, runs
-  purerl list envs sac        environments that fit SAC
-  purerl list runs ppo        runs of PPO and how they stand
+  purerl list                 algorithms, environments and runs
+  purerl list envs sac        environments for SAC
+  purerl list runs ppo        runs of PPO, with their status
 """
 WHAT = ("algos", "envs", "runs")
 
 
 def main(words: list[str]) -> int:
-    """Print algorithms, environments that fit them, runs and how they stand."""
-    parser = Parser("list", "What there is.", EXAMPLES)
-    add, text = parser.add_argument, "folder of the runs (default: the user's, else ./runs)"
-    add("what", nargs="?", type=_parse_what, help="algos, envs or runs (default: all)")
-    add("algo", nargs="?", help="only environments or runs of this algorithm")
+    """Print algorithms, environments that fit them, and runs with their status."""
+    parser = Parser("list", "List algorithms, environments and runs.", EXAMPLES)
+    add, text = parser.add_argument, "folder of all runs (default: the user's, else ./runs)"
+    add("what", nargs="?", type=_parse_what, help="algos, envs or runs (default: all three)")
+    add("algo", nargs="?", help="list only environments or runs of this algorithm")
     add("--data-dir", metavar="DIR", help=text)
     args = parser.parse_args(words)
     if args.what == "algos" and args.algo:
-        parser.error(f"one word too many, {args.algo!r}: purerl show {args.algo}")
+        parser.error(f"unexpected argument {args.algo!r}. Try `purerl show {args.algo}`.")
     if args.what in (None, "algos"):
         print_lines("algorithms: " + ", ".join(algos.NAMES))
     if args.what in (None, "envs"):
         print_lines(align_columns(environments.list_rows(args.algo)))
-        print_lines("and every other Gymnasium environment of these kinds, as module:Id too")
+        print_lines("Other Gymnasium environments of these kinds also work, as Id or module:Id.")
     if args.what in (None, "runs"):
         data_dir = Path(args.data_dir or status.read_user_defaults()["data_dir"]).expanduser()
         print_lines(_list_runs(data_dir, args.algo))
@@ -46,7 +46,7 @@ def _parse_what(word: str) -> str:
 
 
 def _list_runs(data_dir: Path, algo: str | None) -> str:
-    """Return a table of the runs below a folder, or those of an algorithm or user's function."""
+    """Return a table of the runs in a folder; `algo` may also name a user's function."""
     every = status.list_runs(data_dir) if data_dir.is_dir() else ()
     rows = [("run", "algo", "env", "seed", "status", "step", "of", "return")]
     for one in (one for one in every if algo in (None, one.algo)):

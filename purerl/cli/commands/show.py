@@ -1,4 +1,4 @@
-"""`purerl show ALGO`: equations, settings, and where its functions are."""
+"""`purerl show ALGO`: print equations, settings and the source lines of functions."""
 
 import ast
 import dataclasses
@@ -14,10 +14,10 @@ FUNCTIONS = "init|act|policy|prepare|update|loss|[a-z].*loss"
 
 
 def main(words: list[str]) -> int:
-    """Print what an algorithm is."""
-    parser = Parser("show", "Equations, settings, and where its functions are.")
+    """Print the description of an algorithm, or its source."""
+    parser = Parser("show", "Show the equations, settings and source lines of an algorithm.")
     parser.add_argument("algo", help=", ".join(algos.NAMES))
-    parser.add_argument("--source", action="store_true", help="print the whole file")
+    parser.add_argument("--source", action="store_true", help="print the source file instead")
     args = parser.parse_args(words)
     algos.check(args.algo)
     path = Path(algos.__file__).with_name(f"{args.algo}.py")
@@ -42,5 +42,5 @@ def main(words: list[str]) -> int:
                 default = field.default if settings is cls else getattr(settings, field.name)
                 comment = field.metadata.get("help", "")
                 text.append(f"  {field.name:<20} {default!r:<16} {comment}".rstrip())
-    print_lines("\n".join([*text, "", f"purerl train {args.algo} --help   lists them as options."]))
+    print_lines("\n".join([*text, "", f"`purerl train {args.algo} --help` lists their flags."]))
     return 0

@@ -1,4 +1,4 @@
-"""`purerl sweep`: every combination of values, each run in a process of its own."""
+"""`purerl sweep`: train with all combinations of values, each run in its own process."""
 
 import argparse
 import shlex
@@ -21,28 +21,28 @@ from purerl.runs.sweeps.results import format_results
 
 HELP = f"""usage: purerl sweep ALGO --env ID --grid KEY=VALUE,VALUE [--seed 0 1 2] [settings]
 
-Train with every combination of values, each in a process of its own, several at a time.
+Train with all combinations of values. Several runs at a time, each in its own process.
 
-  --grid KEY=V,V    values of a setting; a tuple is in brackets: hidden=[64,64],[32]. KEY[word]=
-                    calls the setting `word` in the names of runs
-  --jobs N          runs at a time (as many as there are cores for)
-  --timeout S       seconds that each run may take (no limit)
-  --dry-run         show what would be run
+  --grid KEY=V,V    values of a setting, with tuples in brackets: hidden=[64,64],[32];
+                    KEY[word]=V,V puts `word` into the names of runs
+  --jobs N          number of runs at a time (as cores allow)
+  --timeout S       time limit of each run in seconds (no limit)
+  --dry-run         show the runs, start none
 
-All settings of `purerl train ALGO` are known, for all runs alike: purerl sweep ALGO --help.
+Settings of `purerl train` apply to every run; `purerl sweep ALGO --help` lists them.
 ALGO is one of {", ".join(algos.NAMES)}.
 
   purerl sweep ppo --env CartPole-v1 --grid hidden=[32],[64,64] --seed 0 1 2 --jobs 2
   purerl sweep sac --env Pendulum-v1 --steps 2e4 --grid lr=3e-4,1e-3 --grid polyak=0.99,0.995
 
-Run again, it does only what is missing: finished runs stay, stopped and killed ones continue,
-failed ones start again. docs/grids.md has more.
+Run the same command again to complete a sweep: finished runs stay, stopped and killed
+runs continue, failed runs start again. See docs/grids.md.
 """
-ONCE = (*aliases.COMMAND, "name")  # settings that no grid varies
+ONCE = (*aliases.COMMAND, "name")  # settings that a grid cannot vary
 
 
 def main(words: list[str]) -> int:
-    """Run a sweep; return 0 if all runs are done, 1 if not, 75 if it was asked to stop."""
+    """Run a sweep; return 0 if all runs are done, 1 if not, 75 if it was stopped on request."""
     name = words[0] if words else "--grid"
     if name.startswith("-") or name == "help":
         write_text(sys.stdout, HELP)
@@ -59,12 +59,12 @@ def main(words: list[str]) -> int:
 
 
 def make_grid(algo: Any, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
-    """Make a grid from settings; print which values are dropped as equal."""
+    """Make a grid from settings; print which equal values are dropped."""
     _, (name,) = axes.pop("name", (None, [base.get("name")]))
     given = {aliases.resolve_name(algo, key).name: axis for key, (_, axis) in axes.items()}
     ids = given.get("env") or [*filter(None, [base.get("env")])]
     if not ids:
-        raise ConfigError("--env is needed, as --env CartPole-v1.")
+        raise ConfigError("--env is missing. Give one, for example --env CartPole-v1.")
     word = algos.get_name(algo)
     grid = ExperimentGrid(name or (configs.choose_name(word, ids[0]) if len(ids) == 1 else word))
     for key, (shorthand, axis) in axes.items():
@@ -76,7 +76,7 @@ def make_grid(algo: Any, axes: Axes, base: Mapping[str, Any]) -> ExperimentGrid:
 
 
 def run_grid(algo: Any, axes: Axes, args: argparse.Namespace, base: Mapping[str, Any]) -> int:
-    """Show a grid, run it unless this is a dry run, and show what became of each run."""
+    """Print a grid, run it unless this is a dry run, and print the result of each run."""
     seeds = args.seed or [base.get("seed", 0)]
     grid = make_grid(algo, axes | {"seed": (None, seeds)}, base)
     plan = Plan(args.num_cpu or 1, args.data_dir, bool(args.datestamp), args.jobs, args.timeout)
@@ -101,9 +101,9 @@ def run_grid(algo: Any, axes: Axes, args: argparse.Namespace, base: Mapping[str,
     try:
         sweep = run_variants(named, grid.name, algos.get_name(algo), plan, grid.values, base)
     except KeyboardInterrupt as error:
-        error.add_note(f"left at once. Continue: {again}")
+        error.add_note(f"the runs were ended without saving. To continue: {again}")
         raise
     print_lines(format_results(sweep))
     if sweep.code:
-        print_lines(f"Do what is missing: {again}")
+        print_lines(f"To complete the sweep: {again}")
     return sweep.code

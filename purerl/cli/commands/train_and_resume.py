@@ -1,4 +1,4 @@
-"""`purerl train` and `purerl resume`: train runs, and continue one that was interrupted."""
+"""`purerl train` and `purerl resume`: train new runs, and continue an interrupted run."""
 
 import argparse
 import copy
@@ -31,13 +31,13 @@ examples:
   {command} {algo} --env {env} --hid 32 --l 2 --seed 0 1 2
   {command} {algo} --env {env} --steps 1e5 --gamma 0.98 --dry-run
 """
-NOTES = """A tuple is one word, 64,64; `none` is no value; 1e6 is an integer. Several values of
-a setting are a grid, as --grid gamma=0.98,0.99 of purerl sweep."""
+NOTES = """Write a tuple without spaces (64,64), None as `none`, a large integer also as 1e6.
+`purerl sweep` trains with several values: --grid gamma=0.98,0.99."""
 
 
 def train(words: list[str], prog: str = "purerl train") -> int:
-    """Train one run per seed, one after the other; `prog` is the command that was typed."""
-    mpi.init()  # first, so that a rank that fails from here on ends the job
+    """Train one run per seed, one after the other; `prog` is the name of the command in errors."""
+    mpi.init()  # first: from here on, a rank that fails ends the job
     name = words[0] if words else ""
     if not name or name.startswith("-"):
         print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {', '.join(algos.NAMES)}")
@@ -47,13 +47,13 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     settings, base = read_settings(algo, args)
     content = aliases.build_configuration(algo, settings, base)
     if not content.get("env"):
-        raise errors.ConfigError("--env is needed, as --env CartPole-v1.")
+        raise errors.ConfigError("--env is missing. Give one, for example --env CartPole-v1.")
     env_fn = arguments.parse_env(vars(args).get("env"))
     seeds, dropped = aliases.drop_duplicates("seed", args.seed or [content.get("seed", 0)])
     made = [configs.from_json(content | {"seed": seed}, env_fn, custom=algo) for seed in seeds]
     made[0].schedule.resolve(args.num_cpu or 1)
     if args.dry_run and mpi.num_procs() > 1:
-        raise errors.ConfigError("a dry run is one process: give --num-cpu N instead of mpiexec.")
+        raise errors.ConfigError("a dry run uses one process. Replace mpiexec by --num-cpu N.")
     if not args.dry_run:
         mpi.fork(args.num_cpu)
     if dropped and mpi.is_root():
@@ -67,7 +67,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     run_on_root(lambda: folder.check_earlier_runs(contents, **where), shared=False)
     for number, config in enumerate(made, 1):
         rest = " ".join(str(one.seed) for one in made[number:])
-        note = f"not begun: seed {rest}. Type the same line with --seed {rest}"
+        note = f"not started: seed {rest}. Run the same command with --seed {rest}"
         try:
             code = runs.train(config, env_fn, **where).code
         except BaseException as error:
@@ -84,11 +84,11 @@ def train(words: list[str], prog: str = "purerl train") -> int:
 def resume(words: list[str]) -> int:
     """Continue a run."""
     mpi.init()
-    text = "Continue a run. --checkpoint best, or a step, deletes the later checkpoints."
+    text = "Continue a run. Checkpoints after the chosen one are deleted."
     parser = arguments.make_parser("resume", text, f"{arguments.RUN} --steps 4e5")
-    text = "new total (default: as it was started)"
+    text = "new total number of environment steps (default: unchanged)"
     parser.add_argument("--steps", type=values.parse_integer, metavar="N", help=text)
-    text = "MPI ranks, as many as it was started with (default: 1)"
+    text = "number of MPI ranks, the same as before (default: 1)"
     parser.add_argument("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N", help=text)
     args = parser.parse_args(words)
     schedule = status.read_config(args.run).get("schedule")
@@ -100,7 +100,7 @@ def resume(words: list[str]) -> int:
 
 
 def read_settings(algo: Any, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings that were typed or preset, and the configuration below them."""
+    """Return the settings of the command line and preset, and the configuration they override."""
     base = status.read_json(args.config) if args.config else {}
     if base.get("algo", name := algos.get_name(algo)) != name:
         raise errors.ConfigError(f"{args.config} is for {base['algo']!r}, not {name!r}.")
@@ -112,13 +112,13 @@ def read_settings(algo: Any, args: argparse.Namespace) -> tuple[dict[str, Any], 
     own = (*configs.KEYS, "spaces", "exp_name")
     over = {aliases.resolve_name(algo, key).name for key in typed}
     below = {k: v for k, v in base.items() if k in own}
-    preset = {k: v for k, v in base.items() if k not in own}  # settings outside of any part
+    preset = {k: v for k, v in base.items() if k not in own}  # settings that are in no part
     preset = {k: v for k, v in preset.items() if aliases.resolve_name(algo, k).name not in over}
     return preset | typed, below
 
 
 def find_mistakes(algo: Any, args: argparse.Namespace) -> list[str]:
-    """Return what is wrong with the values that were typed, without making an environment."""
+    """Return the mistakes in the values of a command line, without making an environment."""
     try:
         content = aliases.build_configuration(algo, *read_settings(algo, args))
         spaces = configs.make_placeholder_spaces(algo)
@@ -131,14 +131,15 @@ def find_mistakes(algo: Any, args: argparse.Namespace) -> list[str]:
 def make_parser(
     algo: Any, words: Sequence[str], command: str = "purerl train", prog: str = ""
 ) -> Parser:
-    """Return the parser of `purerl train ALGO`, or of sweep, with the help that `words` ask for."""
+    """Return the parser of `train` or `sweep`; `words` decide between short and full help."""
     full = bool({"--help-all", "--help_all"} & {*words})
     width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
     form = argparse.RawDescriptionHelpFormatter if full else _ShortHelp
     module, name = algos.load(algo), algos.get_name(algo)
     env = "CartPole-v1" if "discrete" in algos.get_facts(algo).actions else "Pendulum-v1"
-    examples = EXAMPLES.format(command=command, algo=name, env=env)
     grid = "--grid KEY=VALUE,VALUE " if command == "purerl sweep" else ""
+    env += " --grid activation=tanh,relu" if grid else ""
+    examples = EXAMPLES.format(command=command, algo=algo, env=env)
     parser = Parser(
         name,
         textwrap.fill(str(module.__doc__).partition("\n")[0], width),
@@ -155,40 +156,40 @@ def make_parser(
     rare = [*parser.rare, *(action for action in parser._actions if action.dest in RARE)]
     for action in rare if not full else ():
         action.help = argparse.SUPPRESS
-    text = f"show {len(rare)} more settings and all names, and exit"
+    text = f"show {len(rare)} more settings and all flag names, and exit"
     parser.add_argument("--help-all", action="help", help=text)
     return parser
 
 
 def _add_run_flags(parser: Parser, grid: bool) -> None:
     add = parser.group("Run").add_argument
-    absent: Any = {"default": argparse.SUPPRESS}  # of flags that are settings
+    absent: Any = {"default": argparse.SUPPRESS}  # for flags that are settings
     # fmt: off
     add("--env", "--env-id", "--env-name", dest="env", metavar="ID",
-        help="id of Gymnasium, or module:Id", **absent)
-    add("--seed", type=values.parse_seed, nargs="+", metavar="S", help="one run for each (0)")
+        help="Gymnasium id, or module:Id of a custom environment", **absent)
+    add("--seed", type=values.parse_seed, nargs="+", metavar="S", help="seeds, one run each (0)")
     add("--epochs", type=values.parse_integer, metavar="INT",
-        help="steps = epochs * steps-per-epoch", **absent)
+        help="number of epochs, which sets steps to epochs * steps-per-epoch", **absent)
     add("--name", "--exp-name", metavar="WORD", help="name of the runs (env-algo)", **absent)
-    add("--data-dir", metavar="DIR", help="where runs are kept (runs)")
+    add("--data-dir", metavar="DIR", help="folder of all runs (runs)")
     add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
     add("--config", type=Path, metavar="FILE",
-        help="preset: JSON as a run's config.json or a part of it")
+        help="JSON file with settings, for example a config.json")
     add("--set", action="append", nargs="+", metavar="KEY=VALUE",
-        help="settings as spec.gamma=0.98, or gamma=0.98")
+        help="settings, for example gamma=0.98 or spec.gamma=0.98")
     add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")
     parser.group("Network").add_argument("--l", type=values.parse_integer, metavar="L",
-        dest="layers", help="--hid 64 --l 2 is --hidden 64,64", **absent)
+        dest="layers", help="number of layers; --hid 64 --l 2 means 64,64", **absent)
     parser.group("Compute").add_argument("--num-cpu", "--cpu", type=values.parse_ranks,
-        metavar="N", help="MPI ranks, or auto: one for each core (1)")
+        metavar="N", help="number of MPI ranks, or auto: one per core (1)")
     if grid:
         add = parser.group("Sweep").add_argument
         add("--grid", action="append", nargs="+", metavar="KEY=V,V",
-            help="values of a setting; tuples in brackets: hidden=[8],[64,64]")
+            help="values of a setting, for example hidden=[8],[64,64]")
         add("--jobs", type=values.parse_integer, metavar="N",
-            help="runs at a time (as cores allow)")
+            help="number of runs at a time (as cores allow)")
         add("--timeout", type=values.parse_float, metavar="S",
-            help="seconds that each run may take (no limit)")
+            help="time limit of each run in seconds (no limit)")
     # fmt: on
 
 

@@ -1,1 +1,1 @@
-"""Learning curves and comparisons from the tables of runs; nothing here imports JAX."""
+"""Draw learning curves and compare runs from their tables, without importing JAX."""

@@ -1,4 +1,4 @@
-"""Compare conditions: a score per run, and what few runs allow to conclude."""
+"""Compare conditions by the scores of their runs, with intervals and cautious verdicts."""
 
 import itertools
 import math
@@ -13,38 +13,38 @@ from purerl.runs.analysis import groups, plots, statistics, tables
 from purerl.runs.analysis.statistics import Interval
 from purerl.runs.console import clean_text, print_warning
 
-SEEDS = 5  # fewer allow no claim
-BETTER = 0.75  # lowest probability of improvement to be called better
+SEEDS = 5  # minimum number of seeds for a claim
+BETTER = 0.75  # minimum probability of improvement for "better", not "slightly better"
 
 
 class ConditionScore(NamedTuple):
-    """The score of a condition in an environment, or scaled to 0 .. 1 over several."""
+    """Score of a condition in one environment, or scaled to 0 .. 1 over several."""
 
     condition: str
     env: str
-    scores: tuple[float, ...]  # of its runs
-    seeds: int  # different ones; over environments the fewest
+    scores: tuple[float, ...]  # one per run
+    seeds: int  # number of different seeds; over several environments, the minimum
     estimate: float
-    interval: Interval | None  # None for one run
-    reached: int | None = None  # runs that reached the threshold
-    steps: float | None = None  # median steps to it; infinite if less than half reached it
-    seconds: float | None = None  # median
+    interval: Interval | None  # None for a single run
+    reached: int | None = None  # number of runs that reached the threshold
+    steps: float | None = None  # median steps to the threshold; infinity for a run that misses it
+    seconds: float | None = None  # median wall-clock time
 
 
 class Pair(NamedTuple):
-    """The probability that a run of `first` scores higher than a run of `second`."""
+    """Probability that a run of `first` scores higher than a run of `second`."""
 
     first: str
     second: str
     envs: tuple[str, ...]
-    seeds: int  # in the environment and condition with the fewest
+    seeds: int  # minimum over both conditions and all environments
     probability: float
     interval: Interval
     verdict: str
 
 
 class Comparison(NamedTuple):
-    """Everything that `purerl compare` shows."""
+    """Results of a comparison: everything that `purerl compare` shows."""
 
     columns: tuple[str, ...]
     metric: str
@@ -57,12 +57,12 @@ class Comparison(NamedTuple):
 
 
 class RunScore(NamedTuple):
-    """The numbers of a run that are compared."""
+    """Score of a run, with the other numbers that are compared."""
 
     run: tables.RunTable
     value: float
     end: float  # last step
-    reached: float  # step at which it reached the threshold
+    reached: float  # step at which it reached the threshold; infinite if it did not
     seconds: float
 
 
@@ -81,18 +81,18 @@ def compare(
     data_dir: str | None = None,
     say: Callable[[str], None] = print_warning,
 ) -> Comparison:
-    """Compare the conditions of runs.
+    """Compare conditions, which are groups of runs with the same settings.
 
     Args:
-        paths: runs, folders above runs, or beginnings of their names.
-        group: entries of the configuration that make a condition, as `algo,env` or `name`; None
-            for the name and every setting. Environments are always kept apart.
-        metric: `iqm`, `mean` or `median` of the runs.
-        y: column of the score; `Performance` is the test return, else the return.
-        threshold: value of y to compare the steps to.
-        last: number of rows at the end of a run whose mean is its score.
-        data_dir: data folder for paths that do not exist; None for the user's.
-        say: function called with each note, such as about runs that are left out.
+        paths: Runs, folders above runs, or beginnings of their names.
+        group: Settings that define a condition, such as `algo,env` or `name`. None stands for the
+            name and all settings. Environments are always kept apart.
+        metric: Statistic of the scores of runs: `iqm`, `mean` or `median`.
+        y: Column of the score. `Performance` is the test return if any, else the return.
+        threshold: Value of y. The steps until runs reach it are compared.
+        last: Number of rows at the end of a run whose mean is its score.
+        data_dir: Data folder for paths that do not exist; None for the user's data folder.
+        say: Function that is called with each note, such as a note about a run that is left out.
     """
     checks.member("metric", metric, statistics.METRICS)
     checks.integer("last", last, 1)
@@ -112,11 +112,11 @@ def compare(
                 scores.setdefault((label, env), []).append(score)
             else:
                 notes.append(
-                    f"left out: {run.path} has no number in its last {last} rows. A run that "
-                    f"failed is a result: a comparison without it is too kind to {label}."
+                    f"left out: {run.path} has no number in its last {last} rows. If this run "
+                    f"failed, {label} looks better in this comparison than it is."
                 )
     if len(columns) > 1:
-        notes.append(f"scores are not of the same column: {', '.join(map(clean_text, columns))}.")
+        notes.append(f"scores come from different columns: {', '.join(map(clean_text, columns))}.")
     notes += _note_differences(scores)
     timed = threshold is not None
     cells = {key: _summarise(key, found, metric, timed) for key, found in scores.items()}
@@ -125,7 +125,7 @@ def compare(
     overall = _pool_environments(cells, envs, metric, notes)
     pairs = _pair_conditions(cells, envs, notes)
     if any(row.seeds < SEEDS for row in rows):
-        notes.append(f"with fewer than {SEEDS} seeds intervals are too narrow to be believed.")
+        notes.append(f"with fewer than {SEEDS} seeds, the intervals are too narrow to trust.")
     notes = list(dict.fromkeys(notes))
     for note in notes:
         say(note)
@@ -133,7 +133,7 @@ def compare(
 
 
 def _score_run(run: tables.RunTable, y: str, last: int, threshold: float) -> RunScore:
-    """Return the mean of the last rows of a run, and its other numbers."""
+    """Score a run by the mean of its last rows, and collect its other numbers."""
     steps, values = plots.read_points(run, "steps", y)
     end = values[-last:][np.isfinite(values[-last:])]
     score = float(end.mean()) if len(end) else np.nan
@@ -144,7 +144,7 @@ def _score_run(run: tables.RunTable, y: str, last: int, threshold: float) -> Run
 
 
 def _summarise(key: Key, scores: list[RunScore], metric: str, timed: bool) -> ConditionScore:
-    """Score a condition in an environment, with the steps to the threshold if it is `timed`."""
+    """Score a condition in one environment; if `timed`, add the steps to the threshold."""
     runs, values, _, reached, seconds = zip(*scores, strict=True)
     seeds = [run.seed for run in runs]
     number = len(set(seeds) - {None}) + seeds.count(None)
@@ -165,11 +165,11 @@ def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, Interval
 def _pool_environments(
     cells: Cells, envs: Sequence[str], metric: str, notes: list[str]
 ) -> list[ConditionScore]:
-    """Score conditions over the environments that all of them share, each scaled to 0 .. 1."""
+    """Score conditions over the environments that all share, each scaled to 0 .. 1."""
     labels = dict.fromkeys(label for label, _ in cells)
     shared = [env for env in envs if all((label, env) in cells for label in labels)]
     if len(shared) < 2:
-        note = f"no score over environments: all conditions share {', '.join(shared) or 'none'}."
+        note = f"an overall score needs 2 shared environments, got {', '.join(shared) or 'none'}."
         notes += [note] * (len(envs) > 1)
         return []
     overall = []
@@ -188,12 +188,12 @@ def _pool_environments(
 
 
 def _pair_conditions(cells: Cells, envs: Sequence[str], notes: list[str]) -> list[Pair]:
-    """Compare each condition with each other in the environments of both."""
+    """Compare each pair of conditions in the environments that both share."""
     pairs = []
     for names in itertools.combinations(dict.fromkeys(label for label, _ in cells), 2):
         shared = tuple(env for env in envs if all((name, env) in cells for name in names))
         if not shared:
-            notes.append(f"{names[0]} and {names[1]} share no environment.")
+            notes.append(f"{names[0]} and {names[1]} are not compared: they share no environment.")
             continue
         both = [cells[name, env] for env in shared for name in names]
         parts = [np.array(row.scores) for row in both]
@@ -202,12 +202,12 @@ def _pair_conditions(cells: Cells, envs: Sequence[str], notes: list[str]) -> lis
         ends = statistics.bootstrap_interval(statistics.probability_of_improvement, parts)
         pairs.append(Pair(*names, shared, seeds, value, ends, judge(*names, seeds, value, ends)))
     if len(pairs) > 1:
-        notes.append(f"{len(pairs)} pairs: each interval stands for itself, none is corrected.")
+        notes.append(f"{len(pairs)} pairs are compared; intervals are not corrected for that.")
     return pairs
 
 
 def judge(first: str, second: str, seeds: int, value: float, interval: Interval) -> str:
-    """Return the verdict that a probability of improvement allows."""
+    """Return the verdict for a probability of improvement and its interval."""
     if seeds < SEEDS:
         return f"no claim: fewer than {SEEDS} seeds"
     if interval[0] <= 0.5 <= interval[1]:
@@ -224,7 +224,7 @@ def _note_differences(scores: dict[Key, list[RunScore]]) -> list[str]:
         differ = [k for k in keys if len({score.run.settings.get(k) for score in found}) > 1]
         if differ:
             shown = ", ".join(map(clean_text, differ[:4]))
-            notes.append(f"{label} in {env} counts runs together that differ in {shown}.")
+            notes.append(f"{label} in {env} mixes runs that differ in {shown}.")
         last = max(score.end for key, rivals in scores.items() if key[1] == env for score in rivals)
         if ends := [score.end for score in found if score.end < last]:
             notes.append(
@@ -235,9 +235,9 @@ def _note_differences(scores: dict[Key, list[RunScore]]) -> list[str]:
 
 
 def make_tables(comparison: Comparison) -> dict[str, list[tuple[str, ...]]]:
-    """Return the rows of each table, as they are printed and written, by its title."""
+    """Return the tables of a comparison as texts: the rows of each table, by its title."""
     metric, last, names = comparison.metric, comparison.last, ", ".join(comparison.columns)
-    wall = "Seconds are wall clock and include the compiling of the first run of a process."
+    wall = "Seconds: wall clock, including compilation."
     title = f"Score of a run: mean of the last {last} rows of {names}. {wall}"
     steps = [] if comparison.threshold is None else [f"steps to {comparison.threshold:g}"]
     head = ("environment", "condition", "seeds", metric, "95% interval", *steps, "seconds")
@@ -252,11 +252,11 @@ def make_tables(comparison: Comparison) -> dict[str, list[tuple[str, ...]]]:
         shown[title].append((row.env, row.condition, seeds, *_format_estimate(row), *ends))
     if comparison.overall:
         envs = comparison.overall[0].env
-        title = f"Over {envs}; in each, 0 is the lowest and 1 the highest run of all."
+        title = f"Scores over {envs}: in each, 0 is the lowest run of all and 1 the highest."
         rows = [(r.condition, str(len(r.scores)), *_format_estimate(r)) for r in comparison.overall]
         shown[title] = [("condition", "runs", metric, "95% interval"), *rows]
     if comparison.pairs:
-        title = "Probability that a run of the first scores higher than one of the second."
+        title = "Probability that a run of the first condition beats a run of the second."
         shown[title] = [("first", "second", "probability", "95% interval", "")]
         for p in comparison.pairs:
             interval = f"{p.interval[0]:.2f} to {p.interval[1]:.2f}"

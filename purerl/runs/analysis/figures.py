@@ -1,4 +1,4 @@
-"""Draw curves: with matplotlib, without a display, or as text in the terminal."""
+"""Draw curves with matplotlib, which needs no display, or as text in the terminal."""
 
 import importlib.util
 import io
@@ -16,15 +16,15 @@ from purerl.runs.console import align_columns, clean_text
 from purerl.runs.record import files
 
 MISSING = "a picture needs matplotlib: pip install 'purerl[plot]'"
-# Okabe and Ito's colours, which colour-blind people can tell apart, without yellow: too pale.
+# Colours of Okabe and Ito, which colour-blind people can tell apart, without the pale yellow.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 LINES = ("-", "--", ":", "-.")
 UNITS = ((7200.0, 3600.0, "hours"), (300.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 Styles = dict[str, dict[str, Any]]  # colour and line style by label
-LEGEND_INSIDE = 5  # curves in a legend inside a panel, at most, and characters of each
-LEGEND_WIDTH = 34
+LEGEND_INSIDE = 5  # maximum number of curves in a legend inside a panel
+LEGEND_WIDTH = 34  # maximum number of characters of their labels
 LEGEND_ROWS = 20  # curves in each column of a legend beside the panels
-LEGEND_MOST = 60  # curves in a legend; with more of them looks repeat
+LEGEND_MOST = 60  # maximum number of curves in a legend; with more, colours and styles repeat
 NAMES = {
     "TotalEnvInteracts": "environment steps",
     "Epoch": "epoch",
@@ -47,28 +47,28 @@ SETTINGS: dict[str, Any] = {
 
 
 class Curve(NamedTuple):
-    """The learning curve of a condition, with one standard deviation to each side."""
+    """Learning curve of a condition, with a band of one standard deviation to each side."""
 
     label: str
-    panel: str  # the y that was asked for
-    xname: str  # column of x; several names, if seeds differ
-    yname: str
+    panel: str  # y as given to `plot`
+    xname: str  # column of x; several names if seeds differ
+    yname: str  # column of y, likewise
     x: np.ndarray
     y: np.ndarray  # NaN where the line is broken
-    low: np.ndarray  # as high NaN where fewer than two seeds have a value
-    high: np.ndarray
-    seeds: int  # seeds with a value somewhere on the line
-    counts: np.ndarray  # seeds with a value at each x
-    ends: tuple[float, ...]  # x of the last value of each seed, also of those not on the line
+    low: np.ndarray  # lower end of the band; NaN where fewer than two seeds have a value
+    high: np.ndarray  # upper end of the band, likewise
+    seeds: int  # number of seeds with a value somewhere on the line
+    counts: np.ndarray  # number of seeds with a value at each x
+    ends: tuple[float, ...]  # x of the last value of each seed, even if it is not on the line
 
 
 def has_matplotlib() -> bool:
-    """Return whether a picture can be drawn."""
+    """Return whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def draw_figure(curves: Sequence[Curve], out: Path, caption: list[str], numbers: bool) -> None:
-    """Draw curves in their panels and replace the file; `numbers` are the seeds in the legend."""
+    """Draw curves in their panels and replace the file; `numbers` adds seeds to the legend."""
     from cycler import cycler
     from matplotlib import style
     from matplotlib.figure import Figure
@@ -76,11 +76,11 @@ def draw_figure(curves: Sequence[Curve], out: Path, caption: list[str], numbers:
     looks = itertools.cycle(cycler(linestyle=LINES) * cycler(color=COLOURS))
     styles = dict(zip(dict.fromkeys(curve.label for curve in curves), looks, strict=False))
     if len(styles) > LEGEND_MOST:
-        caption = [*caption, f"the first {LEGEND_MOST} of {len(styles)} curves are named"]
+        caption = [*caption, f"legend: the first {LEGEND_MOST} of {len(styles)} curves"]
     panels = dict.fromkeys(curve.panel for curve in curves)
     down, across = math.ceil(len(panels) / 2), min(len(panels), 2)
     kind, content = out.suffix.lower()[1:], io.BytesIO()
-    # A user's own settings may ask for LaTeX, or white on white.
+    # Ignore the user's matplotlib settings, which may require LaTeX or draw white on white.
     with style.context(["default", SETTINGS]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing", category=UserWarning)
         figure = Figure(figsize=(6.4 * across, 0.6 + 3.6 * down), layout="constrained")
@@ -98,7 +98,7 @@ def draw_figure(curves: Sequence[Curve], out: Path, caption: list[str], numbers:
 
 
 def _draw_panel(ax: Any, curves: Sequence[Curve], styles: Styles) -> None:
-    """Draw the curves of one y."""
+    """Draw the curves of one panel."""
     name, scale = NAMES.get(curves[0].xname, clean_text(curves[0].xname, 40)), 1.0
     if curves[0].xname == "Time":
         longest = max(curve.x[-1] for curve in curves)
@@ -116,13 +116,13 @@ def _draw_panel(ax: Any, curves: Sequence[Curve], styles: Styles) -> None:
 
 
 def find_single(y: np.ndarray) -> list[int]:
-    """Return the indices of values without a neighbour, to which no line leads."""
-    there = np.pad(np.isfinite(y), 1)
-    return np.flatnonzero(there[1:-1] & ~there[:-2] & ~there[2:]).tolist()
+    """Return the indices of values that no line connects to a neighbour."""
+    finite = np.pad(np.isfinite(y), 1)
+    return np.flatnonzero(finite[1:-1] & ~finite[:-2] & ~finite[2:]).tolist()
 
 
 def _draw_legend(figure: Any, curves: Sequence[Curve], styles: Styles, numbers: bool) -> None:
-    """Name the curves inside the first panel if there is room, else beside the panels."""
+    """Draw the legend inside the first panel if there is room, else beside the panels."""
     from matplotlib.lines import Line2D
 
     names = {label: label for label in styles}
@@ -133,14 +133,14 @@ def _draw_legend(figure: Any, curves: Sequence[Curve], styles: Styles, numbers: 
     size: dict[str, Any] = {"fontsize": 9, "handlelength": 3}
     if len(texts) <= LEGEND_INSIDE and max(map(len, texts)) <= LEGEND_WIDTH:
         figure.axes[0].legend(handles, texts, loc="best", framealpha=0.7, **size)
-    else:  # outside of the figure, which bbox_inches="tight" then extends
+    else:  # outside of the figure, which bbox_inches="tight" extends
         columns = math.ceil(len(texts) / LEGEND_ROWS)
         corner = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
         figure.legend(handles, texts, ncols=columns, **corner, **size)
 
 
 def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width: int = 32) -> str:
-    """Return a line of blocks per curve, or of letters if the encoding does not have blocks."""
+    """Return curves as lines of block characters, or of ASCII if the encoding has no blocks."""
     marks = "▁▂▃▄▅▆▇█"
     try:
         marks.encode(encoding or "utf-8")
@@ -179,6 +179,6 @@ def format_number(value: float) -> str:
 
 
 def _format_seeds(curve: Curve) -> str:
-    """Return the number of seeds of a curve, such as `2 of 3` if one is nowhere on it."""
+    """Return the number of seeds of a curve, such as `2 of 3` if one is not on the curve."""
     number = len(curve.ends)
     return str(number) if curve.seeds == number else f"{curve.seeds} of {number}"

@@ -15,8 +15,8 @@ from purerl.runs.analysis.figures import Curve, format_number
 from purerl.runs.console import clean_text, print_warning
 
 ESTIMATORS = {name: getattr(np, f"nan{name}") for name in ("mean", "median", "max", "min")}
-POINTS = 1000  # of the grid for seeds that have no common x
-EARLY = 0.95  # a seed that ends before this part of the longest one ends early
+POINTS = 1000  # number of points of the common x if the seeds have different x
+EARLY = 0.95  # a seed ends early if it ends before this fraction of the longest seed
 Points = tuple[np.ndarray, np.ndarray]  # x and y of a run
 
 
@@ -35,21 +35,21 @@ def plot(
     data_dir: str | None = None,
     say: Callable[[str], None] = print_warning,
 ) -> list[Curve]:
-    """Return a learning curve of runs per column and condition; draw them if `out` is given.
+    """Return a learning curve for each column and condition; draw them if `out` is given.
 
     Args:
-        paths: runs, folders above runs, or beginnings of their names.
+        paths: Runs, folders above runs, or beginnings of their names.
         x: `steps`, `time`, `updates`, `epoch` or a column.
-        y: columns, one panel for each; `Performance` is the test return, else the return.
-        smooth: width of the centred moving average, in rows.
-        legend: labels, one per path or one per condition.
-        select: keep runs whose folder has all of these in its path.
-        exclude: drop runs whose folder has any of these in its path.
-        count: make a curve for every run, labelled by its folder.
-        estimator: `mean`, `median`, `max` or `min` over seeds; the band is one standard deviation.
-        out: picture to write, .png, .pdf or .svg.
-        data_dir: data folder for paths that do not exist; None for the user's.
-        say: function called with each note, such as about runs that are left out.
+        y: Columns, a panel for each. `Performance` is the test return if any, else the return.
+        smooth: Width of the centred moving average in rows.
+        legend: Labels, one per path or one per condition.
+        select: Parts of paths. Only runs whose folder has all of them in its path are used.
+        exclude: Parts of paths. Runs whose folder has any of them in its path are not used.
+        count: Whether every run is a curve, labelled by its folder.
+        estimator: `mean`, `median`, `max` or `min` over seeds. The band is one standard deviation.
+        out: Picture file to write, .png, .pdf or .svg.
+        data_dir: Data folder for paths that do not exist; None for the user's data folder.
+        say: Function that is called with each note, such as a note about a run that is left out.
     """
     checks.integer("smooth", smooth, 1)
     checks.member("estimator", estimator, ESTIMATORS)
@@ -83,18 +83,18 @@ def plot(
 
 
 def _note_curves(curves: Sequence[Curve]) -> list[str]:
-    """Note different columns in a panel, and seeds that are not on their curve or end early."""
+    """Note different columns in a panel, seeds that are not on their curve, and early ends."""
     notes = []
     if len({name for curve in curves for name in curve.yname.split(", ")}) > 1:
         shown = "; ".join(f"{curve.label}: {curve.yname}" for curve in curves)
-        notes.append(f"{curves[0].panel} is not the same column everywhere: {shown}.")
+        notes.append(f"{curves[0].panel} stands for different columns: {shown}.")
     for c in curves:
         number, last = len(c.ends), max(c.ends)
         if c.seeds < number:
-            why = "; the first run of a process begins with compiling" * (c.xname == "Time")
+            why = "; the first run of a process starts by compiling" * (c.xname == "Time")
             notes.append(
-                f"{c.label}: {number - c.seeds} of {number} seeds are nowhere on the curve: most "
-                f"of the others have no values where they have theirs ({c.xname}{why})."
+                f"{c.label}: {number - c.seeds} of {number} seeds are not on the curve, because "
+                f"most of the others have no values at the same x ({c.xname}{why})."
             )
         if ends := [end for end in c.ends if end < EARLY * last]:
             notes.append(
@@ -117,7 +117,7 @@ def _make_curve(
 
 
 def read_points(run: tables.RunTable, xword: str, yword: str) -> Points:
-    """Return a column over an increasing other one; the last row of an x that has a y counts."""
+    """Return x and y of a run, sorted by x; if rows have equal x, the last one with a y counts."""
     x, y = (run.columns[tables.find_column(run, word)] for word in (xword, yword))
     order = np.lexsort((np.isfinite(y), x))  # keeps the order of rows that are equal in both
     order = order[np.isfinite(x[order])]
@@ -126,39 +126,39 @@ def read_points(run: tables.RunTable, xword: str, yword: str) -> Points:
 
 
 def smooth_rows(y: np.ndarray, width: int) -> np.ndarray:
-    """Return the mean over the `width` rows around each row, without the missing ones."""
-    width = min(width, 2 * len(y))  # a window that reaches over all rows from each of them
-    there = np.isfinite(y)
+    """Return a centred moving average over `width` rows, without the missing values."""
+    width = min(width, 2 * len(y))  # such a window covers all rows from any row
+    finite = np.isfinite(y)
     window = slice((width - 1) // 2, (width - 1) // 2 + len(y))
-    sums, counts = (np.convolve(z, np.ones(width))[window] for z in (np.nan_to_num(y), there))
+    sums, counts = (np.convolve(z, np.ones(width))[window] for z in (np.nan_to_num(y), finite))
     return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
 
 
 def estimate_band(
     parts: Sequence[Points], width: int = 1, estimator: str = "mean"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return a common x, the estimate, deviation and seeds at each x, and all seeds on the line.
+    """Return x, estimate, deviation, number of seeds at each x, and number of seeds on the line.
 
     The line is drawn where at least half of the seeds have a value, or as many as anywhere.
-    Otherwise it would continue with the one seed that was slowest, or was not killed. It is broken,
-    by a NaN, where no seed has values on both sides of a gap.
+    Otherwise its end would show a single seed: the slowest, or the only one that was not killed.
+    A NaN breaks the line where no seed has values on both sides of a gap.
     """
     x = np.unique(np.concatenate([own for own, _ in parts]))
-    if len(x) > POINTS and any(len(own) < len(x) for own, _ in parts):  # they differ
+    if len(x) > POINTS and any(len(own) < len(x) for own, _ in parts):  # seeds differ in x
         x = np.linspace(x[0], x[-1], POINTS)
     rows = np.empty((len(parts), len(x)))
     for row, (own, y) in zip(rows, parts, strict=True):
         smoothed = smooth_rows(y, width)
-        there = np.isfinite(smoothed)
-        row[:] = np.interp(x, own[there], smoothed[there], left=np.nan, right=np.nan)
+        finite = np.isfinite(smoothed)
+        row[:] = np.interp(x, own[finite], smoothed[finite], left=np.nan, right=np.nan)
     counts = np.isfinite(rows).sum(axis=0)
-    some = 2 * counts >= min(len(parts), 2 * counts.max())
-    shown = slice(some.argmax(), len(some) - some[::-1].argmax())
-    rows[:, ~some] = np.nan
-    x, rows, counts = x[shown], rows[:, shown], counts[shown]
-    there = np.isfinite(rows)
-    alone = ~(there[:, :-1] & there[:, 1:]).any(axis=0)
-    gaps = np.flatnonzero(alone & there[:, :-1].any(axis=0) & there[:, 1:].any(axis=0)) + 1
+    enough = 2 * counts >= min(len(parts), 2 * counts.max())
+    span = slice(enough.argmax(), len(enough) - enough[::-1].argmax())
+    rows[:, ~enough] = np.nan
+    x, rows, counts = x[span], rows[:, span], counts[span]
+    finite = np.isfinite(rows)
+    broken = ~(finite[:, :-1] & finite[:, 1:]).any(axis=0)
+    gaps = np.flatnonzero(broken & finite[:, :-1].any(axis=0) & finite[:, 1:].any(axis=0)) + 1
     x = np.insert(x, gaps, (x[gaps - 1] + x[gaps]) / 2)
     rows, counts = np.insert(rows, gaps, np.nan, axis=1), np.insert(counts, gaps, 0)
 
@@ -166,4 +166,4 @@ def estimate_band(
         y = ESTIMATORS[estimator](rows, axis=0)
         several = np.isfinite(rows).sum(axis=0) > 1
         std = np.where(several, np.nanstd(rows, axis=0), np.nan)
-    return x, y, std, counts, int(there.any(axis=1).sum())
+    return x, y, std, counts, int(finite.any(axis=1).sum())

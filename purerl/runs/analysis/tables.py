@@ -1,7 +1,7 @@
 """Find the runs at paths, read their tables, and find columns in them.
 
 Supported are `progress.txt` of purerl and Spinning Up, and `monitor.csv` of Stable-Baselines3.
-Nothing that a file contains becomes a path or code. What is not a finite number becomes NaN.
+The content of a file is never used as a path or as code. A cell without a finite number is NaN.
 """
 
 import array
@@ -25,8 +25,8 @@ from purerl.runs.record import files, status
 PROGRESS = "progress.txt"
 MONITOR = "monitor.csv"
 SKIPPED = {"checkpoints", "replay"}  # folders inside a run that hold no runs
-LARGEST = 1e100  # the square of a larger number could overflow
-MOST = 10**8  # cells of a table, 0.8 GB; a short row may stand for any number of them
+LARGEST = 1e100  # maximum size of a number; the square of a larger one could overflow
+MOST = 10**8  # maximum number of cells of a table (0.8 GB), including the missing ones
 RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")
 ALIASES = {"steps": ("TotalEnvInteracts",), "performance": RETURNS, "return": RETURNS}
 
@@ -35,12 +35,12 @@ class RunTable(NamedTuple):
     """The table of a run, with the name, seed and settings of the run."""
 
     path: Path
-    typed: int  # index of the path on the command line that led to it
+    typed: int  # index of the path, among those given, that led to it
     name: str
     seed: int | None
     settings: dict[str, str]  # the rest of the configuration, flat: env, spec.gamma, ...
     columns: dict[str, np.ndarray]
-    origin: str = ""  # the parent folder, if the same seed is in another folder as well
+    origin: str = ""  # parent folder, if the same seed is in another folder as well
 
 
 def find_runs(
@@ -49,10 +49,10 @@ def find_runs(
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
 ) -> tuple[list[RunTable], list[str]]:
-    """Return the runs that paths lead to, each once, and a note for each that cannot be read.
+    """Return the runs at paths, each once, and notes about runs that cannot be read.
 
-    A path that does not exist is looked up in `data_dir`, None for the user's. The folder of a run
-    must have all of `select` in its path, and none of `exclude`.
+    A path that does not exist is looked up in `data_dir` (None for the user's data folder). Runs
+    are dropped unless the path of their folder has all of `select` and none of `exclude` in it.
     """
     home = Path(os.path.expanduser(data_dir or status.read_user_defaults()["data_dir"]))
     runs, notes, seen = list[RunTable](), list[str](), set[str]()
@@ -68,21 +68,20 @@ def find_runs(
             except (UnreadableTable, OSError) as error:
                 notes.append(f"left out: {error}")
     if not runs:
-        raise ConfigError(" ".join(notes) or "select and exclude leave none of the runs found.")
+        raise ConfigError(" ".join(notes) or "select and exclude leave no run. Give fewer parts.")
     return runs, notes
 
 
 def _find_tables(path: str, home: Path, notes: list[str]) -> list[list[Path]]:
-    """Return the tables of the first meaning of a path that has any."""
+    """Return the tables of each run at a path, in the first meaning of it that has any."""
     before = len(notes)
     for roots in _list_meanings(path, home):
         if found := [tables for root in roots for tables in _list_tables(root, notes)]:
             return found
     raise ConfigError(
         " ".join(dict.fromkeys(notes[before:]))
-        or f"no runs at {clean_text(path)!r}: neither it nor a folder whose name begins so, here "
-        f"or in {clean_text(str(home))}, has a {PROGRESS} or {MONITOR} below. `purerl list runs` "
-        f"shows runs."
+        or f"no runs at {clean_text(path)!r}: it has no {PROGRESS} or {MONITOR}, nor do folders "
+        f"whose name begins with it, here or in {clean_text(str(home))}. See `purerl list runs`."
     )
 
 
@@ -127,12 +126,12 @@ def _read_run(tables: Sequence[Path], typed: int, notes: list[str]) -> RunTable:
         lines = filter(None, files.read_lines(tables[0]))
         columns = _read_columns(tables[0], lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         if not len(next(iter(columns.values()))):
-            raise UnreadableTable(f"{tables[0]} has no rows yet.")
+            raise UnreadableTable(f"{tables[0]} has no complete row yet.")
         try:
             if (folder / "config.json").exists():
                 config = status.read_json(folder / "config.json")
         except (ConfigError, OSError) as error:
-            notes.append(f"without its configuration: {error}")
+            notes.append(f"used without its configuration: {error}")
     last = folder.resolve().name
     found = re.fullmatch(r"(.+?)[-_](?:s|seed[-_]?)(\d{1,10})(?:-\d+)?", last)
     base, number = (found[1], int(found[2])) if found else (last, None)
@@ -153,15 +152,15 @@ def _read_monitors(paths: Sequence[Path]) -> tuple[dict[str, np.ndarray], str]:
     for path in paths:
         lines = filter(None, files.read_lines(path))
         try:
-            about = json.loads(next(lines, "")[1:])  # behind a #
+            about = json.loads(next(lines, "")[1:])  # after the #
             start, env = float(about["t_start"]), str(about.get("env_id") or env)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             raise UnreadableTable(
-                f"{path} is no table: its first line must be # and JSON."
+                f"{path} is not a table: its first line must be # and JSON."
             ) from None
         columns = _read_columns(path, lines)
         if not {"r", "l", "t"} <= set(columns):
-            raise UnreadableTable(f"{path} is no table: its second line must name r, l and t.")
+            raise UnreadableTable(f"{path} is not a table: its second line must name r, l and t.")
         if len(columns["r"]):
             parts.append(np.stack([columns["r"], columns["l"], columns["t"] + start]))
             starts.append(start)
@@ -180,22 +179,22 @@ def _read_columns(path: Path, lines: Iterator[str], **form: Any) -> dict[str, np
     try:
         names = next(rows, [])
         if len(names) < 2 or any(math.isfinite(_parse_number(name)) for name in names):
-            raise csv.Error("its header must be names of columns")
+            raise csv.Error("its first line must contain column names")
         for number, row in enumerate(rows, 1):
             if len(row) > len(names):
-                raise csv.Error(f"row {number} has {len(row)} entries, its header {len(names)}")
+                raise csv.Error(f"row {number} has {len(row)} entries, the header {len(names)}")
             cells.extend(map(_parse_number, row))
             cells.extend([math.nan] * (len(names) - len(row)))
             if len(cells) > MOST:
-                raise UnreadableTable(f"{path} has more than {MOST:,} cells.")
+                raise UnreadableTable(f"{path} is too large: it has more than {MOST:,} cells.")
     except csv.Error as error:
-        raise UnreadableTable(f"{path} is no table: {error}.") from error
+        raise UnreadableTable(f"{path} is not a table: {error}.") from error
     table = np.frombuffer(cells).reshape(-1, len(names)).T
     return dict(zip(names, np.ascontiguousarray(table), strict=True))
 
 
 def _parse_number(word: str) -> float:
-    """Return a number; NaN for other words and for numbers beyond `LARGEST`."""
+    """Return a number; NaN for other text and for numbers beyond `LARGEST`."""
     try:
         value = float(word)
     except ValueError:
@@ -204,10 +203,10 @@ def _parse_number(word: str) -> float:
 
 
 def find_column(run: RunTable, word: str) -> str:
-    """Return the name of the column that a word means, or an empty string.
+    """Return the name of the column that a word stands for, or an empty string.
 
-    An entry of `ALIASES` means the first of its columns that contains a number. Any other word is
-    the name of a column, in any case, with or without Spinning Up's `Average`.
+    A key of `ALIASES` stands for the first of its columns that contains a number. Any other word
+    is the name of a column, in upper or lower case, with or without Spinning Up's `Average`.
     """
     for name in ALIASES.get(word.lower(), ()):
         if name in run.columns and np.isfinite(run.columns[name]).any():
@@ -220,14 +219,14 @@ def find_column(run: RunTable, word: str) -> str:
 
 
 def select_runs(runs: Sequence[RunTable], words: Sequence[str], notes: list[str]) -> list[RunTable]:
-    """Return the runs that have numbers for all words in some row, and note the others."""
+    """Return the runs with a row that has numbers for all words, and note the other runs."""
     for word in words:
         if not any(find_column(run, word) for run in runs):
             known = dict.fromkeys(name for run in runs for name in run.columns)
             near = difflib.get_close_matches(word, known, 1)
             hint = f"Did you mean {clean_text(near[0])!r}? " if near else ""
-            shown = ", ".join(map(clean_text, known))
-            raise ConfigError(f"no run has a column {clean_text(word)!r}. {hint}There are {shown}.")
+            choice = f"{hint}Choose from {', '.join(map(clean_text, known))}."
+            raise ConfigError(f"no run has a column {clean_text(word)!r}. {choice}")
     usable, unusable = [], []
     for run in runs:
         names = [find_column(run, word) for word in words]

@@ -1,4 +1,4 @@
-"""Episodes of a policy: their statistics, and names for the files about them."""
+"""Statistics of evaluation episodes, and names of result files."""
 
 import contextlib
 import itertools
@@ -12,30 +12,30 @@ from purerl.runs.record import safe_files
 
 
 class Evaluation(NamedTuple):
-    """Episodes of a policy, and the statistics of their returns."""
+    """Returns and lengths of evaluation episodes, with their statistics."""
 
     mean: float
-    std: float  # divided by the number of episodes, as in `progress.txt`
+    std: float  # divides by the number of episodes, as in `progress.txt`
     min: float
     max: float
-    mean_length: float  # steps
-    ci95: tuple[float, float]  # Student's interval of the mean return; infinite for one episode
+    mean_length: float  # in steps
+    ci95: tuple[float, float]  # 95% Student's t interval of `mean`; infinite for one episode
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return statistics and episodes as JSON values, with no interval for one episode."""
+        """Return all fields as JSON values; `ci95` is None for a single episode."""
         return self._asdict() | {"ci95": self.ci95 if len(self.returns) > 1 else None}
 
 
 def summarise_episodes(returns: Sequence[float], lengths: Sequence[int]) -> Evaluation:
-    """Return episodes with the statistics of their returns.
+    """Compute statistics of the returns and lengths of episodes.
 
     Example:
-        >>> found = summarise_episodes([1.0, 2.0, 6.0], [10, 20, 60])
-        >>> found.mean, found.min, found.max, found.mean_length
+        >>> result = summarise_episodes([1.0, 2.0, 6.0], [10, 20, 60])
+        >>> result.mean, result.min, result.max, result.mean_length
         (3.0, 1.0, 6.0, 30.0)
-        >>> [round(x, 3) for x in found.ci95]
+        >>> [round(x, 3) for x in result.ci95]
         [-3.572, 9.572]
     """
     mean, number, half = statistics.fmean(returns), len(returns), math.inf
@@ -44,12 +44,12 @@ def summarise_episodes(returns: Sequence[float], lengths: Sequence[int]) -> Eval
 
         half = float(stdtrit(number - 1, 0.975)) * statistics.stdev(returns) / math.sqrt(number)
     spread = (statistics.pstdev(returns), min(returns), max(returns))
-    found = (mean, *spread, statistics.fmean(lengths), (mean - half, mean + half))
-    return Evaluation(*found, tuple(returns), tuple(lengths))
+    values = (mean, *spread, statistics.fmean(lengths), (mean - half, mean + half))
+    return Evaluation(*values, tuple(returns), tuple(lengths))
 
 
 def reserve_path(folder: Path, stem: str, suffix: str) -> Path:
-    """Create an empty file with the first free name of `stem-1.json`, `stem-2.json`, ..."""
+    """Create an empty file under the first unused name of `stem-1.json`, `stem-2.json`, ..."""
     for number in itertools.count(1):
         path = folder / f"{stem}-{number}{suffix}"
         with safe_files.explain_errors(path), contextlib.suppress(FileExistsError):

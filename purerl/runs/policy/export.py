@@ -1,9 +1,9 @@
-"""A policy as a folder that needs no purerl.
+"""Export a policy to a folder that works without purerl.
 
-    numpy       policy.npz, policy.json and policy.py, which needs NumPy only
+    numpy       policy.npz, policy.json and policy.py, which needs only NumPy
     stablehlo   policy.stablehlo and policy.json, for `jax.export` and other StableHLO runtimes
 
-The files are read back and compared with the policy before the folder gets its name.
+Before the folder gets its final name, the files are read back and compared with the policy.
 """
 
 import io
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 FORMATS = ("numpy", "stablehlo")
 PLATFORMS = ("cpu", "cuda", "tpu")
-ROWS = 64  # observations on which the export and the policy are compared
-TOLERANCE = 1e-4  # maximum difference of their actions, in units of [-1, 1]
+ROWS = 64  # number of observations on which the export and the policy are compared
+TOLERANCE = 1e-4  # maximum difference of their actions, scaled to [-1, 1]
 
 
 def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = None) -> Path:
-    """Write the deterministic policy of a run into a new folder and return its path.
+    """Export the deterministic policy of a run to a new folder and return its path.
 
     Args:
         run: Run whose policy is exported.
         form: `numpy` (default networks only) or `stablehlo`.
-        folder: New folder; None for one in the run's folder.
+        folder: New folder; None for a new folder inside `export` in the run's folder.
 
     Raises:
         ConfigError: if the format does not fit the policy, or the folder exists.
@@ -51,28 +51,28 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
     path = Path(folder)
     if path.exists():
         raise ConfigError(f"{path} already exists; purerl never overwrites files.")
-    contents, more = _export_numpy(run) if form == "numpy" else _export_stablehlo(run)
+    contents, details = _export_numpy(run) if form == "numpy" else _export_stablehlo(run)
     config, about = configs.to_json(run.config), {"format": numpy_policy.FORMAT, "step": run.step}
-    about |= {name: config[name] for name in ("algo", "env", "seed", "spaces")} | more
+    about |= {name: config[name] for name in ("algo", "env", "seed", "spaces")} | details
     contents["policy.json"] = (json.dumps(about, indent=1) + "\n").encode()
     storage.make_folder(path.parent)
-    made = path.with_name(f".{path.name}.tmp")
-    storage.remove(made)
-    storage.make_folder(made)
+    temporary = path.with_name(f".{path.name}.tmp")
+    storage.remove(temporary)
+    storage.make_folder(temporary)
     try:
         for name, content in contents.items():
-            storage.write_file(made / name, content)
-        storage.sync_folder(made)
-        _check_actions(run, made, form)
+            storage.write_file(temporary / name, content)
+        storage.sync_folder(temporary)
+        _check_actions(run, temporary, form)
     except BaseException:
-        storage.remove(made)
+        storage.remove(temporary)
         raise
-    storage.rename_into_place(made, path)
+    storage.rename_into_place(temporary, path)
     return path
 
 
 def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Return the files of a policy for NumPy, and entries of its `policy.json`."""
+    """Return the files of a NumPy export, and the entries that it adds to `policy.json`."""
     spec, params, algorithm = run.params.spec, run.params, algos.ALGORITHMS.get(run.config.algo)
     if algorithm is None:
         raise ConfigError(
@@ -82,9 +82,9 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     name = algorithm.acting
     if getattr(spec, name) is not None:
         raise ConfigError(
-            f"format numpy needs the default networks, but this {name} is custom: "
-            f"{getattr(spec, name)!r}. Format stablehlo takes any: in Python, "
-            f"purerl.load(run, spec=...).export('stablehlo')."
+            f"format numpy supports only the default networks, but this {name} is custom: "
+            f"{getattr(spec, name)!r}. Use format stablehlo, which supports any network, in "
+            f"Python: purerl.load(run, spec=...).export('stablehlo')."
         )
     layers = getattr(params, name)["params"]["MLP_0"]
     names = [(part, i) for part in ("kernel", "bias") for i in range(len(layers))]
@@ -99,9 +99,9 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
 
 
 def _export_stablehlo(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Return the file of a policy in StableHLO for any number of rows, and entries about it."""
+    """Return the file of a StableHLO export, and the entries that it adds to `policy.json`."""
     algo, params, env = run.algo, run.params, run.params.spec.env
-    (rows,) = jax_export.symbolic_shape("rows")
+    (rows,) = jax_export.symbolic_shape("rows")  # so that it accepts any number of rows
     example = jax.ShapeDtypeStruct((rows, *env.obs_shape), env.obs_dtype)
     policy = jax.jit(lambda obs: algo.policy(params, obs))
     exported = jax_export.export(policy, platforms=PLATFORMS)(example)
@@ -130,19 +130,19 @@ def _check_actions(run: "Run", folder: Path, form: str) -> None:
     spec, env = run.params.spec, run.params.spec.env
     obs = 2 * np.asarray(jax.random.normal(jax.random.key(0), (ROWS, *env.obs_shape)))
     if np.dtype(env.obs_dtype).kind != "f":
-        obs = np.abs(10 * obs)  # at most 100
-    elif getattr(spec, "normalise_obs", False):  # the policy knows the range of training
+        obs = np.abs(10 * obs)  # at most 100, which fits into any integer type
+    elif getattr(spec, "normalise_obs", False):  # choose values as they occurred in training
         stats = run.params.obs_stats
         obs = np.asarray(stats.mean) + np.sqrt(np.asarray(stats.var)) * obs
     obs = obs.astype(env.obs_dtype)
     wanted, found = np.asarray(run.policy(obs)), np.asarray(policy(obs))
     same = found.shape == wanted.shape and found.dtype.kind == wanted.dtype.kind
-    if same and isinstance(env.action, Discrete):  # rounding may decide between equal values
+    if same and isinstance(env.action, Discrete):  # rounding may decide between close values
         same = int((found != wanted).sum()) <= ROWS // 16
     elif same:
         same = bool(np.abs(env.normalise(found) - env.normalise(wanted)).max() < TOLERANCE)
     if not same:
         raise ConfigError(
-            "the exported policy does not act as the original does, and was removed. Please "
-            "report this, with the output of purerl inspect."
+            "the exported policy does not act like the original, so it was removed. Please report "
+            "this, with the output of purerl inspect."
         )

@@ -1,10 +1,10 @@
-"""A policy that purerl exported; it needs NumPy only.
+"""A policy that purerl exported; it needs only NumPy.
 
     from policy import load
-    policy = load("this folder")
-    act = policy(obs)      # for env.step; obs [N, ...] gives N actions
+    policy = load("path/of/this/folder")
+    act = policy(obs)      # for env.step; N observations [N, ...] give N actions
 
-`policy.json` describes the policy and `policy.npz` has its layers; neither can execute code.
+`policy.json` describes the policy, `policy.npz` contains its layers. Neither can execute code.
 """
 
 import json
@@ -18,10 +18,10 @@ FORMAT = 1
 
 
 def load(folder: str | Path = Path(__file__).parent) -> Callable[[Any], Any]:
-    """Return the function from observations to actions.
+    """Load the policy: a function that returns actions for observations.
 
     Args:
-        folder: Folder of `policy.json` and `policy.npz`.
+        folder: Folder that contains `policy.json` and `policy.npz`.
     """
     about = json.loads((Path(folder) / "policy.json").read_text(encoding="utf-8"))
     if about["format"] != FORMAT:
@@ -59,7 +59,7 @@ def choose_action(about: dict[str, Any], out: np.ndarray) -> Any:
         return int(best) if best.ndim == 0 else best
     box = about["spaces"]["box"]
     low, high = np.array(box["low"]), np.array(box["high"])
-    x = out[..., : len(low)]  # the mean; a standard deviation may follow
+    x = out[..., : len(low)]  # the mean; the outputs after it may be a standard deviation
     x = np.tanh(x) if about["tanh"] else x.clip(-1, 1)
     middle, half = (low + high) / 2, (high - low) / 2
     act = middle.astype(np.float32) + half.astype(np.float32) * x

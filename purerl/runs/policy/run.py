@@ -1,7 +1,7 @@
-"""A trained run in Python: its policy, its numbers, evaluation, video, export.
+"""Trained runs in Python: policy, logged numbers, evaluation, video and export.
 
     run = purerl.load("runs/pendulum-v1-sac/pendulum-v1-sac_s0", "best")
-    act = run.policy(obs)  # what env.step takes
+    act = run.policy(obs)  # for env.step
     run.evaluate(episodes=20).mean
 
 Loading reads the learner of a checkpoint and the spaces in `config.json`. It creates no replay
@@ -35,7 +35,7 @@ from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
 from purerl.spaces import Discrete
 
-NOT_ABOUT_POLICIES = ("schedule", "ranks")  # parts of a checkpoint's description
+NOT_ABOUT_POLICIES = ("schedule", "ranks")  # entries of a checkpoint that no policy depends on
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,14 +44,14 @@ class Run:
 
     folder: Path
     config: configs.Config = dataclasses.field(repr=False)
-    step: int  # environment steps that the parameters have learned from
+    step: int  # environment steps at the checkpoint
     params: Any = dataclasses.field(repr=False)
-    env_fn: Callable[[], Any] | None = None  # makes the environment if its id cannot
-    skipped: tuple[str, ...] = ()  # why newer checkpoints were not used
+    env_fn: Callable[[], Any] | None = None  # makes the environment, if its id cannot
+    skipped: tuple[str, ...] = ()  # for each newer checkpoint, why it was not used
 
     @property
     def algo(self) -> ModuleType:
-        """The module of the algorithm."""
+        """Module of the algorithm."""
         return self.config.module
 
     @property
@@ -62,12 +62,12 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
-        """Columns of `progress.txt`: a number per epoch, NaN for an empty cell."""
+        """Columns of `progress.txt`: one number per epoch, NaN for an empty cell."""
         return _read_columns(self.folder / "progress.txt", "\t")
 
     @property
     def episodes(self) -> dict[str, np.ndarray]:
-        """Columns of `episodes.csv`: an entry per episode; `kind` is `train` or `test`.
+        """Columns of `episodes.csv`: one entry per episode; `kind` is `train` or `test`.
 
         `step` is the environment step at the end of the episode's epoch.
         """
@@ -81,7 +81,7 @@ class Run:
             key: Typed key such as `jax.random.key(0)`; use a new one for each call.
 
         Returns:
-            One action, an `int` if actions are Discrete; or an array of one action per observation.
+            One action (an `int` if actions are Discrete), or an array with an action per row.
         """
         env, obs = self.params.spec.env, np.asarray(obs)
         env.check_obs(obs)
@@ -109,8 +109,8 @@ class Run:
             episodes: Number of episodes.
             seed: Seed of the episodes and of exploration.
             deterministic: Whether to act without exploration.
-            max_ep_len: Length limit of an episode. None is the limit of training, 0 is the
-                environment's own.
+            max_ep_len: Maximum length of an episode in steps; None for the limit of training, 0
+                for the environment's own limit.
         """
         if max_ep_len is None:
             max_ep_len = self.config.schedule.max_ep_len
@@ -122,15 +122,15 @@ class Run:
         return evaluation.summarise_episodes(found["test_returns"], found["test_lengths"])
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:
-        """Play episodes into a GIF or MP4 file and return its path; see `video.record_video`."""
+        """Record episodes to a GIF or MP4 file and return its path; see `video.record_video`."""
         return video.record_video(self, path, **how)[0]
 
     def export(self, form: str = "numpy", folder: str | Path | None = None) -> Path:
-        """Write the policy as a folder that needs no purerl; see `export.export_policy`."""
+        """Export the policy to a folder that works without purerl; see `export.export_policy`."""
         return export.export_policy(self, form, folder)
 
     def make_env_fn(self) -> Callable[..., Any]:
-        """Return the function that makes the environment and explains why it cannot."""
+        """Return a function that makes the environment, or raises `ConfigError` with the cause."""
         env = self.config.env
         env_fn = self.env_fn or environments.make_env_fn_of_file(env)
 
@@ -139,7 +139,7 @@ class Run:
                 return env_fn(**options)
             except (gymnasium.error.Error, ImportError) as error:
                 unknown = isinstance(error, gymnasium.error.UnregisteredEnv)
-                hint = " If it was a function in training, give env_fn again." if unknown else ""
+                hint = " If training used a function, pass it again as env_fn." if unknown else ""
                 raise ConfigError(f"environment {env}: {error}{hint}") from error
 
         return make
@@ -157,11 +157,11 @@ def load(
 
     Args:
         path: Folder of the run.
-        checkpoint: `last` for the newest complete one, `best`, or a step.
+        checkpoint: `last` (the newest complete one), `best`, or the step of a checkpoint.
         env_fn: Function that makes the environment, if its id cannot.
         spec: The run's Spec if it has custom networks, which no file can restore.
-        say: Function that is called with the reason for each checkpoint that is passed over.
-        algo: Module of the run's algorithm if it is a custom one, which no file may import.
+        say: Function that is called for each checkpoint that is skipped, with the reason.
+        algo: Module of the run's algorithm if it is custom, because no file may import it.
 
     Raises:
         ConfigError: if the folder is not a run, or its configuration cannot be used.
@@ -178,7 +178,7 @@ def load(
     step = checkpoint_folders.resolve_step(folder, checkpoint)
     found = checkpoints.load_learner(folder, about, wanted, step)
     for why in found.skipped:
-        say(f"passed over: {why}")
+        say(f"skipped a checkpoint: {why}")
     state = jax.tree.unflatten(tree, [jnp.asarray(found.frozen.learner[name]) for name in wanted])
     return Run(folder, config, found.step, state.params, env_fn, found.skipped)
 
@@ -215,7 +215,7 @@ def train(
         env_fn, word = environments.make_env_fn(env), env
     else:
         raise ConfigError(
-            f"env must be an id of Gymnasium, or a function that makes the environment, as "
+            f"env must be a Gymnasium id or a function that makes the environment, such as "
             f"lambda: gymnasium.make('CartPole-v1'), got {env!r}."
         )
     algo = algos.load(algo)
@@ -229,32 +229,32 @@ def train(
 
 
 def _sort_settings(algo: Any, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return settings by the part of the configuration that they belong to."""
+    """Group settings by the part of the configuration that they belong to."""
     sources = configs.get_sources(algo)
     parts = {x.name: part for part, cls in sources.items() for x in dataclasses.fields(cls)}
     del parts["env"]
     for name in settings:
         if name not in parts:
-            hint = aliases.suggest(name, parts) or f" Known are {', '.join(parts)}."
+            hint = aliases.suggest(name, parts) or f" Choose from {', '.join(parts)}."
             raise ConfigError(f"{algos.get_name(algo)} has no setting {name!r}.{hint}")
     return {part: {k: v for k, v in settings.items() if parts[k] == part} for part in sources}
 
 
 def _read_columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
-    """Read a table without a last line that is still being written."""
+    """Read the columns of a table, without an incomplete last line."""
     if not path.exists():
         return {}
     try:
         columns = zip(*csv.reader(files.read_lines(path), delimiter=delimiter), strict=True)
         return {name: _parse_numbers(cells) for name, *cells in columns}
     except csv.Error as error:
-        raise Damaged(f"{path} is no table: {error}.") from error
+        raise Damaged(f"{path} is not a table: {error}.") from error
     except ValueError as error:
         raise Damaged(f"{path} has rows that are longer or shorter than its header.") from error
 
 
 def _parse_numbers(cells: list[str]) -> np.ndarray:
-    """Return cells as numbers, NaN if empty; as strings if any is not a number."""
+    """Return cells as numbers (NaN if empty), or as strings if any cell is not a number."""
     try:
         return np.array([cell or "nan" for cell in cells], float)
     except ValueError:

@@ -1,7 +1,7 @@
-"""A policy at play, in a window or in a GIF or MP4 file.
+"""Record episodes of a policy to a GIF or MP4 file, and prepare environments for drawing.
 
-The episodes are those of `Run.evaluate` with the same seed. Without a display MuJoCo draws through
-EGL or OSMesa, and SDL into memory.
+The episodes are those of `Run.evaluate` with the same seed. Without a display, MuJoCo renders with
+EGL or OSMesa, and SDL renders to memory.
 """
 
 import contextlib
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 GIF_WIDTH = 320  # maximum width of a GIF in pixels
 GIF_COLOURS = 64
-GIF_SAMPLE = 32  # first frames of a GIF, from which its colours are chosen
+GIF_SAMPLE = 32  # number of first frames from which the colours of a GIF are chosen
 GIF_RATE = 30  # maximum frames per second of a GIF: viewers slow down faster ones
-GIF_FRAMES = 3_000  # maximum number of frames of a GIF, which are all in memory
+GIF_FRAMES = 3_000  # maximum number of frames of a GIF: all are in memory
 NO_CONTEXT = (
-    "No off-screen OpenGL context could be made. On Debian or Ubuntu: apt-get install libegl1 "
-    "libgl1-mesa-dri; or libosmesa6, with MUJOCO_GL=osmesa."
+    "No off-screen OpenGL context could be created. On Debian or Ubuntu: apt-get install libegl1 "
+    "libgl1-mesa-dri. Or install libosmesa6 and set MUJOCO_GL=osmesa."
 )
-WAIT = 2.0  # seconds in which a display server must accept a connection
+WAIT = 2.0  # seconds that a display server has to accept a connection
 EXTRAS = {"pygame": "classic", "mujoco": "mujoco", "box2d": "box2d"}  # missing package -> extra
 
 
@@ -54,21 +54,21 @@ def record_video(
     max_steps: int | None = None,
     **episodes: Any,
 ) -> tuple[Path, Evaluation]:
-    """Play episodes into a new GIF or MP4 file; return its path and the episodes.
+    """Record episodes to a new GIF or MP4 file; return its path and the evaluation.
 
     Args:
-        run: Run whose policy plays.
+        run: Run whose policy acts.
         path: New file that ends in `.gif` or `.mp4`; None for a GIF in the run's folder.
         fps: Environment steps per second of the video; None for the environment's own rate.
         width: Maximum width in pixels; None for 320 in a GIF and no limit in an MP4.
-        max_steps: Length limit of an episode, as `max_ep_len` of `Run.evaluate`.
-        **episodes: `episodes`, `seed` and `deterministic`, as for `Run.evaluate`; one episode by
-            default.
+        max_steps: Maximum length of an episode, like `max_ep_len` of `Run.evaluate`.
+        **episodes: Arguments `episodes` (1 by default), `seed` and `deterministic` of
+            `Run.evaluate`.
     """
     path = None if path is None else Path(path)
     suffix = ".gif" if path is None else path.suffix
     if suffix not in (".gif", ".mp4"):
-        raise ConfigError(f"a video must end in .gif or .mp4, got {str(path)!r}.")
+        raise ConfigError(f"the name of a video must end in .gif or .mp4, got {str(path)!r}.")
     if path is not None and path.exists():
         raise ConfigError(f"{path} already exists; purerl never overwrites files.")
     if fps is not None and not 1 <= fps <= 1000:
@@ -86,17 +86,17 @@ def record_video(
     files.replace_file(path, content)
     if film.lost:
         print_warning(
-            f"{path} ends after {GIF_FRAMES:,} frames, the limit of a GIF: {film.lost:,} more "
-            f"are not in it. An MP4 has them all: --save film.mp4, or run.video('film.mp4')."
+            f"{path} ends after {GIF_FRAMES:,} frames, the limit for a GIF; {film.lost:,} more are "
+            f"missing. An MP4 contains every frame: --save film.mp4, or run.video('film.mp4')."
         )
     return path, played
 
 
 def prepare_drawing(run: "Run", mode: str) -> tuple[Callable[[], Any], float]:
-    """Draw a frame to see that it works; return what makes the environment, and steps per second.
+    """Draw a test frame; return a function that makes the environment, and steps per second.
 
     Raises:
-        ConfigError: if the environment cannot be drawn; the message names what to install.
+        ConfigError: if the environment cannot be drawn. Its message names missing packages.
     """
     if mode == "rgb_array":
         configure_headless_drawing()
@@ -108,14 +108,14 @@ def prepare_drawing(run: "Run", mode: str) -> tuple[Callable[[], Any], float]:
         with contextlib.closing(make()) as env:
             if (drawn := getattr(env, "render_mode", None)) != mode:
                 raise ConfigError(
-                    f"the environment must have render_mode={mode!r}, got {drawn!r}. A function "
-                    f"that makes one can take render_mode and hand it on to gymnasium.make."
+                    f"the environment must have render_mode={mode!r}, got {drawn!r}. If a function "
+                    f"makes it, let it accept render_mode and pass it on to gymnasium.make."
                 )
             env.reset(seed=0)
             frame = env.render() if mode == "rgb_array" else np.zeros((1, 1, 3), np.uint8)
             if getattr(frame, "ndim", 0) != 3 or frame.dtype != "uint8":
                 raise ConfigError(
-                    f"render() must return an array of uint8 [height, width, 3], got {type(frame)}."
+                    f"render() must return a uint8 array [height, width, 3], got {type(frame)}."
                 )
             return make, float((env.metadata or {}).get("render_fps") or 30)
     except ConfigError:
@@ -129,7 +129,7 @@ def prepare_drawing(run: "Run", mode: str) -> tuple[Callable[[], Any], float]:
 
 
 def configure_headless_drawing() -> None:
-    """Without a display, let MuJoCo and SDL draw off-screen; variables that are set stay."""
+    """Without a display, set variables so that MuJoCo and SDL draw off-screen; keep the user's."""
     if not has_display():
         os.environ["SDL_VIDEODRIVER"] = os.environ.get("SDL_VIDEODRIVER") or "dummy"
         library = next(filter(ctypes.util.find_library, ("EGL", "OSMesa")), "").lower()
@@ -138,7 +138,7 @@ def configure_headless_drawing() -> None:
 
 
 def get_display() -> str:
-    """Return the name of the display for windows, or an empty string."""
+    """Return the name of the display that shows windows, or an empty string."""
     return os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY") or ""
 
 
@@ -158,7 +158,7 @@ def has_display() -> bool:
 
 
 def _accepts(address: str | tuple[str, int]) -> bool:
-    """Return whether a socket accepts a connection: a path, or a host and its port."""
+    """Return whether an address accepts connections; it is a path, or a host and its port."""
     try:
         if isinstance(address, tuple):
             socket.create_connection(address, WAIT).close()
@@ -172,7 +172,7 @@ def _accepts(address: str | tuple[str, int]) -> bool:
 
 
 class Filmed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Pass each frame of an environment to a function; a reset without a step adds no frame."""
+    """Environment that passes its frames to a function; a reset without a step passes none."""
 
     def __init__(self, env: Any, add: Callable[[Any], None]) -> None:
         super().__init__(env)
@@ -181,13 +181,13 @@ class Filmed(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._first: tuple[Any, ...] = ()
 
     def reset(self, **options: Any) -> Any:
-        """Start an episode and remember its first frame."""
+        """Start an episode and keep its first frame."""
         found = self.env.reset(**options)
         self._first = (self.env.render(),)
         return found
 
     def step(self, action: Any) -> Any:
-        """Take an action and add its frame, after the first frame of a new episode."""
+        """Take an action and pass on its frame; in a new episode, first the frame of the reset."""
         found = self.env.step(action)
         for frame in (*self._first, self.env.render()):
             self._add(frame)
@@ -207,7 +207,7 @@ def follow_agent(env: Any) -> None:
 
 
 class Gif:
-    """GIF of at most `rate` frames per second that repeats for ever, with one palette."""
+    """GIF that repeats for ever, with one palette and at most `GIF_RATE` frames per second."""
 
     def __init__(self, rate: float, width: int | None) -> None:
         try:
@@ -216,8 +216,8 @@ class Gif:
             raise ConfigError("a GIF needs Pillow: pip install 'purerl[video]'") from error
         self._image, self._width = Image, width or GIF_WIDTH
         self._every = math.ceil(rate / GIF_RATE)
-        self._period = 100 * self._every / rate  # of a frame, in the unit of a GIF
-        self._given, self.lost = 0, 0  # frames so far, and those over the limit
+        self._period = 100 * self._every / rate  # duration of a frame in hundredths of a second
+        self._given, self.lost = 0, 0  # frames received, and frames beyond the limit
         self._frames: list[Any] = []
         self._palette: Any = None
 
@@ -235,7 +235,7 @@ class Gif:
                 self._reduce_colours()
 
     def content(self) -> bytes:
-        """Return the file."""
+        """Return the bytes of the file."""
         self._reduce_colours()
         ends = [round(self._period * i) for i in range(len(self._frames) + 1)]
         delays = [10 * (end - start) for start, end in itertools.pairwise(ends)]  # milliseconds
@@ -245,7 +245,7 @@ class Gif:
         return file.getvalue()
 
     def _reduce_colours(self) -> None:
-        """Reduce frames to the palette, which is chosen from the first ones."""
+        """Reduce new frames to the palette, which is chosen from the first frames."""
         if self._palette is None:
             sheet = np.concatenate([np.asarray(image) for image in self._frames[::4]])
             self._palette = self._image.fromarray(sheet).quantize(GIF_COLOURS)
@@ -254,7 +254,7 @@ class Gif:
 
 
 class Mp4:
-    """MP4 (H.264) of every frame, which ffmpeg writes into a temporary file until `stack` ends."""
+    """MP4 (H.264) of every frame; ffmpeg writes it to a temporary file, which `stack` removes."""
 
     lost = 0
 
@@ -288,7 +288,7 @@ class Mp4:
         self._given += 1
 
     def content(self) -> bytes:
-        """Return the file."""
+        """Return the bytes of the file."""
         with _guard_ffmpeg():
             self._writer.close()
             written, _ = self._ffmpeg.count_frames_and_secs(self._path)
@@ -299,7 +299,7 @@ class Mp4:
 
 @contextlib.contextmanager
 def _guard_ffmpeg() -> Iterator[None]:
-    """Raise the errors of ffmpeg as `StorageError`, without JAX's warning of forks."""
+    """Raise errors of ffmpeg as `StorageError`, and hide JAX's warning about forks."""
     try:
         with warnings.catch_warnings():  # the forked process becomes ffmpeg at once
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)

@@ -1,12 +1,12 @@
 """Checkpoints of a run: the whole carry, hashed, committed by one rename.
 
-    checkpoints/000000010000/manifest.json      sealed: step, facts, hashes of all files it needs
+    checkpoints/000000010000/manifest.json      step, facts, hashes of its files and of itself
     checkpoints/000000010000/rank0.npz          learner, observations, episodes in progress
-    replay/0-000000000000-000000010000.npz      rows 0 .. 10000 of the replay memory of rank 0
+    replay/0-000000000000-000000010000.npz      rows 0 .. 10000 of rank 0's replay buffer
     checkpoints/best.json                       the step of the checkpoint with the best score
 
-Segments of the replay memory are written once and shared by checkpoints, so that a checkpoint
-writes only the new rows. Segments that no checkpoint needs are deleted.
+The replay buffer is stored in segments, which are written once and shared by checkpoints. So a
+checkpoint writes only the new rows. Segments that no checkpoint needs are deleted.
 """
 
 from collections.abc import Callable
@@ -28,10 +28,10 @@ from purerl.runs.record import files, safe_files, status
 from purerl.runs.record.arrays import read_arrays, write_arrays
 from purerl.runs.record.checkpoint_folders import Manifest, Segment, prune
 
-MAX_SEGMENTS = 1_000  # more are written as one again
-SHOWN = 5  # settings that differ
+MAX_SEGMENTS = 1_000  # then all rows are written again, as one segment
+SHOWN = 5  # most differing settings to name
 
-Segments = tuple[Segment, ...]  # of the replay memory of a rank
+Segments = tuple[Segment, ...]  # files of the replay buffer of one rank
 
 
 class Loaded(NamedTuple):
@@ -41,8 +41,8 @@ class Loaded(NamedTuple):
     manifest: Manifest
     frozen: Frozen
     segments: Segments
-    skipped: tuple[str, ...]  # reasons why newer ones were not taken
-    changed: tuple[str, ...] = ()  # changes to the files beside it
+    skipped: tuple[str, ...]  # reasons why newer checkpoints were skipped
+    changed: tuple[str, ...] = ()  # messages about changed files of the run
 
 
 def save(
@@ -56,9 +56,9 @@ def save(
 ) -> Segments:
     """Write a checkpoint and return the segments that it needs; all ranks call it together.
 
-    `about` must be equal when the checkpoint is loaded. `segments` are from this rank's last call
-    or from `load`. The newest `keep` checkpoints stay, and the best by `score` and `step` in
-    `notes`. `say` gets a line about each older checkpoint that is damaged.
+    `about` contains settings that must be equal when the checkpoint is loaded. `segments` come
+    from this rank's last call or from `load`. The newest `keep` checkpoints stay, and the best one
+    by `score` and `step` in `notes`. `say` receives a line about each damaged checkpoint.
     """
     if len(segments) >= MAX_SEGMENTS:
         segments = ()
@@ -82,7 +82,7 @@ def save(
 
 
 def _prepare_folders(run: Path, made: Path) -> None:
-    """Make the folders, without the rest of a killed process."""
+    """Create the folders, and remove leftovers of a killed process."""
     for path in safe_files.get_subfolder(run, "checkpoints").glob(".tmp-*"):
         files.remove(path)
     files.make_folder(made)
@@ -92,7 +92,7 @@ def _prepare_folders(run: Path, made: Path) -> None:
 def _write_rank(
     run: Path, made: Path, carry: Carry, frozen: Frozen, segments: Segments
 ) -> tuple[Segments, files.File, dict[str, Any], int]:
-    """Write the new rows of the replay memory and all other arrays of this rank."""
+    """Write the new rows of the replay buffer and all other arrays of this rank."""
     first, stop = frozen.first, frozen.stop
     if carry.buffer is not None and frozen.rows is not None:
         if first < stop:
@@ -110,7 +110,7 @@ def _write_rank(
 
 
 def _commit(run: Path, made: Path, content: Manifest) -> None:
-    """Write the manifest and give the checkpoint its name."""
+    """Write the manifest, then rename the checkpoint to its final name."""
     content |= {"seen": folders.hash_logs(run), "best": folders.read_best(run)}
     files.write_file(made / "manifest.json", files.seal_json(content))
     files.sync_folder(made)
@@ -120,10 +120,10 @@ def _commit(run: Path, made: Path, content: Manifest) -> None:
 
 
 def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -> Loaded:
-    """Read a rank's part of the checkpoint of a step, or of the newest complete and unchanged one.
+    """Read a rank's part of the checkpoint of a step, or of the newest that is not damaged.
 
-    All ranks call it together, and all take the newest that is good on each of them. Raise
-    `NoCheckpoint` if there is none, or if its manifest disagrees with an entry of `about`.
+    All ranks call it together, and read the newest that is not damaged on any of them. Raises
+    `NoCheckpoint` if none is usable, or if `about` differs from the one in the manifest.
     """
     one, content, (frozen, segments), skipped = _find_newest(
         run, about, step, lambda one, content: _read_rank(run, one, content, rank), mpi.allgather
@@ -137,9 +137,9 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
 def load_learner(
     run: Path, about: dict[str, Any], wanted: dict[str, Any], step: int | None = None
 ) -> Loaded:
-    """Read the learner without the replay memory, which is all that acting needs.
+    """Read only the learner, without the replay buffer, which is enough for acting.
 
-    As `load`, in one process; `wanted` are the learner's leaves, each with `shape` and `dtype`.
+    Works like `load`, in one process. `wanted` has the learner's leaves with `shape` and `dtype`.
     """
 
     def read(one: int, content: Manifest) -> dict[str, np.ndarray]:
@@ -148,7 +148,7 @@ def load_learner(
         holds, due = ({(k, str(x.dtype), x.shape) for k, x in d.items()} for d in (found, wanted))
         if holds != due:
             name = min(holds ^ due)[0]
-            raise Damaged(f"{path} does not hold the learner of the configuration: see {name}.")
+            raise Damaged(f"{path} does not contain the learner of config.json: {name} differs.")
         return found
 
     one, content, learner, skipped = _find_newest(run, about, step, read)
@@ -156,7 +156,7 @@ def load_learner(
 
 
 def verify(run: Path, step: int) -> None:
-    """Read all files of a checkpoint; raise `Damaged` for the first that changed."""
+    """Read all files of a checkpoint; raise `Damaged` for the first damaged one."""
     content = folders.read_manifest(run, step)
     for rank in range(len(content["facts"])):
         _read_rank(run, step, content, rank)
@@ -169,13 +169,13 @@ def _find_newest(
     read: Callable[[int, Manifest], Any],
     gather: Callable[[Any], list[Any]] = lambda mine: [mine],
 ) -> tuple[int, Manifest, Any, tuple[str, ...]]:
-    """Read the newest checkpoint that is not damaged in any process; also why newer ones were not.
+    """Return the newest checkpoint that is undamaged in all processes, and why newer ones are not.
 
-    `gather` returns a value of each process to all of them.
+    `gather` collects a value from each process, and returns the list to all of them.
     """
     there = gather(folders.list_steps(run))[0]
     if step is not None and step not in there:
-        raise NoCheckpoint(f"{run} has no checkpoint of step {step}; there are {there or 'none'}.")
+        raise NoCheckpoint(f"{run} has no checkpoint of step {step}. Its steps: {there or 'none'}.")
     skipped: list[str] = []
     for one in [step] if step is not None else reversed(there):
         found, why = None, ""
@@ -193,7 +193,7 @@ def _find_newest(
 
 
 def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
-    """Refuse a checkpoint of another run, and name the settings that differ."""
+    """Refuse a checkpoint made with other settings, and name those that differ."""
     now, then = (_flatten(x) for x in (wanted, {name: found.get(name) for name in wanted}))
     changes = [
         f"{name} was {then.get(name)!r}, now it is {now.get(name)!r}"
@@ -203,23 +203,23 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     if not changes:
         return
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
-    text = f"the checkpoints of {run} are of another run: {'; '.join(changes[:SHOWN])}{more}."
+    text = f"the checkpoints of {run} have other settings: {'; '.join(changes[:SHOWN])}{more}."
     if found.get("ranks") != wanted.get("ranks", found.get("ranks")):
         text += f" Type: {status.format_command('resume', run, ranks=found.get('ranks'))}"
     raise NoCheckpoint(text)
 
 
 def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of nested settings by their names, as `spec.gamma`."""
+    """Return the entries of nested settings by their names, such as `spec.gamma`."""
     pairs = tree_leaves_with_path(tree, is_leaf=lambda x: not isinstance(x, dict))
     return {keystr(path, simple=True, separator="."): entry for path, entry in pairs}
 
 
 def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Frozen, Segments]:
-    """Read and verify the arrays of one rank, with its replay memory, which must have no gap."""
+    """Read and verify the arrays of one rank and its replay buffer, which must have no gap."""
     ranks = len(content["facts"])
     if rank >= ranks:
-        raise NoCheckpoint(f"{run} was saved by {ranks} ranks, this is rank {rank}.")
+        raise NoCheckpoint(f"{run} needs {ranks} ranks, but this is rank {rank}.")
     path = folders.checkpoint_folder(run, step) / f"rank{rank}.npz"
     parts = _read_parts(path, content)
     learner = parts["learner"] or _read_parts(path.with_name("rank0.npz"), content)["learner"]
@@ -232,7 +232,7 @@ def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Froz
         path = safe_files.get_subfolder(run, "replay") / name
         blocks.append(read_arrays(path, files.File(size, digest)))
         if first != last or any(len(x) != stop - first for x in blocks[-1].values()):
-            raise Damaged(f"{path} does not hold the rows {first} .. {stop}.")
+            raise Damaged(f"{path} does not contain the rows {first} .. {stop}.")
         last = stop
     rows = blocks[0]
     if len(blocks) > 1:
@@ -246,6 +246,6 @@ def _read_parts(path: Path, content: Manifest) -> dict[str, dict[str, np.ndarray
     for key, x in read_arrays(path, files.File(*content["files"][path.name])).items():
         kind, _, name = key.partition(" ")
         if kind not in parts:
-            raise Damaged(f"{path} holds {key!r}, which purerl does not write.")
+            raise Damaged(f"{path} contains {key!r}, which purerl does not write.")
         parts[kind][name] = x
     return parts

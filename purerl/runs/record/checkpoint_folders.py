@@ -1,7 +1,7 @@
-"""Manifests of checkpoints: which checkpoints a run has, the files of each, and the best one.
+"""Folders and manifests of checkpoints: list, find the best, delete old ones.
 
-Read without importing JAX. A manifest also contains hashes of the configuration and the logs, which
-are for people and other programs and contain no checksum of their own.
+This module does not import JAX. A manifest also contains hashes of the configuration and the logs,
+because these files, made for people and other programs, have no checksum inside.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from purerl.runs.record import files as storage
 from purerl.runs.record import safe_files
 
 FORMAT = 1
-WHOLE = ("config.json",)  # must not grow either
-TABLE = "progress.txt"  # its header and rows grow to the right when a column is new
+WHOLE = ("config.json",)  # may not even grow after a checkpoint
+TABLE = "progress.txt"  # a new column makes its header and rows longer
 LOGS = (*WHOLE, "metrics.jsonl", "episodes.csv", TABLE)
 _SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
 
@@ -27,7 +27,7 @@ Manifest = dict[str, Any]
 
 
 class Segment(NamedTuple):
-    """A file with the rows `first` .. `stop` of the replay memory of a rank."""
+    """A file with the rows `first` .. `stop` of the replay buffer of a rank."""
 
     name: str
     first: int
@@ -37,14 +37,14 @@ class Segment(NamedTuple):
 
 
 def list_steps(run: Path) -> list[int]:
-    """Return the steps of a run's checkpoints, oldest first, unverified."""
+    """Return the steps of a run's checkpoints, oldest first, without verifying them."""
     folder = safe_files.get_subfolder(run, "checkpoints")
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if re.fullmatch(r"\d{12}", name))
 
 
 def checkpoint_folder(run: Path, step: int, prefix: str = "") -> Path:
-    """Return the folder of a checkpoint; `.tmp-` begins the name of one being made or deleted."""
+    """Return the folder of a checkpoint; the prefix `.tmp-` marks one being made or deleted."""
     return run / "checkpoints" / f"{prefix}{step:012d}"
 
 
@@ -58,13 +58,13 @@ def read_best(run: Path) -> tuple[int, float] | None:
 
 
 def resolve_step(run: Path, wanted: str | int) -> int | None:
-    """Return the step of `best` or of a number; None for `last`, the newest that is complete."""
+    """Return the step of `best` or of a number; None for `last`, the newest undamaged one."""
     if wanted == "last":
         return None
     if wanted == "best":
         if marked := read_best(run):
             return marked[0]
-        raise NoCheckpoint(f"{run} has no best checkpoint yet; take the last.")
+        raise NoCheckpoint(f"{run} has no best checkpoint yet. Use 'last' instead.")
     try:
         checks.integer("checkpoint", wanted, 0)
     except ValueError:
@@ -78,7 +78,7 @@ def read_manifest(run: Path, step: int) -> Manifest:
     content = storage.read_sealed_json(path)
     if content.get("format") != FORMAT:
         found = content.get("format")
-        raise Damaged(f"{path} has format {found!r}; this purerl reads format {FORMAT}.")
+        raise Damaged(f"{path} has format {found!r}, but this purerl reads format {FORMAT}.")
     try:
         ranks = len(content["facts"])
         files = {name: storage.File(*file) for name, file in content["files"].items()}
@@ -95,27 +95,27 @@ def read_manifest(run: Path, step: int) -> Manifest:
         good &= set(content["seen"]) <= set(LOGS)
         good &= content["best"] is None or isinstance(content["best"], list)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Damaged(f"{path} lacks what a manifest holds: {error!r}.") from error
+        raise Damaged(f"{path} is not a complete manifest: {error!r}.") from error
     if not good:
-        raise Damaged(f"{path} contradicts itself.")
+        raise Damaged(f"{path} has entries that contradict each other.")
     return content
 
 
 def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
-    """Mark the best checkpoint; delete old ones but the best, and segments that none needs.
+    """Mark the best checkpoint; delete other old ones, and segments that no checkpoint needs.
 
-    The segments of a damaged checkpoint are unknown, so while one is kept, all segments stay.
-    `say` gets a line about each damaged checkpoint.
+    The segments of a damaged checkpoint are unknown. So all segments stay while it exists. `say`
+    receives a line about each damaged checkpoint.
     """
-    there = list_steps(run)
-    whole = _read_all(run, there, say)
-    kept = {*there[-keep:], *_mark_best_of(run, whole)}
-    for step in there:
+    steps = list_steps(run)
+    intact = _read_all(run, steps, say)
+    kept = {*steps[-keep:], *_mark_best_of(run, intact)}
+    for step in steps:
         if step not in kept:
             _delete(run, step)
-    if kept - whole.keys():
+    if kept - intact.keys():
         return
-    used = {Segment(*s).name for step in kept for part in whole[step]["segments"] for s in part}
+    used = {Segment(*s).name for step in kept for part in intact[step]["segments"] for s in part}
     for path in safe_files.get_subfolder(run, "replay").glob("*.npz"):
         if _SEGMENT.fullmatch(path.name) and path.name not in used:
             path.unlink(missing_ok=True)
@@ -124,13 +124,13 @@ def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) 
 def delete_later(run: Path, step: int) -> list[int]:
     """Delete the checkpoints after a step, the newest first; return their steps.
 
-    A kill on the way leaves a run that is less far. Delete before the logs are cut, so that no
-    remaining checkpoint counts rows that the logs no longer contain.
+    A kill meanwhile leaves a valid run with fewer checkpoints. Call this before the logs are cut,
+    so that no remaining checkpoint counts rows that the logs no longer contain.
     """
-    there = list_steps(run)
-    later = [one for one in there if one > step]
+    steps = list_steps(run)
+    later = [one for one in steps if one > step]
     if later:
-        _mark_best_of(run, _read_all(run, there[: -len(later)]))
+        _mark_best_of(run, _read_all(run, steps[: -len(later)]))
         for one in reversed(later):
             _delete(run, one)
         storage.sync_folder(run / "checkpoints")
@@ -140,22 +140,22 @@ def delete_later(run: Path, step: int) -> list[int]:
 def _read_all(
     run: Path, steps: list[int], say: Callable[[str], None] = lambda line: None
 ) -> dict[int, Manifest]:
-    """Return the manifests of checkpoints, without those that are damaged."""
-    whole = {}
+    """Return the manifests of the undamaged checkpoints by their steps."""
+    intact = {}
     for step in steps:
         try:
-            whole[step] = read_manifest(run, step)
+            intact[step] = read_manifest(run, step)
         except Damaged as error:
-            say(f"a damaged checkpoint is never loaded, and deleted in its turn: {error}")
-    return whole
+            say(f"damaged checkpoint, never loaded and later deleted like any old one: {error}")
+    return intact
 
 
-def _mark_best_of(run: Path, whole: dict[int, Manifest]) -> tuple[int, ...]:
-    """Mark the best of some checkpoints, the first of equal ones; return its step, if any.
+def _mark_best_of(run: Path, intact: dict[int, Manifest]) -> tuple[int, ...]:
+    """Mark the checkpoint with the best score, the first of equal ones; return its step, if any.
 
-    Only checkpoints at the end of an epoch have a score of their own.
+    Only checkpoints made at the end of an epoch count, because only they have their own score.
     """
-    notes = {step: manifest["notes"] for step, manifest in whole.items()}
+    notes = {step: manifest["notes"] for step, manifest in intact.items()}
     scores = {step: one.get("score") for step, one in notes.items() if one.get("step") == step}
     ranked = [(x, -n) for n, x in scores.items() if isinstance(x, float) and math.isfinite(x)]
     mark = run / "checkpoints" / "best.json"
@@ -169,7 +169,7 @@ def _mark_best_of(run: Path, whole: dict[int, Manifest]) -> tuple[int, ...]:
 
 
 def _delete(run: Path, step: int) -> None:
-    """Delete a checkpoint; a kill on the way leaves none, rather than a damaged one."""
+    """Delete a checkpoint; rename it first, so that a kill leaves no damaged one."""
     path, unnamed = checkpoint_folder(run, step), checkpoint_folder(run, step, ".tmp-")
     storage.remove(unnamed)
     with safe_files.explain_errors(path):
@@ -183,7 +183,7 @@ def hash_logs(run: Path) -> dict[str, Any]:
 
 
 def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
-    """Return a message for each hashed file that changed; rows that came later do not matter."""
+    """Return a message for each hashed file that changed; ignore rows that were added."""
     messages = []
     for name, (length, digest) in then.items():
         path = run / name
@@ -196,7 +196,7 @@ def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
 
 
 def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
-    """Return length and SHA-256 of the first bytes of a file; of a table, without empty cells."""
+    """Return length and SHA-256 of a file's start; of a table, without header and trailing tabs."""
     digest, length = hashlib.sha256(), 0
     with safe_files.open_file(path) as file:
         rows: Iterator[bytes] = iter(lambda: file.readline(storage.MAX_LINE), b"")

@@ -1,4 +1,4 @@
-"""Files that survive: written completely or not at all, and checked when read."""
+"""Crash-safe files: written completely or not at all, and checked when read."""
 
 import contextlib
 import errno
@@ -29,11 +29,11 @@ class File(NamedTuple):
     sha256: str
 
 
-Content = bytes | Callable[[Any], Any]  # or a function that writes to a stream, which cannot seek
+Content = bytes | Callable[[Any], Any]  # or a function that writes to a stream without seeking
 
 
 def replace_file(path: Path, content: Content) -> File:
-    """Write a file under another name and rename it: the old or the new one is there, complete."""
+    """Write a temporary file and rename it: the path always has the complete old or new content."""
     beside = path.with_name(f".{path.name}.tmp")
     done = write_file(beside, content, path)
     rename_into_place(beside, path)
@@ -41,7 +41,7 @@ def replace_file(path: Path, content: Content) -> File:
 
 
 def write_file(path: Path, content: Content, name: Path | None = None) -> File:
-    """Force a file to the disk, or a part of it in a crash; errors name its path, or `name`."""
+    """Write a file and force it to disk; a crash may leave a part. `name` is its name in errors."""
     try:
         with explain_errors(name or path):
             path.unlink(missing_ok=True)  # a link left there would be followed to another file
@@ -58,7 +58,7 @@ def write_file(path: Path, content: Content, name: Path | None = None) -> File:
 
 
 class _Hashed(io.RawIOBase):
-    """Stream into a file that hashes on the way; the file is flushed once, at its end."""
+    """Stream that hashes what it writes to a file; the file is flushed only once, at the end."""
 
     def __init__(self, file: Any) -> None:
         self.file, self.sha256 = file, hashlib.sha256()
@@ -69,7 +69,7 @@ class _Hashed(io.RawIOBase):
 
 
 def rename_into_place(made: Path, path: Path) -> None:
-    """Give a file or folder its final name, and force the name to the disk."""
+    """Rename a file or folder to its final name, and force the name to disk."""
     try:
         with explain_errors(path):
             os.replace(made, path)
@@ -80,7 +80,7 @@ def rename_into_place(made: Path, path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Force the names in a folder to the disk."""
+    """Force the list of names in a folder to disk."""
     with explain_errors(path):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -90,7 +90,7 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are missing."""
+    """Create a folder and its parents, if they are missing."""
     with explain_errors(path):
         path.mkdir(parents=True, exist_ok=True)
 
@@ -104,14 +104,14 @@ def remove(path: Path) -> None:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append to a file, all or nothing, or explain why it cannot be written."""
+    """Append a text to a file, completely or not at all, and explain errors."""
     with undo_on_error(path), explain_errors(path), open(path, "a", encoding="utf-8") as file:
         file.write(text)
 
 
 @contextlib.contextmanager
 def undo_on_error(path: Path) -> Iterator[None]:
-    """Cut a file back to its length at the start of the block if the block fails to store."""
+    """Cut a file back to its length before the block if the block raises `StorageError`."""
     length = path.stat().st_size if path.exists() else None
     try:
         yield
@@ -126,7 +126,7 @@ def undo_on_error(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def verify_and_open(path: Path, file: File) -> Iterator[io.BufferedReader]:
-    """Open a file to read, after comparing its size and SHA-256."""
+    """Open a file for reading, after verifying its size and SHA-256."""
     with safe_files.open_file(path) as there:
         size = os.fstat(there.fileno()).st_size
         if size != file.bytes:
@@ -142,7 +142,7 @@ def seal_json(content: dict[str, Any]) -> bytes:
     text = json.dumps(content, indent=1)
     if len(text) > MAX_JSON - 1_000:
         raise StorageError(
-            errno.EFBIG, f"a manifest may have {MAX_JSON} bytes, this one has {len(text)}."
+            errno.EFBIG, f"the manifest has {len(text)} bytes, more than the limit of {MAX_JSON}."
         )
     seal = hashlib.sha256(text.encode()).hexdigest()
     return f'{{"sha256": "{seal}", "content":\n{text}\n}}\n'.encode()
@@ -156,28 +156,28 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
         content, seal = found["content"], found["sha256"]
         same = hashlib.sha256(json.dumps(content, indent=1).encode()).hexdigest()
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Damaged(f"{path} is no manifest: {error}.") from error
+        raise Damaged(f"{path} is not a manifest: {error}.") from error
     if not isinstance(content, dict) or same != seal:
         raise Damaged(f"{path} was changed after it was written: its SHA-256 differs.")
     return content
 
 
 def read_text(path: Path, most: int = MAX_JSON) -> str:
-    """Read a text of limited size."""
+    """Read a text file of limited size."""
     with safe_files.open_file(path) as file:
         content = file.read(most + 1)
         if len(content) > most:
-            raise Damaged(f"{path} must have at most {most} bytes.")
+            raise Damaged(f"{path} is larger than the limit of {most} bytes.")
         return content.decode("utf-8")
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Read the complete lines of a text, without their ends; an incomplete one is being written."""
+    """Yield the complete lines of a text file; skip a last line that is still being written."""
     with safe_files.open_file(path) as file:
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
             yield line[:-1].decode("utf-8")
         if len(line) == MAX_LINE:
-            raise Damaged(f"{path} must have at most {MAX_LINE} bytes in a line.")
+            raise Damaged(f"{path} has a line longer than the limit of {MAX_LINE} bytes.")
 
 
 def check_name(name: Any) -> str:
@@ -185,8 +185,8 @@ def check_name(name: Any) -> str:
     good = isinstance(name, str) and _NAME.fullmatch(name)
     if not good or len(name.encode()) > 100:
         raise ValueError(
-            f"name must be of letters, digits, '_', '.' and '-', begin with a letter, digit or "
-            f"'_', and have at most 100 bytes, got {name!r}."
+            f"name must consist of letters, digits, '_', '.' and '-', begin with a letter, a digit "
+            f"or '_', and have at most 100 bytes, got {name!r}."
         )
     return str(name)
 

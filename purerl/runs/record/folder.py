@@ -1,4 +1,4 @@
-"""The folder of a run: made once and never overwritten, as data folder / name / name_s<seed>."""
+"""The folder of a run, `data_dir/name/name_s<seed>`: made once and never overwritten."""
 
 import contextlib
 import itertools
@@ -21,11 +21,11 @@ def create_folder(
     datestamp: bool | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Make the folder of a new run under the first free name, and write its configuration.
+    """Create the folder of a new run under the first free name, and write its configuration.
 
-    An earlier run of this name and seed must be finished; `say` gets a line about a failed one.
-    `data_dir` is the folder of all runs, and `datestamp` whether names begin with date and time;
-    None for the user's defaults.
+    Earlier runs of this name and seed must be finished; `say` receives a line about a failed one.
+    `data_dir` is the folder of all runs. With `datestamp`, names begin with date and time. None
+    means the user's default.
     """
     paths = _list_candidates(content, data_dir, datestamp)
     for path in paths:
@@ -35,13 +35,13 @@ def create_folder(
             files.write_json(path / "config.json", content)
             return path
         _check_earlier_run(path, say)
-    raise StorageError(f"{path.parent} holds 9,999 runs of this name and seed.")
+    raise StorageError(f"{path.parent} has 9,999 runs of this name and seed. Use another name.")
 
 
 def check_earlier_runs(
     contents: Sequence[dict[str, Any]], data_dir: str | None = None, datestamp: bool | None = None
 ) -> None:
-    """Refuse to begin runs that exist and are not finished, all at once."""
+    """Refuse runs that exist and are not finished; report all of them at once."""
     wrong = []
     for content in contents:
         paths = _list_candidates(content, data_dir, datestamp)
@@ -57,7 +57,7 @@ def check_earlier_runs(
 def _list_candidates(
     content: dict[str, Any], data_dir: str | None, datestamp: bool | None
 ) -> Iterator[Path]:
-    """Return the possible folders of a run in their order."""
+    """Return the possible folders of a run, in the order of preference."""
     defaults = status.read_user_defaults()
     stamp = defaults["datestamp"] if datestamp is None else datestamp
     day, moment = (time.strftime(f) if stamp else "" for f in ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-"))
@@ -67,23 +67,23 @@ def _list_candidates(
 
 
 def _check_earlier_run(path: Path, say: Callable[[str], None] = lambda line: None) -> None:
-    """Refuse to leave a run behind that is not finished; give `say` a line about a failed one."""
+    """Refuse a new run if this one is not finished; give `say` a line if it failed."""
     state = status.read_status(path)
     command = status.format_command("resume", path)
     if state.get("status") in ("running", "stopped"):
         what = f"exists and is not finished (step {state.get('step', 0):,}). "
-        way = f"Continue: {command}   Start afresh: --name other"
+        way = f"Continue: {command}   Start a new run: --name other"
         if status.is_running(path):
-            what = f"is running, in another process (step {state.get('step', 0):,}). "
-            way = "Start another beside it: --name other"
+            what = f"is running in another process (step {state.get('step', 0):,}). "
+            way = "Start a second run: --name other"
         raise ConfigError(f"{path} {what}{way}")
     if state.get("status") == "failed":
         why = clean_text(str(state.get("reason", "")), 200)
-        say(f"{path} failed ({why}); to go on with it: {command}")
+        say(f"an earlier run failed ({why}): {path}. Continue: {command}")
 
 
 def update_status(run: Path, **entries: Any) -> None:
-    """Change entries of a run's status file, on rank 0; None and NaN remove one."""
+    """Change entries of a run's status file on rank 0; None or NaN removes an entry."""
     if mpi.is_root():
         content = files.to_json((status.read_status(run) or describe_machine()) | entries)
         status.write_status(run, {name: x for name, x in content.items() if x is not None})

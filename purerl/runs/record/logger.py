@@ -1,7 +1,7 @@
 """A logger like Spinning Up's: rows of named numbers over all ranks, in plain files.
 
     logger = EpochLogger("data/mine", exp_name="mine")
-    logger.store(Loss=0.3)                     # as often as you like; any rank may have none
+    logger.store(Loss=0.3)                     # any number of times; a rank may have no value
     logger.log_tabular("Epoch", 1)
     logger.log_tabular("Loss", with_min_and_max=True)   # AverageLoss, StdLoss, MaxLoss, MinLoss
     logger.dump_tabular()                      # prints the row, appends it to progress.txt
@@ -31,11 +31,11 @@ class EpochLogger:
     """Rows of named numbers in a folder, and statistics of collected values over all ranks.
 
     Args:
-        output_dir: folder to write to, made if it is missing; None only prints.
-        output_fname: name of the table.
+        output_dir: folder for the files, created if it is missing; None to only print.
+        output_fname: file name of the table.
         exp_name: name of the experiment, saved with the configuration.
         quiet: whether to print nothing.
-        resume: whether to continue existing files; else they are refused.
+        resume: whether to continue existing files; if not, they are refused.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class EpochLogger:
             sys.stdout.flush()
 
     def store(self, **values: Any) -> None:
-        """Keep values (numbers or arrays) for the statistics of the epoch."""
+        """Collect values (numbers or arrays) for the statistics of the epoch."""
         for key, value in values.items():
             self.stored.setdefault(key, []).append(value)
 
@@ -87,11 +87,11 @@ class EpochLogger:
         """Set an entry of the current row: a value, or statistics of those stored under the key.
 
         Args:
-            key: name; the columns of stored values are Average, Std, Max and Min of it. Any row may
-                have new keys.
+            key: name of the entry; Average, Std, Max and Min are put before it for stored values.
+                Any row may have new keys.
             value: value of the entry; None for the stored values.
             with_min_and_max: whether to log Max and Min as well.
-            average_only: whether to log the mean alone, under the key itself.
+            average_only: whether to log only the mean, under the key itself.
         """
         entries = {key: value}
         if value is None:
@@ -101,9 +101,9 @@ class EpochLogger:
             entries |= {f"Max{key}": high, f"Min{key}": low} if with_min_and_max else {}
         for name, entry in entries.items():
             if name in self.row:
-                raise ValueError(f"{name} is in this row already; dump_tabular() begins a new one.")
+                raise ValueError(f"{name} is already in this row. Call dump_tabular() first.")
             if not name or not name.isprintable():
-                raise ValueError(f"key must be a word without tabs or line ends, got {name!r}.")
+                raise ValueError(f"key must be text without tabs or line ends, got {name!r}.")
             self.row[name] = entry.item() if hasattr(entry, "item") else entry
 
     def get_stats(self, key: str) -> tuple[float, float]:
@@ -120,7 +120,7 @@ class EpochLogger:
         return mpi.statistics(mine, min_max=True)
 
     def dump_tabular(self) -> dict[str, Any]:
-        """Print the row, append it to the files and begin the next one; return it."""
+        """Print the row, append it to the files, and return it; start a new row."""
         row, self.row = self.row, {}
         self.log(_format_box(row))
         columns = list(dict.fromkeys([*self.columns, *row]))
@@ -150,7 +150,7 @@ class EpochLogger:
             files.write_json(self.folder / "config.json", content, sort_keys=True)
 
     def save_state(self, state: Any, itr: int | None = None) -> Path | None:
-        """Write the arrays, numbers and words of a tree to `state.npz`, or `state<itr>.npz`."""
+        """Write the arrays, numbers and texts of a tree to `state.npz`, or `state<itr>.npz`."""
         if self.folder is None:
             return None
         pairs = jax.tree_util.tree_leaves_with_path(state)
@@ -177,13 +177,13 @@ def _format_cell(value: Any) -> str:
 
 
 def _convert_leaf(name: str, leaf: Any) -> np.ndarray:
-    """Return a leaf of a state as an array, or explain what can be saved."""
+    """Return a leaf of a state as an array; raise TypeError if it cannot be saved."""
     keys = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     found = np.empty(0, object) if keys else np.asarray(leaf)
     if found.dtype.hasobject:
-        way = "hand over jax.random.key_data of it" if keys else "take it out of the state"
+        way = "Save jax.random.key_data(key) instead" if keys else "Remove it from the state"
         raise TypeError(
-            f"state{name} is a {type(leaf).__name__}: arrays, numbers and words can be saved, in "
-            f"dictionaries, lists and dataclasses that JAX knows; {way}."
+            f"state{name} is a {type(leaf).__name__}, but only arrays, numbers and text can be "
+            f"saved, in dictionaries, lists and dataclasses registered with JAX. {way}."
         )
     return found

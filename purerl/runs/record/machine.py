@@ -14,7 +14,7 @@ PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "m
 
 
 def list_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that decide about bits."""
+    """Return the versions of Python and of the packages that affect results."""
     installed = {name: [*metadata.distributions(name=name)] for name in PACKAGES}
     found = {name: copies[0].version for name, copies in installed.items() if copies}
     return {"python": platform.python_version(), **found}
@@ -24,7 +24,7 @@ def describe_machine() -> dict[str, Any]:
     """Return the entries of `status.json` about the machine and the process."""
     package = Path(__file__).parents[3]
     commits = {
-        "purerl": read_commit(package) if (package / ".git").exists() else "",  # not installed
+        "purerl": read_commit(package) if (package / ".git").exists() else "",  # a source tree
         "here": read_commit(Path.cwd()),
     }
     return {
@@ -42,7 +42,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def read_cpu() -> str:
-    """Return the model of the processor, or nothing where the system does not know it."""
+    """Return the model of the processor, or an empty text if it is unknown."""
     path = Path("/proc/cpuinfo")
     text = path.read_text(errors="replace") if path.exists() else ""
     model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
@@ -50,7 +50,7 @@ def read_cpu() -> str:
 
 
 def read_commit(folder: Path) -> str:
-    """Return the commit that is checked out in a folder; nothing without git or a repository."""
+    """Return the commit that is checked out in a folder; empty without git or a repository."""
     command = ["git", "-C", str(folder), "rev-parse", "--verify", "--quiet", "HEAD"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)

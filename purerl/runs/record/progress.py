@@ -27,7 +27,7 @@ HEADER_EVERY = 20  # lines
 
 
 def name_column(metric: str) -> str:
-    """Return the column of a metric; one without an entry in the table keeps its words.
+    """Return the column of a metric: Spinning Up's name, or else its own words in CamelCase.
 
     Example:
         >>> name_column("loss_q"), name_column("loss_q_std"), name_column("q1_max")
@@ -68,7 +68,7 @@ def describe_sizes(carry: Carry) -> str:
     if isinstance(carry, OffPolicyCarry):
         rows = jax.tree.leaves(carry.buffer.data)
         size = sum(x.nbytes for x in rows) / 1e6
-        text += f", replay memory of {len(rows[0]):,} rows = {size:,.0f} MB"
+        text += f", replay buffer of {len(rows[0]):,} rows = {size:,.0f} MB"
     return text
 
 
@@ -89,12 +89,12 @@ class Logs:
             append_text(run / "episodes.csv", "epoch,step,kind,return,length\n")
         self.logger = EpochLogger(run, quiet=True, resume=True)
         self.last = (time.monotonic(), notes.get("step", 0))
-        self.waiting: list[tuple[Record, dict[str, Any]]] = []  # for space on the disk
+        self.waiting: list[tuple[Record, dict[str, Any]]] = []  # not yet on disk
 
     def add(self, record: Record, total: int) -> tuple[dict[str, Any], list[str]]:
-        """Add the record of an epoch, which `write` writes; return its row and screen lines.
+        """Queue the record of an epoch for `write`; return its row and its lines for the screen.
 
-        A line stands below a header if its cells are new.
+        The first line is a header if the columns are new, or after `HEADER_EVERY` lines.
         """
         now = time.monotonic()
         row = make_row(record, now - self.began)
@@ -115,7 +115,7 @@ class Logs:
         return row, lines if is_new else lines[1:]
 
     def write(self) -> None:
-        """Write the epochs that wait, each completely or not at all."""
+        """Write the queued epochs, each completely or not at all."""
         while self.waiting:
             record, row = self.waiting[0]
             ended = [
@@ -141,7 +141,7 @@ class Logs:
 
 
 def _cut(path: Path, lines: int) -> int:
-    """Keep at most the first lines of a file; return their number."""
+    """Cut a file to at most its first `lines` complete lines; return their number."""
     if not path.exists():
         return 0
     with safe_files.open_file(path) as file:
@@ -149,7 +149,7 @@ def _cut(path: Path, lines: int) -> int:
         complete = itertools.takewhile(lambda row: row.endswith(b"\n"), rows)
         kept = list(itertools.islice(complete, lines))
     if not kept:
-        path.unlink()  # the next run of `Logs` begins it with its header
+        path.unlink()  # `Logs` starts it again, with its header
     elif path.stat().st_size > sum(map(len, kept)):
         files.replace_file(path, b"".join(kept))
     return len(kept)

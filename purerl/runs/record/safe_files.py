@@ -1,6 +1,6 @@
-"""Safe file access: refuse symlinks, pipes and devices; lock folders; explain errors.
+"""Safe file access: refuse symlinks, pipes and devices, lock folders, and explain errors.
 
-A folder from another person may contain links to files of the user, and pipes that never end.
+A folder from another person may contain links to the user's own files, and pipes that never end.
 """
 
 import contextlib
@@ -16,29 +16,29 @@ from pathlib import Path
 
 from purerl.errors import Damaged, StorageError
 
-TRIES, PAUSE = 100, 0.01  # seconds, to lock a folder, whose lock `is_running` holds for a moment
+TRIES, PAUSE = 100, 0.01  # seconds; `is_running` holds the lock for a moment
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # follow no link, wait for no pipe or device
-_WAYS_OUT = {
-    errno.ENOSPC: "the disk is full; make room, or write elsewhere",
-    errno.EDQUOT: "the quota is used up; make room, or write elsewhere",
+_ADVICE = {
+    errno.ENOSPC: "the disk is full; free some space, or write elsewhere",
+    errno.EDQUOT: "the quota is used up; free some space, or write elsewhere",
     errno.EROFS: "the disk is read-only; write elsewhere",
     errno.EACCES: "no permission; write elsewhere",
     errno.ENOENT: "its folder is missing",
-    errno.ENOTDIR: "a part of the path is no folder",
+    errno.ENOTDIR: "a part of the path is not a folder",
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
 }
 
 
 @contextlib.contextmanager
 def open_file(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a plain file to read, without following a link or waiting for a pipe or device."""
+    """Open a regular file for reading; never follow a link or wait for a pipe or device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | _SAFELY)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise ValueError
     except (OSError, ValueError) as error:
-        raise Damaged(f"{path} is missing, or no plain file.") from error
+        raise Damaged(f"{path} is missing, or not a regular file.") from error
     try:
         with os.fdopen(descriptor, "rb") as file:
             yield file
@@ -47,27 +47,27 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise Damaged(f"{path} is no text: {error}.") from error
+        raise Damaged(f"{path} is not a text file: {error}.") from error
 
 
 def get_subfolder(run: Path, name: str) -> Path:
-    """Return a folder of a run; refuse a link to another place."""
+    """Return a subfolder of a run; refuse a link to another place."""
     path = run / name
     if path.is_symlink():
-        raise Damaged(f"{path} is a link, and a run must be in one folder: move it in there.")
+        raise Damaged(f"{path} is a link, but a run must be in one folder. Move its files there.")
     return path
 
 
 @contextlib.contextmanager
 def lock_folder(run: Path) -> Iterator[None]:
-    """Lock a run's folder while the block runs; refuse a second process, and links in the folder.
+    """Lock a run's folder during the block; refuse a second process, and links in the folder.
 
     The kernel releases the lock when the process ends, however it ends.
     """
     for folder in (run, get_subfolder(run, "checkpoints"), get_subfolder(run, "replay")):
         for path in folder.iterdir() if folder.is_dir() else ():
             if path.is_symlink() or not (path.is_file() or path.is_dir()):
-                raise Damaged(f"{path} is a link, a pipe or a device; a run has none.")
+                raise Damaged(f"{path} is a link, a pipe or a device. A run has none; remove it.")
     lock = run / ".lock"
     with explain_errors(lock):  # `open` would follow a link and overwrite its file
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
@@ -78,8 +78,8 @@ def lock_folder(run: Path) -> Iterator[None]:
                 break
             time.sleep(PAUSE)
         else:
-            words = file.read().strip() or "another process"
-            raise StorageError(errno.EBUSY, f"{run} is in use by {words}.")
+            owner = file.read().strip() or "another process"
+            raise StorageError(errno.EBUSY, f"{run} is in use by {owner}. Wait, or stop it.")
         file.truncate()
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
@@ -88,11 +88,11 @@ def lock_folder(run: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explain_errors(path: Path) -> Iterator[None]:
-    """Explain errors of the system in a block that writes a file: its path, and a way out."""
+    """Turn system errors in a block that writes a file into errors with its path and advice."""
     try:
         yield
     except StorageError:
         raise
     except OSError as error:
-        why = _WAYS_OUT.get(error.errno or 0) or error.strerror or str(error)
+        why = _ADVICE.get(error.errno or 0) or error.strerror or str(error)
         raise StorageError(error.errno, f"{path} could not be written: {why}.") from error

@@ -1,4 +1,4 @@
-"""The status of runs and the user's defaults; read without importing JAX.
+"""The status of runs and the user's defaults. This module does not import JAX.
 
 A run's `status.json` contains versions, machine, command, status and step. Older runs have a
 `manifest.json` instead, which the first write replaces.
@@ -40,28 +40,28 @@ class RunStatus(NamedTuple):
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object."""
+    """Read a JSON file that contains an object."""
     try:
         content = json.loads(files.read_text(path, MAX_CONFIG))
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is no JSON: {error}") from error
+        raise ConfigError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise ConfigError(f"{path} must hold an object, got {type(content).__name__}.")
+        raise ConfigError(f"{path} must contain a JSON object, got {type(content).__name__}.")
     return content
 
 
 def read_user_defaults() -> dict[str, Any]:
-    """Return `data_dir` and `datestamp`: from the environment, the user's file, or our own.
+    """Return the default `data_dir` and `datestamp` of the user.
 
-    `PURERL_DATA_DIR` and `PURERL_DATESTAMP` (0 or 1) come first, then `~/.config/purerl.json`, or
-    the file that `PURERL_CONFIG` names.
+    `PURERL_DATA_DIR` and `PURERL_DATESTAMP` (0 or 1) come first, then the file `PURERL_CONFIG` or
+    else `~/.config/purerl.json`, then `DEFAULTS`.
     """
     path = Path(os.environ.get("PURERL_CONFIG", USER_FILE)).expanduser()
     given = read_json(path) if path.exists() else {}
     for name, value in given.items():
         if type(value) is not type(DEFAULTS.get(name)):
             raise ConfigError(
-                f"{path}: known are data_dir (a word) and datestamp (true or false), got "
+                f"{path} may only contain data_dir (text) and datestamp (true or false), got "
                 f"{name!r}: {value!r}."
             )
     found: dict[str, Any] = DEFAULTS | given
@@ -84,7 +84,7 @@ def read_status(run: Path) -> dict[str, Any]:
 def read_settings(run: Path) -> dict[str, Any]:
     """Return the settings of a run: its `config.json`, or the task of a sweep over a function.
 
-    Such a function may write a `config.json` of its own, as Spinning Up's loggers do.
+    Such a function may write its own `config.json`, as Spinning Up's loggers do.
     """
     task = read_status(run).get("task")
     return task if isinstance(task, dict) else read_json(run / "config.json")
@@ -103,7 +103,7 @@ def hash_status(content: dict[str, Any]) -> str:
 
 
 def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
-    """Return the command line to type for a run; `ranks` are by default those of its status."""
+    """Return the shell command for a run; `ranks` defaults to the number in its status."""
     words = ["purerl", verb, str(run), *more]
     with contextlib.suppress(ConfigError, Damaged):
         config = read_json(run / "config.json")
@@ -117,9 +117,9 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
 
 
 def list_runs(data_dir: Path) -> Iterator[RunStatus]:
-    """Find the runs below a folder, with the status of each."""
+    """Yield the status of each run below a folder."""
     for path in sorted(data_dir.rglob("config.json")):
-        # A `config.json` of another program is no run.
+        # A `config.json` of another program is not a run.
         with contextlib.suppress(Damaged, KeyError, TypeError, ValueError, OverflowError):
             yield _read_run(path.parent)
 
@@ -141,25 +141,25 @@ def is_running(run: Path) -> bool:
     try:
         with safe_files.open_file(run / ".lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except Damaged as error:  # no lock, or a file that cannot be one
+    except Damaged as error:  # locked, or without a lock file
         return isinstance(error.__cause__, BlockingIOError)
     return False
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read the `config.json` of a run; refuse another folder, with runs that may be meant."""
+    """Read the `config.json` of a run; for other folders, raise an error that suggests runs."""
     if (folder / "config.json").is_file():
         try:
             return read_json(folder / "config.json")
         except Damaged as error:
-            raise ConfigError(f"{folder} is no run: {error}") from error
+            raise ConfigError(f"{folder} is not a run: {error}") from error
     hint = ""
     if below := [str(one.path) for one in list_runs(folder)]:
-        hint = f" Runs in it: {', '.join(below[:5])}."
+        hint = f" It contains these runs: {', '.join(below[:5])}."
     else:
-        with contextlib.suppress(ConfigError, Damaged):  # of the user's defaults
+        with contextlib.suppress(ConfigError, Damaged):  # errors in the user's defaults
             data_dir = Path(read_user_defaults()["data_dir"]).expanduser()
             runs = [one.path for one in list_runs(data_dir)]
             meant = [str(run) for run in runs if folder.name in (run.name, run.parent.name)]
             hint = f" Did you mean {' or '.join(meant[:5])}?" if meant else ""
-    raise ConfigError(f"{folder} is no run: it has no config.json.{hint}")
+    raise ConfigError(f"{folder} is not a run: it has no config.json.{hint}")

@@ -2,7 +2,7 @@
 
 A setting is a field of the algorithm's `Spec`, of its schedule or of `Options`, or one of the run
 itself. It is named by its field (`gamma`), by part and field (`spec.gamma`, `schedule:steps`) or
-as Spinning Up names it (`ac_kwargs:hidden_sizes`). Importing this imports no JAX.
+as Spinning Up names it (`ac_kwargs:hidden_sizes`). This module does not import JAX.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from purerl.errors import ConfigError
 from purerl.fields import PARTS
 from purerl.runs.record.files import to_json
 
-SYNONYMS = {  # of Spinning Up, and of others
+SYNONYMS = {  # names in Spinning Up and in other libraries
     "env_name": "env",
     "env_id": "env",
     "exp_name": "name",
@@ -26,25 +26,25 @@ SYNONYMS = {  # of Spinning Up, and of others
     "hid": "hidden",
     "ac_kwargs:activation": "activation",
     "act": "activation",
-    "algo": "method",  # of TRPO: trpo or npg
+    "algo": "method",  # for TRPO: trpo or npg
     "cpu": "num_cpu",
     "dt": "datestamp",
     "l": "layers",
 }
 REFUSED = {
-    "actor_critic": "custom networks are given in Python, as Spec(actor=..., critic=...)",
-    "actor": "a custom network is given in Python, as Spec(actor=...)",
-    "critic": "a custom network is given in Python, as Spec(critic=...)",
-    "optimizer": "an optimizer is given in Python, as Spec(optimizer=...)",
+    "actor_critic": "give custom networks in Python, as Spec(actor=..., critic=...)",
+    "actor": "give a custom network in Python, as Spec(actor=...)",
+    "critic": "give a custom network in Python, as Spec(critic=...)",
+    "optimizer": "give an optimizer in Python, as Spec(optimizer=...)",
     "ac_kwargs": "give its entries: ac_kwargs:hidden_sizes and ac_kwargs:activation",
     "logger_kwargs": "give exp_name and data_dir",
-    "env_fn": "give env, an id of Gymnasium or module:Id",
+    "env_fn": "give env, a Gymnasium id or module:Id",
 }
-# Settings of the run itself, and their types. steps = epochs * steps_per_epoch, and hidden is the
-# width given, `layers` times.
+# Settings of the run itself, and their types. steps = epochs * steps_per_epoch, and hidden is one
+# width, repeated `layers` times.
 RUN: dict[str, Any] = {"env": str, "seed": int, "name": str, "data_dir": str, "datestamp": bool}
 RUN |= {"num_cpu": int, "epochs": int, "layers": int}
-COMMAND = ("seed", "data_dir", "datestamp", "num_cpu")  # given once, by a flag of their own
+COMMAND = ("seed", "data_dir", "datestamp", "num_cpu")  # given once, each by its own flag
 
 
 class Setting(NamedTuple):
@@ -57,7 +57,7 @@ class Setting(NamedTuple):
 
 def list_settings(algo: Any) -> dict[str, Setting]:
     """Return the settings of an algorithm by the names of their fields."""
-    from purerl.runs.settings import config  # NumPy and Gymnasium: here for start-up time
+    from purerl.runs.settings import config  # imports NumPy and Gymnasium: here for start-up time
 
     found = {name: Setting("run", name, hint) for name, hint in RUN.items()}
     for part, source in config.get_sources(algo).items():
@@ -69,7 +69,7 @@ def list_settings(algo: Any) -> dict[str, Setting]:
 
 
 def resolve_name(algo: Any, key: str) -> Setting:
-    """Find the setting that a key names; refuse other keys with the nearest names."""
+    """Return the setting that a key names; for an unknown key, raise an error with hints."""
     known = list_settings(algo)
     word = key.replace("-", "_")
     part, _, name = word.replace(".", ":").rpartition(":")
@@ -84,37 +84,37 @@ def resolve_name(algo: Any, key: str) -> Setting:
         raise ConfigError(f"{algos.get_name(algo)} has no setting {key!r}.{suggest(name, near)}")
     setting = known[name]
     if setting.part != part:
-        raise ConfigError(f"{key}: {name} is a field of {setting.part}, not of {part}.")
+        raise ConfigError(f"{key}: {name} belongs to {setting.part}, not to {part}. Write {name}.")
     return setting
 
 
 def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) -> str:
-    """Return a hint to the names that may have been meant, or nothing.
+    """Return ` Did you mean ...?` with the most similar known names, or an empty text.
 
-    The hint names, ignoring case, the word itself or its synonym, else the names that begin or end
-    with it, else the one that is spelled most like it. `form` is the form of a name in the hint.
+    These are, ignoring case, the word itself or its synonym. Else they are the names that begin or
+    end with it, or else the name with the nearest spelling. `form` formats a name for the hint.
     """
     known = {name.lower(): name for name in known}
     word = word.lower().replace("learning_rate", "lr")
     near = [n for n in (word, SYNONYMS.get(word)) if n in known][:1]
     if not near and len(word) > 1:
-        near = [n for n in known if n.startswith(word) and word != "lr"]  # lr_decay_updates is none
+        near = [n for n in known if n.startswith(word) and word != "lr"]  # not lr_decay_updates
         near += [n for n in known if n.endswith(f"_{word}") or word.endswith(f"_{n}")]
     near = near[:3] or difflib.get_close_matches(word, known, 1)
     return f" Did you mean {' or '.join(form(known[n]) for n in near)}?" if near else ""
 
 
 def drop_duplicates(key: str, values: Sequence[Any]) -> tuple[list[Any], str]:
-    """Return the different values of a setting, and a message if there are fewer."""
+    """Return the values of a setting without duplicates, and a message if some were dropped."""
     different = list({repr(v): v for v in values}.values())
     if len(different) == len(values):
         return different, ""
     shown = ", ".join(str(to_json(v)) for v in different)
-    return different, f"{key}: values that are equal count once, {shown}"
+    return different, f"{key}: dropped duplicate values, using {shown}"
 
 
 def normalise_activation(value: Any) -> Any:
-    """Return the name of an activation that is a path, a function or another name of it."""
+    """Return the name of an activation from a path (`torch.nn.ReLU`), function or synonym."""
     value = getattr(value, "__name__", value)
     if not isinstance(value, str):
         return value
@@ -125,7 +125,7 @@ def normalise_activation(value: Any) -> Any:
 def build_configuration(
     algo: Any, settings: Mapping[str, Any], base: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the configuration `base` with settings under any names, or all mistakes in keys."""
+    """Return the configuration `base` with settings under any names; report all wrong keys."""
     name = algos.get_name(algo)
     made: dict[str, Any] = {part: {} for part in PARTS} | dict(base or {}) | {"algo": name}
     wrong = [f"{p} must be an object, got {made[p]!r}." for p in PARTS if type(made[p]) is not dict]
@@ -140,11 +140,11 @@ def build_configuration(
             wrong.append(str(error))
             continue
         if name in seen:
-            wrong.append(f"{seen[name]} and {key} are the same setting.")
+            wrong.append(f"{seen[name]} and {key} are the same setting. Give only one.")
         seen[name] = key
         parts[part][name] = normalise_activation(value) if name == "activation" else value
     if "steps" in seen and "epochs" in seen:
-        wrong.append(f"{seen['steps']} and {seen['epochs']} both say how long: give one.")
+        wrong.append(f"{seen['steps']} and {seen['epochs']} both set the run's length. Give one.")
     if wrong:
         raise ConfigError("\n".join(wrong))
     spec, schedule, run = parts["spec"], parts["schedule"], parts.pop("run")
@@ -157,6 +157,6 @@ def build_configuration(
         width = spec.get("hidden", algos.load(algo).Spec.hidden[:1])
         width = tuple(width) if isinstance(width, tuple | list) else (width,)
         if layers is not None and len(width) != 1:
-            raise ConfigError(f"l = {layers} repeats one width, got hid = {list(width)}.")
+            raise ConfigError(f"l = {layers} needs one width to repeat, got hid = {list(width)}.")
         spec["hidden"] = width * (1 if layers is None else layers)
     return made | parts | {name: run[name] for name in ("env", "seed", "name") if name in run}

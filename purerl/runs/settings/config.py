@@ -1,4 +1,4 @@
-"""The configuration of a run and its form in JSON: printed, saved and loaded back the same."""
+"""The configuration of a run, and its JSON form, which is saved and loaded back unchanged."""
 
 import dataclasses
 import difflib
@@ -27,13 +27,11 @@ class Options:
     """Options for checkpoints and reports of a run."""
 
     save_freq: int | None = _option(
-        10_000, "steps between checkpoints, besides new bests; none: at the end"
+        10_000, "steps between checkpoints, besides new bests; none: only at the end"
     )
-    keep: int = _option(3, "newest checkpoints that stay, besides the best", rare=True)
-    tensorboard: bool = _option(False, "write event files too; needs purerl[tensorboard]")
-    wandb: str | None = _option(
-        None, "project of Weights & Biases to report to; needs purerl[wandb]"
-    )
+    keep: int = _option(3, "number of newest checkpoints to keep, besides the best", rare=True)
+    tensorboard: bool = _option(False, "also write event files; needs purerl[tensorboard]")
+    wandb: str | None = _option(None, "Weights & Biases project to report to; needs purerl[wandb]")
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -50,7 +48,7 @@ class Config:
     """Everything that determines a run."""
 
     algo: str
-    env: str  # Gymnasium id, or a word for an environment that is given as a function
+    env: str  # Gymnasium id, or any name for an environment given as a function
     seed: int
     name: str
     spec: Any
@@ -59,7 +57,7 @@ class Config:
     custom: Any = None  # module of an algorithm that is not purerl's
 
     def __post_init__(self) -> None:
-        """Check what the parts do not check themselves."""
+        """Check the algorithm, seed and name; the parts check themselves."""
         algos.load(self.custom or self.algo)
         _check_run(self.seed, self.name)
 
@@ -100,7 +98,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def parse_spaces(content: Any) -> EnvSpec:
-    """Read the spaces that `to_json` wrote: with them, a policy needs no environment."""
+    """Read spaces that `to_json` wrote; with them, a policy is loaded without its environment."""
     try:
         (kind,) = set(content) - {"obs_shape", "obs_dtype"}
         parts: dict[str, Any] = {
@@ -113,9 +111,10 @@ def parse_spaces(content: Any) -> EnvSpec:
         action = {"discrete": Discrete, "box": Box}[kind](**parts)
         env = EnvSpec(tuple(content["obs_shape"]), action, content["obs_dtype"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"spaces must be as purerl writes them, got {content!r:.200}.") from error
+        form = "obs_shape, obs_dtype, and box or discrete"
+        raise ConfigError(f"spaces must have {form}, got {content!r:.200}.") from error
     if math.prod(env.obs_shape) > MAX_OBS:
-        raise ConfigError(f"spaces claim observations of shape {env.obs_shape}, too large to read.")
+        raise ConfigError(f"spaces has observations of shape {env.obs_shape}, too large to read.")
     return env
 
 
@@ -126,17 +125,17 @@ def from_json(
     spaces: EnvSpec | None = None,
     custom: Any = None,
 ) -> Config:
-    """Make a configuration from plain data, in which all but `algo` and `env` may be missing.
+    """Make a configuration from plain data, in which only `algo` and `env` are required.
 
-    `spec` replaces the settings of the data, for custom networks. With `spaces` no environment is
-    made, else that of `env_fn` or of the id in the data. `custom` is the module of an algorithm
-    that is not purerl's. All mistakes are reported at once.
+    `spec` replaces the spec in the data, for custom networks. Without `spaces`, they are read from
+    an environment, made by `env_fn` or from the id in the data. `custom` is
+    the module of an algorithm that is not purerl's. All mistakes are reported at once.
     """
     content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
     _check_keys("the configuration", content, KEYS)
     for key in ("algo", "env"):
         if not isinstance(content.get(key), str):
-            raise ConfigError(f"{key} must be a word, got {content.get(key)!r}.")
+            raise ConfigError(f"{key} must be text, got {content.get(key)!r}.")
     name, env = content["algo"], content["env"]
     algo = _choose_algorithm(name, custom)
     try:
@@ -199,9 +198,9 @@ def make_placeholder_spaces(algo: str | Any) -> EnvSpec:
 
 
 def find_mistakes(make: Callable[..., Any], fields: Mapping[str, Any]) -> list[str]:
-    """Return everything that a dataclass refuses among fields, not only the first mistake.
+    """Return all mistakes that a dataclass finds in its fields, not only the first.
 
-    Its messages begin with the name of the field, which is left out for the next attempt.
+    Each message begins with the name of a field, which is left out in the next attempt.
     """
     left, found = dict(fields), list[str]()
     while True:
@@ -210,20 +209,20 @@ def find_mistakes(make: Callable[..., Any], fields: Mapping[str, Any]) -> list[s
             return found
         except (ValueError, TypeError) as error:
             named = str(error).partition(" ")[0].partition("[")[0]
-            if named not in left:  # it may only be due to what was left out
+            if named not in left:  # perhaps only because a field was left out
                 return found or [str(error)]
             del left[named]
             found.append(str(error))
 
 
 def choose_name(algo: str, env: str) -> str:
-    """Return the default name of a run, as `pendulum-v1-sac`."""
+    """Return the default name of a run, such as `pendulum-v1-sac`."""
     word = re.sub(r"[^A-Za-z0-9.]+", "-", env.rpartition(":")[2]).strip("-.").lower()
     return f"{word or 'env'}-{algo}"
 
 
 def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
-    """Return fields with lists as the tuples they stand for; the dataclass checks the rest."""
+    """Return fields, with lists as tuples where needed; the dataclass checks the rest."""
     if not isinstance(given, dict):
         raise ConfigError(f"{what} must be an object, got {given!r}.")
     _check_keys(what, given, [f.name for f in dataclasses.fields(cls) if f.name != "env"])
@@ -231,10 +230,10 @@ def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
     for name, value in given.items():
         if isinstance(value, dict):
             raise ConfigError(
-                f"{what}.{name} is a custom object, {value.get('repr')!r}, which no file "
-                f"can bring back. Give it in Python: purerl.runs.training.train.resume(Path(run), "
-                f"spec=Spec(...)) continues a run, purerl.load(run, spec=Spec(...)) uses its "
-                f"policy, purerl.train(..., {name}=...) begins one."
+                f"{what}.{name} is a custom object, {value.get('repr')!r}, which a file "
+                f"cannot contain. Give it in Python: purerl.runs.training.train.resume(Path(run), "
+                f"spec=Spec(...)) continues a run, purerl.load(run, spec=Spec(...)) loads its "
+                f"policy, purerl.train(..., {name}=...) starts a run."
             )
         is_tuple = typing.get_origin(hints[name]) is tuple
         fields[name] = tuple(value) if is_tuple and isinstance(value, list) else value
@@ -245,5 +244,5 @@ def _check_keys(what: str, given: Collection[str], known: Collection[str]) -> No
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Known are {', '.join(known)}."
+            hint = f" Did you mean {near[0]!r}?" if near else f" Choose from {', '.join(known)}."
             raise ConfigError(f"{what} has no entry {name!r}.{hint}")

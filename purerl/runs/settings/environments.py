@@ -1,6 +1,6 @@
-"""Environments: Gymnasium's own, how an id is checked and made, and what is wrong with it.
+"""Environments: a table of Gymnasium's own, checks of an id, and errors that name a way out.
 
-Gymnasium is imported where it is needed only, so that `purerl list envs` starts quickly.
+Functions import Gymnasium only when they need it, so that `purerl list envs` starts quickly.
 """
 
 import functools
@@ -15,7 +15,7 @@ from purerl.errors import ConfigError
 from purerl.loops import faults
 from purerl.spaces import EnvSpec
 
-MODULES = {"mujoco": "mujoco", "box2d": "Box2D"}  # extra -> what it installs
+MODULES = {"mujoco": "mujoco", "box2d": "Box2D"}  # extra -> module that it installs
 
 
 class Stock(NamedTuple):
@@ -30,13 +30,13 @@ class Stock(NamedTuple):
 
     @property
     def fits(self) -> tuple[str, ...]:
-        """The algorithms that can act in it."""
+        """Algorithms that can act in it."""
         kind = "discrete" if self.is_discrete else "box"
         return tuple(name for name, one in algos.ALGORITHMS.items() if kind in one.actions)
 
     @property
     def needs(self) -> str:
-        """The command that installs what it lacks; nothing if all is there."""
+        """Command that installs a missing package; empty if none is missing."""
         if not self.extra or importlib.util.find_spec(MODULES[self.extra]) is not None:
             return ""
         return f"pip install 'purerl[{self.extra}]'"
@@ -67,7 +67,7 @@ STOCK = (
 
 
 def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
-    """Return the table of `purerl list envs`: all, or those that fit an algorithm."""
+    """Return the table of `purerl list envs`: all environments, or those that fit an algorithm."""
     if algo is not None:
         algos.check(algo)
     rows: list[tuple[str, ...]] = [("environment", "obs", "actions", "limit", "needs", "fits")]
@@ -80,18 +80,18 @@ def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
 
 
 def check_id(env: str) -> None:
-    """Refuse a word that does not have the form of a Gymnasium id."""
+    """Refuse a text that does not have the form of a Gymnasium id."""
     if not re.fullmatch(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+", env):
-        several = " Several are a grid: --grid env=A,B of purerl sweep." if "," in env else ""
+        several = " For several, use purerl sweep with --grid env=A,B." if "," in env else ""
         raise ConfigError(
-            f"env must be an id of Gymnasium, as CartPole-v1, or module:Id, got {env!r}.{several}"
+            f"env must be a Gymnasium id such as CartPole-v1, or module:Id, got {env!r}.{several}"
         )
 
 
 def check_available(env: str) -> None:
-    """Refuse an id that is not registered or needs a missing package, without making it.
+    """Refuse an id that is not registered or needs a missing package; make no environment.
 
-    The module of `module:Id` is not imported: only the run itself does.
+    The module of `module:Id` is not imported here: only the run itself imports it.
     """
     check_id(env)
     if ":" in env:
@@ -125,8 +125,8 @@ def make_env_fn_of_file(env: str) -> Callable[[], Any]:
     """Return `make_env_fn(env)` for an id from a file; refuse an id that imports a module."""
     if ":" in env:
         raise ConfigError(
-            f"env {env!r} imports a module, which no file may ask for: give the environment "
-            f"yourself, with --env or env_fn."
+            f"env {env!r} imports a module, which purerl never does for an id from a file. Give "
+            f"the environment yourself, with --env or env_fn."
         )
     return make_env_fn(env)
 
@@ -140,7 +140,7 @@ def read_env_spec(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
         raise
     except faults.RAISED as error:
         raise _explain_failure(env, error) from error
-    for one in caught:  # of an environment that fails, the error is enough
+    for one in caught:  # if making it fails, the error is enough
         warnings.showwarning(one.message, one.category, one.filename, one.lineno)
     try:
         spec = EnvSpec.of(made)
@@ -152,7 +152,7 @@ def read_env_spec(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
 
 
 def _explain_failure(env: str, error: BaseException) -> ConfigError:
-    """Return the error of an environment that cannot be made, with the package to install."""
+    """Return the error for an environment that cannot be made, with the package to install."""
     from gymnasium.error import Error
 
     said = str(error)
@@ -169,5 +169,6 @@ def _explain_failure(env: str, error: BaseException) -> ConfigError:
 
 
 def _explain_missing(env: str) -> str:
-    """Return what to install for an environment; nothing if it is installed or unknown."""
-    return next((f"it needs {s.extra}: {s.needs}" for s in STOCK if s.id == env and s.needs), "")
+    """Return what to install for an environment; empty if it is installed or unknown."""
+    missing = (one for one in STOCK if one.id == env and one.needs)
+    return next((f"it needs {one.extra}. Type: {one.needs}" for one in missing), "")

@@ -1,1 +1,1 @@
-"""Grids of runs, several at a time."""
+"""Run grids of experiments, several at a time."""

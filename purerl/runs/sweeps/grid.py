@@ -1,6 +1,6 @@
-"""Grids of experiments, with Spinning Up's names: every combination of values, each in a process.
+"""Grids of experiments, as in Spinning Up: each combination of values runs in its own process.
 
-docs/grids.md has an example. Importing this imports no JAX.
+docs/grids.md has an example. This module does not import JAX.
 """
 
 import functools
@@ -24,63 +24,63 @@ Thunk = str | tasks.Thunk
 
 
 class ExperimentGrid:
-    """Every combination of values of some parameters.
+    """Grid of experiments: every combination of the values of its parameters.
 
     Args:
-        name: name of the grid and its folder, with which the names of all variants begin.
+        name: Name of the grid and its folder; the names of all variants begin with it.
     """
 
     def __init__(self, name: str = "") -> None:
         self.name = files.check_name(name) if name else ""
         self.values: dict[str, list[Any]] = {}
         self.shorthands: dict[str, str] = {}
-        self.in_names: set[str] = set()  # keys that are in names even with one value
+        self.in_names: set[str] = set()  # keys that appear in names even with a single value
 
     def add(self, key: str, vals: Any, shorthand: str | None = None, in_name: bool = False) -> None:
         """Add a parameter.
 
         Args:
-            key: name of the parameter; `a:b` is the entry `b` of the argument `a`.
-            vals: a list of values; anything else, a tuple too, is one value.
-            shorthand: word in names; None for the first three letters of each part of the key.
-            in_name: put it into names even with one value.
+            key: Name of the parameter; `a:b` is the entry `b` of the argument `a`.
+            vals: List of values. Anything else, even a tuple, is a single value.
+            shorthand: Key in names; None for the first three letters of each part of the key.
+            in_name: Whether the parameter appears in names even with a single value.
         """
         if not isinstance(key, str) or not key:
-            raise ValueError(f"key must be a word, got {key!r}.")
+            raise ValueError(f"key must be a string that is not empty, got {key!r}.")
         for old in self.values:
             if key == old or key.startswith(f"{old}:") or old.startswith(f"{key}:"):
-                raise ValueError(f"{key!r} clashes with {old!r}, which the grid has already.")
+                raise ValueError(f"{key!r} clashes with {old!r} in the grid. Add only one of them.")
         values = list(vals) if isinstance(vals, list) else [vals]
         if not values:
-            raise ValueError(f"{key} needs at least one value, got an empty list.")
+            raise ValueError(f"{key} must have at least one value, got an empty list.")
         default = "-".join(re.sub("[^A-Za-z0-9]", "", part[:3]) for part in key.split(":"))
         self.values[key] = values
         self.shorthands[key] = default if shorthand is None else shorthand
         self.in_names |= {key} if in_name else set()
 
     def print(self) -> None:
-        """Print the parameters and the number of variants."""
+        """Print the parameters and the numbers of variants and runs."""
         lines = [f"grid {self.name}".rstrip()]
         for key, values in self.values.items():
             shown = ", ".join(str(files.to_json(value)) for value in values)
             lines.append(f"  {key} [{self.shorthands[key]}]: {shown}")
         total = math.prod(map(len, self.values.values()))
         number = total // len(self.values.get("seed", [0]))
-        words = f"  {number} variant{'s' * (number != 1)}, {total} run{'s' * (total != 1)}"
-        print_lines("\n".join([*lines, words + " with their seeds" * ("seed" in self.values)]))
+        counts = f"  {number} variant{'s' * (number != 1)}, {total} run{'s' * (total != 1)}"
+        print_lines("\n".join([*lines, counts + " (one per seed)" * ("seed" in self.values)]))
 
     def run(self, thunk: Thunk, **how: Any) -> Sweep:
-        """Run what is missing, several runs at a time; `format_results` shows the results.
+        """Run all variants that are not done, several at a time; `format_results` shows results.
 
         Args:
-            thunk: name of an algorithm; a function at the top of a module, called with a variant's
-                arguments and its seed; or a key of the grid whose values are such functions.
-            **how: fields of `Plan`: num_cpu, data_dir, datestamp, jobs, timeout.
+            thunk: Algorithm name, function, or key of the grid whose values are functions. They
+                must be at the top of a module, and take a variant's arguments and a seed.
+            **how: Fields of `Plan`: num_cpu, data_dir, datestamp, jobs, timeout.
         """
         return run_variants(self.name_runs(), self.name, thunk, Plan(**how), self.values)
 
     def name_runs(self) -> list[Variant]:
-        """Return name, seed and settings of each run; the first key changes slowest."""
+        """Return the name, seed and settings of each run; the first key changes slowest."""
         found: dict[tuple[str, int], Variant] = {}
         taken: dict[str, dict[str, Any]] = {}
         for values in itertools.product(*self.values.values()):
@@ -89,21 +89,21 @@ class ExperimentGrid:
             checks.seed(seed)
             base = self.variant_name(settings) or "run"
             others = (f"{base}-{number}" for number in itertools.count(2))
-            for name in itertools.chain([base], others):  # 0.1 and "0-1" are written the same
+            for name in itertools.chain([base], others):  # 0.1 and "0-1" have the same name
                 if taken.setdefault(name, settings) == settings:
                     break
             found[name, seed] = (files.check_name(name), seed, settings)
         return list(found.values())
 
     def variants(self) -> list[dict[str, Any]]:
-        """Return the arguments of each variant, nested as a function gets them."""
+        """Return the arguments of each variant, nested as a function receives them."""
         rows = itertools.product(*self.values.values())
         return [nest(dict(zip(self.values, row, strict=True))) for row in rows]
 
     def variant_name(self, variant: Mapping[str, Any]) -> str:
-        """Return the name of the grid, then `_`, shorthand and value of what is in names.
+        """Return the name of a variant: the grid's, then `_`, shorthand and value of parameters.
 
-        The seed is never in it. `variant` is flat, or nested as `variants` returns it.
+        The seed never appears in it. `variant` is flat, or nested as `variants` returns it.
         """
         words = [self.name]
         for key, values in self.values.items():
@@ -126,26 +126,27 @@ def run_variants(
     values: Mapping[str, list[Any]] | None,
     base: Mapping[str, Any] | None = None,
 ) -> Sweep:
-    """Run what is missing of some variants, as `ExperimentGrid.run` does.
+    """Run the variants that are not done, as `ExperimentGrid.run` does.
 
-    `sweep.json` contains the values of each parameter; None writes no such file, and leaves the
-    folder to others too. `base` is the configuration below the settings.
+    `values` are written to `sweep.json`. None writes no such file, so that other processes may use
+    the folder too. The settings of variants override the configuration `base`.
     """
     data_dir = plan.data_dir or status.read_user_defaults()["data_dir"]
     folder = Path(data_dir).expanduser() / (name or "grid")
 
     def make_task(variant: Variant) -> Task:
-        word, seed, settings = variant
+        variant_name, seed, settings = variant
         rest, what = dict(settings), thunk
         if isinstance(what, str) and what in rest:
             what = rest.pop(what)
         if not isinstance(what, str):
-            return tasks.make_function_task(what, (word, seed, nest(rest)), folder, plan)
-        return tasks.make_algorithm_task(algos.find(what), (word, seed, rest), folder, plan, base)
+            return tasks.make_function_task(what, (variant_name, seed, nest(rest)), folder, plan)
+        algo = algos.find(what)
+        return tasks.make_algorithm_task(algo, (variant_name, seed, rest), folder, plan, base)
 
     about = {"name": name, "what": thunk, "grid": values, "num_cpu": plan.num_cpu}
-    made = [make_task(variant) for variant in variants]
-    return jobs.run_tasks(made, folder, None if values is None else about, plan)
+    all_tasks = [make_task(variant) for variant in variants]
+    return jobs.run_tasks(all_tasks, folder, None if values is None else about, plan)
 
 
 def call_experiment(
@@ -157,17 +158,17 @@ def call_experiment(
     datestamp: bool = False,
     **kwargs: Any,
 ) -> TaskResult:
-    """Run one experiment in a process of its own, unless it is done.
+    """Run one experiment in its own process, unless it is already done.
 
     Args:
-        exp_name: name of the run, in `data_dir/exp_name/exp_name_s<seed>`.
-        thunk: as in `ExperimentGrid.run`.
-        seed: seed of the run.
-        num_cpu: as in `Plan`; also data_dir and datestamp.
-        **kwargs: settings.
+        exp_name: Name of the run; its folder is `data_dir/exp_name/exp_name_s<seed>`.
+        thunk: Name of an algorithm, or a function at the top of a module.
+        seed: Seed of the run.
+        num_cpu: Field of `Plan`, like data_dir and datestamp.
+        **kwargs: Settings of the run.
 
     Raises:
-        ExperimentFailed: if it did not finish.
+        ExperimentFailed: if the experiment did not finish.
     """
     checks.seed(seed)
     plan = Plan(num_cpu, data_dir, datestamp)
@@ -179,7 +180,7 @@ def call_experiment(
 
 
 def format_value(value: Any) -> str:
-    """Return a value as a part of a name: `64-64` for (64, 64), `0-0003` for 3e-4."""
+    """Return a value in the form that it has in names: `64-64` for (64, 64), `0-0003` for 3e-4."""
     if isinstance(value, tuple | list):
         return "-".join(map(format_value, value))
     return re.sub("[^a-z0-9_-]", "-", str(getattr(value, "__name__", value)).lower())
@@ -187,11 +188,11 @@ def format_value(value: Any) -> str:
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested dictionaries for keys with colons: `a:b` is the entry `b` of `a`."""
-    made: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for key, value in flat.items():
         *parts, last = key.split(":")
-        inner = made
+        inner = nested
         for part in parts:
             inner = inner.setdefault(part, {})
         inner[last] = value
-    return made
+    return nested

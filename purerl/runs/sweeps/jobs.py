@@ -1,7 +1,7 @@
-"""Run tasks in processes of their own, several at a time; one that fails stops no other.
+"""Run tasks in their own processes, several at a time; if one fails, the others continue.
 
-Start as many tasks as there are cores for, watch them, pass on a request to stop, and keep
-`sweep.json`. Importing this imports no JAX.
+Start as many tasks as the cores allow, watch them, pass on requests to stop, and write
+`sweep.json`. This module does not import JAX.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from purerl.runs.record import files, safe_files
 from purerl.runs.record.status import RunStatus
 from purerl.runs.sweeps.results import Sweep, TaskResult, save_results
 
-GRACE = 20.0  # seconds from a polite request to the end
+GRACE = 20.0  # seconds from SIGTERM to SIGKILL
 
 Process = subprocess.Popen[bytes] | multiprocessing.process.BaseProcess
 Entries = dict[str, Any]
@@ -36,16 +36,16 @@ Variant = tuple[str, int, Entries]  # name, seed and settings of a run
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Ranks, folder and limits of the runs of a sweep."""
+    """Ranks, folder and limits for the runs of a sweep."""
 
-    num_cpu: int = 1  # MPI ranks of each run of an algorithm
+    num_cpu: int = 1  # number of MPI ranks of each run of an algorithm
     data_dir: str | None = None  # folder of all runs; None for the user's default
-    datestamp: bool = False  # whether date and time begin the names of the runs' folders
-    jobs: int | None = None  # runs at a time; None for as many as there are cores for
-    timeout: float | None = None  # seconds that each run may take; None for no limit
+    datestamp: bool = False  # whether the names of run folders begin with date and time
+    jobs: int | None = None  # number of runs at a time; None for as many as the cores allow
+    timeout: float | None = None  # time limit of each run in seconds; None for no limit
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Check the numbers."""
         checks.integer("num_cpu", self.num_cpu, 1)
         if self.jobs is not None:
             checks.integer("jobs", self.jobs, 1)
@@ -58,23 +58,23 @@ class Task:
     """One variant with one seed, its process, and its result."""
 
     row: TaskResult
-    look: Callable[[], RunStatus | None]  # finds its run on the disk
-    start: Callable[[Path, RunStatus | None], Process]  # takes its log, and the run to continue
-    process: Process | None = None  # while it runs
+    look: Callable[[], RunStatus | None]  # finds its run on disk
+    start: Callable[[Path, RunStatus | None], Process]  # takes the log, and the run to continue
+    process: Process | None = None  # None when it does not run
     log: Path = Path()
-    logged: int = 0  # bytes that were in the log before
+    logged: int = 0  # size of the log in bytes before this start
     began: float = 0.0
-    asked: float | None = None  # when it was asked to stop
-    late: bool = False  # whether that was for its time
+    asked: float | None = None  # time at which it was asked to stop
+    late: bool = False  # whether it was asked to stop because of the time limit
 
     def get_code(self) -> int | None:
-        """Return the exit code of the process, None while it runs."""
+        """Return the exit code of the process, or None while it runs."""
         if isinstance(self.process, subprocess.Popen):
             return self.process.poll()
         return None if self.process is None else self.process.exitcode
 
     def kill(self, number: int, group: bool = True) -> None:
-        """Send a signal to the process, or to all in its session."""
+        """Send a signal to the process, or to all processes of its group."""
         if self.process is None or self.process.pid is None or self.get_code() is not None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -85,22 +85,22 @@ class Task:
 
 
 def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: Plan) -> Sweep:
-    """Run the tasks that are not done; their logs are in `folder`.
+    """Run the tasks that are not done, and write their logs to `folder`.
 
-    `about` has the first entries of `sweep.json`. Without it, several processes may share `folder`.
+    `about` contains the first entries of `sweep.json`; None if other processes share `folder`.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise RuntimeError(
-            "a grid of functions imports your script in each of its processes: put what starts it "
-            "under `if __name__ == '__main__':`."
+            "each process of a grid of functions imports your script, which would start the grid "
+            "again. Put the code that starts it under `if __name__ == '__main__':`."
         )
     if library.find_launch():
         raise errors.ConfigError(
-            "a grid starts its runs itself: start it without mpiexec; num_cpu gives each run its "
-            "ranks."
+            "a grid starts its own processes, but mpiexec has started this one. Start the grid "
+            "without mpiexec, and set num_cpu for the MPI ranks of each run."
         )
     files.make_folder(folder / "logs")
-    board, waiting = _Board(tasks, folder, about, plan.timeout), [*tasks]
+    board, waiting = _Supervisor(tasks, folder, about, plan.timeout), [*tasks]
     cores = len(world.list_cpus())
     at_once = plan.jobs or max(1, cores // plan.num_cpu)
     with (
@@ -116,7 +116,7 @@ def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: 
                 board.draw()
                 time.sleep(0.05)
         finally:
-            for task in board.running:  # only after an error of our own, or a second request
+            for task in board.running:  # only after an exception, or a second request to stop
                 task.kill(signal.SIGKILL)
             _show_line("")
     rows = tuple(task.row for task in tasks)
@@ -127,7 +127,7 @@ def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: 
 
 @contextlib.contextmanager
 def _limit_threads(threads: int) -> Iterator[None]:
-    """Limit the threads of processes that start in the block, unless the user has set a limit."""
+    """Limit the threads of processes started in the block, unless the user has set a limit."""
     ours = [name for name in THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(ours, str(threads)))
     try:
@@ -138,25 +138,25 @@ def _limit_threads(threads: int) -> Iterator[None]:
 
 
 @dataclasses.dataclass
-class _Board:
-    """The tasks of a sweep while it runs."""
+class _Supervisor:
+    """State of a running sweep."""
 
     tasks: Sequence[Task]
     folder: Path
     about: Entries | None
     timeout: float | None
-    drawn: float = 0.0  # when the line on the terminal was
+    drawn: float = 0.0  # time at which the progress line was drawn
 
     @property
     def running(self) -> list[Task]:
         return [task for task in self.tasks if task.process is not None]
 
     def begin(self, task: Task) -> None:
-        """Start a task, unless it is done, another process runs it, or it is refused."""
+        """Start a task, unless it is done, runs in another process, or is refused."""
         task.log = self.folder / "logs" / f"{task.row.label}.log"
         found = task.look()
         if found is not None and found.status in ("done", "running"):
-            reason = "was done before" if found.status == "done" else "run by another process"
+            reason = "was done before" if found.status == "done" else "runs in another process"
             self._settle(task, found.status, reason, found)
             return
         task.logged = task.log.stat().st_size if task.log.exists() else 0
@@ -167,10 +167,10 @@ class _Board:
         except errors.PurerlError as error:
             self._settle(task, "failed", str(error), found, exit=errors.exit_code_of(error))
         else:
-            try_print_lines(f"{task.row.label}: {'goes on' if again else 'starts'}")
+            try_print_lines(f"{task.row.label}: {'continues' if again else 'starts'}")
 
     def watch(self, stopping: bool) -> None:
-        """Settle what ended; ask late tasks to stop, or all, and kill them after `GRACE`."""
+        """Record tasks that ended; ask late tasks (or all) to stop, and kill them after `GRACE`."""
         for task in self.running:
             code, seconds = task.get_code(), time.monotonic() - task.began
             late = self.timeout is not None and seconds > self.timeout
@@ -185,7 +185,7 @@ class _Board:
     def _settle_finished_task(self, task: Task, code: int, seconds: float, stopping: bool) -> None:
         found, reason = task.look(), ""
         if code == errors.DONE and found is not None and found.status == "done":
-            status = "done"  # the exit code alone does not show it
+            status = "done"  # exit code 0 is not enough
         elif task.late:
             status, reason = "timeout", f"took longer than {self.timeout:g} s"
         elif code == errors.STOPPED or (stopping and code in (-signal.SIGTERM, -signal.SIGKILL)):
@@ -213,18 +213,18 @@ class _Board:
             save_results(self.folder, self.about, rows)
 
     def draw(self) -> None:
-        """Show the progress once a second, on a terminal."""
+        """On a terminal, show the progress once a second."""
         if sys.stdout.isatty() and time.monotonic() - self.drawn > 1:
             self.drawn = time.monotonic()
             _show_line(self.format_progress())
 
     def format_progress(self) -> str:
-        """Return the progress in a line; that of a run is the step of its last checkpoint."""
+        """Return the progress as one line; each run is as far as its newest checkpoint."""
         states = [task.row.status for task in self.tasks]
         done = states.count("done")
         line = f"{done} of {len(states)} done"
         if other := len(states) - done - states.count("waiting"):
-            line += f", {other} not"
+            line += f", {other} not done"
         words = []
         for task in self.running:
             found = task.look()
@@ -234,7 +234,7 @@ class _Board:
 
 
 def _explain_failure(task: Task, code: int, found: RunStatus | None) -> str:
-    """Return why a task failed: the reason that its run recorded, else the last line of its log."""
+    """Return why a task failed: the reason in the status of its run, or the end of its log."""
     if code < 0:
         known = -code in [*signal.Signals]
         return f"ended by {signal.Signals(-code).name if known else f'signal {-code}'}"
@@ -250,7 +250,7 @@ def _explain_failure(task: Task, code: int, found: RunStatus | None) -> str:
 
 
 def _show_line(text: str) -> None:
-    """Show a line that the next one replaces, on a terminal."""
+    """On a terminal, show a line that the next line replaces."""
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns - 1
         with contextlib.suppress(errors.OutputClosed):

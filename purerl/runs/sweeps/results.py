@@ -14,19 +14,19 @@ class TaskResult(NamedTuple):
 
     name: str
     seed: int
-    status: str = "waiting"  # then done, failed, stopped, timeout, or running (elsewhere)
-    exit: int | None = None  # code of its process in this sweep, if it had one
+    status: str = "waiting"  # later done, failed, stopped, timeout, or running (elsewhere)
+    exit: int | None = None  # exit code; None if this sweep started no process for it
     reason: str = ""
     step: int = 0
     score: float | None = None
     seconds: float = 0.0
-    run: str = ""  # folder
-    log: str = ""  # file with its output
+    run: str = ""  # folder of the run
+    log: str = ""  # file with the output of the process
     settings: Mapping[str, Any] = {}
 
     @property
     def label(self) -> str:
-        """Name and seed."""
+        """Name and seed in one word."""
         return f"{self.name}_s{self.seed}"
 
 
@@ -34,34 +34,35 @@ class Sweep(NamedTuple):
     """Results of all tasks."""
 
     rows: tuple[TaskResult, ...]
-    code: int  # errors.DONE, INCOMPLETE or STOPPED
+    code: int  # exit code: errors.DONE, INCOMPLETE or STOPPED
     folder: Path
 
 
 def save_results(folder: Path, about: dict[str, Any], rows: Sequence[TaskResult]) -> None:
-    """Write `sweep.json`; entries of other runs, and of those that did not run again, stay."""
+    """Write `sweep.json`; keep entries of other runs, and of runs that were not started again."""
     path = folder / "sweep.json"
     before: dict[tuple[str, int], dict[str, Any]] = {}
     if path.exists():
         try:
-            old = status.read_json(path)["variants"]
-            before = {(one["name"], one["seed"]): one for one in old}
+            entries = status.read_json(path)["variants"]
+            before = {(entry["name"], entry["seed"]): entry for entry in entries}
         except (errors.ConfigError, errors.Damaged, KeyError, TypeError) as error:
-            raise errors.StorageError(f"{path} is not what a sweep wrote: {error}") from error
+            text = f"{path} is not a file of a sweep: {error}. Move it away, then start again."
+            raise errors.StorageError(text) from error
     new = []
     for row in rows:
-        one = files.to_json(row)
-        then = before.pop((row.name, row.seed), {})
-        same = then.get("settings") == one["settings"]
-        again = then.get("status") == "done" and then.get("run") == row.run
-        stays = row.exit is None and same and (again or row.status == "waiting")
-        new.append(then if stays else one)
+        entry = files.to_json(row)
+        old = before.pop((row.name, row.seed), {})
+        equal = old.get("settings") == entry["settings"]
+        done = old.get("status") == "done" and old.get("run") == row.run
+        keep = row.exit is None and equal and (done or row.status == "waiting")
+        new.append(old if keep else entry)
     content = files.to_json(about) | {"variants": [*before.values(), *new]}
     files.write_json(path, content, indent=2)
 
 
 def format_results(sweep: Sweep) -> str:
-    """Return the table of a sweep for the screen."""
+    """Return the results of a sweep as a table for the screen."""
     head = ("name", "seed", "status", "exit", "steps", "return", "seconds", "log", "reason")
     rows = [head]
     for row in sweep.rows:
@@ -71,4 +72,4 @@ def format_results(sweep: Sweep) -> str:
         log = str(Path(row.log).relative_to(sweep.folder)) if row.log else "-"
         cells = (row.name, str(row.seed), row.status, code, steps, score, seconds, log)
         rows.append((*cells, row.reason))
-    return f"{align_columns(rows)}\nall of it is in {sweep.folder}"
+    return f"{align_columns(rows)}\nresults and logs: {sweep.folder}"

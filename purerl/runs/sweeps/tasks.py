@@ -1,4 +1,4 @@
-"""Tasks of a sweep: algorithms by `purerl train` and `resume`, and functions of the user."""
+"""Tasks of a sweep: algorithms (with `purerl train` and `resume`) and functions of the user."""
 
 import functools
 import glob
@@ -29,10 +29,10 @@ Thunk = Callable[..., Any]
 def make_algorithm_task(
     algo: Any, variant: Variant, sweep: Path, plan: Plan, base: Mapping[str, Any] | None = None
 ) -> Task:
-    """Return the task of one run of an algorithm.
+    """Make the task of one run of an algorithm.
 
-    Its process reads the configuration from the folder of the sweep: `base`, and above it the
-    variant's settings. If they are refused, starting the task fails.
+    Its process reads the configuration from a file: `base`, overridden by the variant's settings.
+    If the configuration is refused, starting the task raises `TaskRefused`.
     """
     name, seed, settings = variant
     data_dir = _choose_folder(sweep, name)
@@ -50,9 +50,9 @@ def make_algorithm_task(
         env = complete["env"]
         ranks = [] if plan.num_cpu == 1 else [f"--num-cpu={plan.num_cpu}"]
         if unfinished is not None:
-            typed = [f"--env={env}"] if ":" in env else []
-            typed += [] if isinstance(algo, str) else [f"--algo={algos.get_name(algo)}"]
-            words = ["resume", *typed, *ranks, "--", str(unfinished.path)]
+            module = [f"--env={env}"] if ":" in env else []  # no file can name a module
+            module += [] if isinstance(algo, str) else [f"--algo={algos.get_name(algo)}"]
+            words = ["resume", *module, *ranks, "--", str(unfinished.path)]
         else:
             path = sweep / "configs" / f"{name}_s{seed}.json"
             files.make_folder(path.parent)
@@ -73,7 +73,7 @@ def make_algorithm_task(
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                start_new_session=True,  # Ctrl-C comes from us, once
+                start_new_session=True,  # the sweep passes Ctrl-C on, once
                 preexec_fn=die_with_parent,
             )
 
@@ -82,7 +82,7 @@ def make_algorithm_task(
 
 
 def complete_config(content: dict[str, Any], algo: Any) -> dict[str, Any]:
-    """Return the `config.json` of a run with placeholder spaces, or raise `ConfigError`."""
+    """Return a complete `config.json` with placeholder spaces, or raise `ConfigError`."""
     spaces = config.make_placeholder_spaces(algo)
     found = config.from_json(content, spaces=spaces, custom=algo)
     environments.check_available(found.env)
@@ -90,39 +90,39 @@ def complete_config(content: dict[str, Any], algo: Any) -> dict[str, Any]:
 
 
 def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> RunStatus | None:
-    """Find the run of a configuration: one that is done, else the one that got furthest."""
-    same = {"spaces": None}  # those of a run are read from its environment
+    """Find the run of a configuration: a done one if there is one, else the most advanced one."""
+    ignored = {"spaces": None}  # not compared: a run has the spaces of its environment
     order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
     found = {
         (order.get(one.status, 0), one.step, one.path.stat().st_mtime_ns): one
         for parent in data_dir.glob(f"*{glob.escape(name)}")
         for one in status.list_runs(parent)
-        if status.read_settings(one.path) | same == complete | same
+        if status.read_settings(one.path) | ignored == complete | ignored
     }
     return found[max(found)] if found else None
 
 
 def _choose_folder(sweep: Path, name: str) -> Path:
-    """Return the folder above `name/name_s<seed>`; a run with the sweep's name is in its folder."""
+    """Return the data folder of a run; a run with the sweep's name is directly in its folder."""
     return sweep.parent if name == sweep.name else sweep
 
 
-# --- functions of the user -----------------------------------------------------------------------
+# --- user functions ------------------------------------------------------------------------------
 
 
 def make_function_task(thunk: Thunk, variant: Variant, sweep: Path, plan: Plan) -> Task:
-    """Return the task of one call of a function, `thunk(seed=seed, **settings)`.
+    """Make the task of one function call, `thunk(seed=seed, **settings)`.
 
     A number that it returns is the score. A function that was stopped is called again.
     """
     word = getattr(thunk, "__qualname__", "")
     if not callable(thunk) or not word or "<" in word:
         raise TypeError(
-            f"a process can only import a function at the top of a module, with `def`: no lambda, "
-            f"no function inside of another, got {thunk!r}."
+            f"thunk must be a function defined with `def` at the top of a module, because other "
+            f"processes import it (no lambda, no inner function), got {thunk!r}."
         )
     if plan.num_cpu != 1:
-        raise ValueError("num_cpu is for algorithms; a function calls purerl.mpi.fork itself.")
+        raise ValueError(f"num_cpu must be 1 for a function (use mpi.fork), got {plan.num_cpu}.")
     name, seed, settings = variant
     data_dir = _choose_folder(sweep, name)
     about: dict[str, Any] = {
@@ -136,7 +136,7 @@ def make_function_task(thunk: Thunk, variant: Variant, sweep: Path, plan: Plan) 
     }
 
     def start(log: Path, unfinished: RunStatus | None) -> Process:
-        if unfinished is not None:  # so that another run may take its place
+        if unfinished is not None:  # give it up, so that another run can replace it
             failed = {"status": "failed", "reason": "ended before its first checkpoint"}
             status.write_status(unfinished.path, status.read_status(unfinished.path) | failed)
         run = folder.create_folder(about, str(data_dir), plan.datestamp)
@@ -146,7 +146,7 @@ def make_function_task(thunk: Thunk, variant: Variant, sweep: Path, plan: Plan) 
         try:
             process.start()
         except (AttributeError, TypeError) as error:
-            raise TaskRefused(f"an argument cannot be handed to a process: {error}") from error
+            raise TaskRefused(f"an argument cannot be sent to a process: {error}") from error
         return process
 
     look = functools.partial(find_run, about, data_dir, name)
@@ -154,7 +154,7 @@ def make_function_task(thunk: Thunk, variant: Variant, sweep: Path, plan: Plan) 
 
 
 def _complete_arguments(thunk: Thunk, given: Entries, run: Path, name: str) -> Entries:
-    """Return the arguments of a function, with Spinning Up's two extras if it has parameters."""
+    """Return all arguments: `logger_kwargs` and `env_fn` are added if the function takes them."""
     signature = inspect.signature(thunk)
     if "logger_kwargs" in signature.parameters:
         given.setdefault("logger_kwargs", {"output_dir": str(run), "exp_name": name})
@@ -165,13 +165,13 @@ def _complete_arguments(thunk: Thunk, given: Entries, run: Path, name: str) -> E
     try:
         signature.bind(**given)
     except TypeError as error:
-        raise TaskRefused(f"{thunk.__name__}{signature}: {error}") from error
+        raise TaskRefused(f"cannot call {thunk.__name__}{signature}: {error}") from error
     return given
 
 
 def _call(thunk: Thunk, given: Entries, run: Path, log: Path, about: Entries) -> None:
-    """Call a function in its own process, and keep its status in the folder of its run."""
-    os.setsid()  # Ctrl-C comes from the sweep, once
+    """Call a function in this process, and write its status to the folder of its run."""
+    os.setsid()  # the sweep passes Ctrl-C on, once
     die_with_parent()
     with log.open("ab") as file:
         for stream in (1, 2):
@@ -187,7 +187,7 @@ def _call(thunk: Thunk, given: Entries, run: Path, log: Path, about: Entries) ->
             raise
         score = {"score": float(value)} if isinstance(value, int | float) else {}
         if not all(map(math.isfinite, score.values())):
-            reason = f"{thunk.__name__} gave {value}"
+            reason = f"{thunk.__name__} returned {value}, which is not a finite number"
             status.write_status(run, state | {"status": "failed", "reason": reason})
             sys.exit(errors.NOT_FINITE)
         status.write_status(run, state | {"status": "done"} | score)

@@ -1,1 +1,1 @@
-"""Train in a run folder: save, report, stop, fail, resume."""
+"""Training in a run folder: saving, reporting, stopping, failing and resuming."""

@@ -1,4 +1,4 @@
-"""Replay a run that diverged from its last good checkpoint, and find the first bad update.
+"""Find the first bad update of a diverged run, by replaying from its newest good checkpoint.
 
     finding = diagnose(run)     # None if it does not diverge again
 
@@ -27,31 +27,31 @@ from purerl.runs.settings import environments
 from purerl.runs.training import train
 from purerl.runs.training.saving import describe_run
 
-SHOWN = 8  # names of values that are not finite
+SHOWN = 8  # most names of non-finite values to print
 
 
 class Finding(NamedTuple):
-    """The first thing that went wrong."""
+    """The first number that is not finite: the update or environment that it came from."""
 
     update: int  # number of the update, from 1; 0 if an environment returned the number
     step: int  # environment steps after it
     message: str  # error of the run
     bad: tuple[str, ...] = ()  # parts that are not finite: batch, metrics, gradients, new state
-    largest: tuple[str, float] = ("", 0.0)  # parameter before with the largest absolute value
+    largest: tuple[str, float] = ("", 0.0)  # parameter of largest absolute value before it
     line: str = ""  # source line of the first NaN, or nothing
     saved: Path | None = None  # file with the batch and the parameters before it
 
     def describe(self) -> str:
-        """Return it in lines, with the first names of what is not finite."""
+        """Return the finding as lines of text, with the first `SHOWN` non-finite names."""
         if not self.update:
-            return f"the environment gave it: {self.message}"
-        lines = [f"update {self.update:,}, environment step {self.step:,}, is the first"]
+            return f"the environment returned the number: {self.message}"
+        lines = [f"first bad update: {self.update:,}, at environment step {self.step:,}"]
         lines += [f"  not finite: {name}" for name in self.bad[:SHOWN]]
         if len(self.bad) > SHOWN:
             lines.append(f"  and {len(self.bad) - SHOWN} more")
         if self.line:
             lines.append(f"  first NaN: {self.line}")
-        lines.append(f"  largest parameter before: {self.largest[0]}, {self.largest[1]:.3g}")
+        lines.append(f"  largest parameter before it: {self.largest[0]}, {self.largest[1]:.3g}")
         return "\n".join([*lines, f"batch and parameters before the update: {self.saved}"])
 
 
@@ -62,10 +62,10 @@ def diagnose(
     say: Callable[[str], None] = lambda line: None,
     algo: Any = None,
 ) -> Finding | None:
-    """Continue from a checkpoint until the run diverges, and examine the update that did it.
+    """Continue from a checkpoint until the run diverges, and find the first bad update.
 
-    Without `at`, the checkpoint is the newest. `say` gets a line about the progress. `algo` is the
-    module of the run's algorithm if it is a custom one.
+    `at` is the step of the checkpoint; None for the newest. `say` receives lines about progress.
+    `algo` is the module of the run's algorithm if it is custom.
     """
     config = train.read_config(run, env_fn, None, None, algo)
     env_fn = env_fn or environments.make_env_fn(config.env)
@@ -116,7 +116,7 @@ def _collect(carry: Carry) -> tuple[int, list[Any]]:
 
 
 def _find_bad_update(run: Path, carry: Carry, message: str) -> Finding | None:
-    """Do one update at a time until a number is not finite."""
+    """Repeat a burst update by update until a number is not finite; save batch and parameters."""
     step, batches = _collect(carry)
     algo, learner = carry.algo, devices.unreplicate(carry.learner)
     update = jax.jit(algo.update)
@@ -156,7 +156,7 @@ def _list_non_finite(trees: dict[str, Any]) -> list[str]:
 
 
 def _find_line(update: Any, learner: Any, batch: Any) -> str:
-    """Do an update operation by operation; return the line of our code with the first NaN."""
+    """Do an update without jit; return the source line with the first NaN, or an empty text."""
     try:
         with jax.debug_nans(True), jax.disable_jit():
             update(learner, batch)

@@ -1,6 +1,6 @@
-"""`--dry-run`: measure the needs of a run by building it and training it for a moment.
+"""`--dry-run`: estimate the memory and time that a run needs, by training it for a moment.
 
-Only compiled programs are written, into their cache.
+Nothing is written, except compiled programs in their cache.
 """
 
 import dataclasses
@@ -23,20 +23,20 @@ from purerl.runs.settings.config import Config
 from purerl.runs.training.train import check_memory, start_carry
 from purerl.schedules import OffPolicySchedule
 
-ROWS = 20_000  # of replay memory while measuring
+ROWS = 20_000  # most rows of the replay buffer while measuring
 SECONDS = 1.0  # duration of the measurement
 
 
 def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks: int) -> None:
-    """Print networks, memory, speed and time needed by runs that differ in their seeds alone.
+    """Print networks, memory, speed and time of runs that differ only in their seeds.
 
-    The measurement uses one rank, without `env_fn` with the id in the configuration.
+    The measurement uses one rank. Without `env_fn`, the configuration's id makes the environment.
     """
     config = made[0]
     check_memory(config, ranks)
     env_fn = env_fn or environments.make_env_fn(config.env)
     env = config.spec.env
-    print_lines(f"{config.algo} on {config.env}: nothing is kept of this")
+    print_lines(f"{config.algo} on {config.env}: dry run, nothing is saved")
     print_lines(f"observations  {env.obs_shape} {np.dtype(env.obs_dtype).name}")
     print_lines(f"actions       {env.action}")
     began = time.monotonic()
@@ -50,7 +50,7 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
                 parameters += number
                 shapes = " ".join("x".join(map(str, np.shape(x))) for x in leaves if np.ndim(x) > 1)
                 print_lines(f"{name:<13} {number:>9,} parameters  {shapes}".rstrip())
-        print_lines(f"{'in all':<13} {parameters:>9,} parameters")
+        print_lines(f"{'total':<13} {parameters:>9,} parameters")
         while not carry.updates:
             carry, _ = loop.advance(carry)
         print_lines(f"built and compiled in {time.monotonic() - began:.1f} s")
@@ -58,8 +58,8 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
         steps, updates, began = carry.steps, carry.updates, time.monotonic()
         while (seconds := time.monotonic() - began) < SECONDS or carry.steps == steps:
             carry, _ = loop.advance(carry)
-        rate, often = (carry.steps - steps) / seconds, (carry.updates - updates) / seconds
-        updated = f"{often:,.0f}" if often > 10 else f"{often:.1f}"
+        rate, update_rate = (carry.steps - steps) / seconds, (carry.updates - updates) / seconds
+        updated = f"{update_rate:,.0f}" if update_rate > 10 else f"{update_rate:.1f}"
         print_lines(f"speed         {rate:,.0f} environment steps/s with {updated} updates/s")
         print_lines("\n".join(_describe_time(made, env_fn, carry, rate, ranks)))
     finally:
@@ -75,7 +75,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _shorten(schedule: Any) -> Any:
-    """Return a schedule that learns from its first moments on, and does not end."""
+    """Return a schedule that updates as early as possible, with practically endless steps."""
     changes = {"steps": schedule.steps_per_epoch * 1_000_000}
     if isinstance(schedule, OffPolicySchedule):
         least = -(-schedule.batch_size // schedule.num_envs) * schedule.num_envs
@@ -93,11 +93,11 @@ def _describe_memory(config: Config, carry: loop.Carry, ranks: int) -> Iterator[
     needs = devices.estimate_memory(config.spec.env, config.schedule.resolve(ranks), (), ranks)
     replay, free = needs.get("replay_size", 0) * ranks, free_memory()
     total = process * ranks + replay
-    room = "" if free is None else f", of {format_size(free)} that are free"
-    line = f"memory        learner {format_size(learner)}, replay {format_size(replay)}, about "
-    yield f"{line}{format_size(total)} in all{room}"
+    room = "" if free is None else f"; {format_size(free)} are free"
+    line = f"memory        learner {format_size(learner)}, replay buffer {format_size(replay)}"
+    yield f"{line}, about {format_size(total)} in total{room}"
     if free is not None and total > free:
-        yield "              THAT IS MORE THAN IS FREE: lower --replay-size or --num-cpu"
+        yield "              NOT ENOUGH FREE MEMORY: lower --replay-size or --num-cpu"
 
 
 def _describe_time(
@@ -119,10 +119,10 @@ def _describe_time(
         epochs = -(-schedule.steps // schedule.steps_per_epoch)
         testing = epochs * schedule.num_test_episodes * most * each / ranks
         seconds += testing
-        line += f", {format_duration(testing)} of it for test episodes of {most:,} steps"
+        line += f", including {format_duration(testing)} for test episodes of {most:,} steps"
     line = f"time needed   about {format_duration(seconds)} for {line}"
     if ranks > 1:
-        line += f", if each of {ranks} ranks has a core of its own; measured on one"
+        line += f", if each of the {ranks} ranks has its own core; measured on one rank"
     yield line
     if len(made) > 1:
         yield f"              about {format_duration(seconds * len(made))} for {len(made)} seeds"

@@ -1,4 +1,4 @@
-"""The screen of a run: plain lines, and on a terminal a bar."""
+"""The screen of a run: plain lines, and a progress bar on a terminal."""
 
 import shutil
 import sys
@@ -10,14 +10,14 @@ from purerl.errors import OutputClosed
 from purerl.runs.console import format_clock, silence, write_lines, write_text
 
 BAR = 24  # characters
-PAUSE = 0.2  # seconds between two pictures of the bar
+PAUSE = 0.2  # least seconds between two drawings of the bar
 
 
 class Screen:
-    """Lines at once; on a terminal also a bar, which each new line replaces.
+    """Screen that prints lines at once and, on a terminal, a progress bar below them.
 
-    A run does not end because nobody reads it: if a line cannot be written, the screen is silent
-    from then on, and `lost` is the reason. `quiet` writes nothing; the default stream is stdout.
+    If a line cannot be written, the run continues: the screen is silent from then on, and `lost` is
+    the reason. With `quiet`, nothing is written. The default stream is stdout.
     """
 
     def __init__(self, stream: TextIO | None = None, quiet: bool = False) -> None:
@@ -25,8 +25,8 @@ class Screen:
         self.quiet = quiet or self.stream is None or self.stream.closed
         self.live = not self.quiet and self.stream.isatty()
         self.lost = ""
-        self._drawn = -PAUSE  # time of the last picture
-        self._first: tuple[float, int] | None = None  # time and step of the first picture
+        self._drawn = -PAUSE  # time of the last drawing
+        self._first: tuple[float, int] | None = None  # time and step of the first drawing
 
     def say(self, line: str) -> None:
         """Write a line; control characters, which files may contain, become `?`."""
@@ -34,7 +34,7 @@ class Screen:
             self._replace_bar(write_lines, line)
 
     def progress(self, step: int, total: int) -> None:
-        """Draw the bar, if there is a terminal."""
+        """Draw the bar, if the stream is a terminal."""
         now = time.monotonic()
         if not self.live or now - self._drawn < PAUSE:
             return
@@ -45,7 +45,7 @@ class Screen:
         text = f"{'█' * done}{'░' * (BAR - done)} {step:,} of {total:,}"
         if step > first:
             text += f"   {rate:,.0f} steps/s   {format_clock((total - step) / rate)} left"
-        text = text[: shutil.get_terminal_size().columns - 1]  # a second line would stay
+        text = text[: shutil.get_terminal_size().columns - 1]  # a second line would not be erased
         self._replace_bar(write_text, text)
 
     def end(self) -> None:

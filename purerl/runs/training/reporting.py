@@ -32,7 +32,7 @@ class Session(NamedTuple):
     config: Config
     env_fn: Callable[[], Any]
     screen: Screen
-    sinks: Sequence[Sink]  # custom ones, besides those of the options
+    sinks: Sequence[Sink]  # custom ones, in addition to those of the options
 
     def say(self, *lines: str) -> None:
         """Write lines to the screen and to `stdout.log`, on rank 0."""
@@ -42,7 +42,7 @@ class Session(NamedTuple):
             self.screen.say(line)
         if self.screen.lost:
             lost, self.screen.lost = self.screen.lost, ""
-            lines += (f"the screen is gone ({lost}): what follows is said here alone",)
+            lines += (f"the screen is gone ({lost}); further lines are only in this file",)
         with contextlib.suppress(errors.StorageError):  # the tables report a failing disk
             append_text(self.run / "stdout.log", "".join(f"{line}\n" for line in lines))
 
@@ -63,12 +63,11 @@ class Report:
             self.sinks.append(WandB(options.wandb, session.run, content))
         self.sinks += session.sinks
         self.is_compiled = False
-        self.say(
-            progress.describe_sizes(carry), "compiling: seconds the first time, kept for the next"
-        )
+        compiling = "compiling: takes some seconds the first time, then it is cached"
+        self.say(progress.describe_sizes(carry), compiling)
 
     def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
-        """Report an advance, and the epoch that ended with it."""
+        """Report an advance, and the epoch if one ended with it."""
         if carry.updates and not self.is_compiled:
             self.is_compiled = True
             self.say(f"compiled in {sum(compiled):.1f} s")
@@ -80,34 +79,34 @@ class Report:
         try:
             self.logs.write()
         except errors.StorageError as error:
-            self.say(f"the logs wait for the disk: {error}")
+            self.say(f"the logs were not written; trying again after the next epoch: {error}")
         numbers = {k: float(v) for k, v in row.items() if math.isfinite(v)}
         self._for_each_sink(lambda sink: sink.write(record["steps"], numbers))
 
     def _for_each_sink(self, call: Callable[[Sink], None]) -> None:
-        """Call a function with each sink; name one that fails, and drop it."""
+        """Call a function with each sink; report and drop a sink that fails."""
         for sink in [*self.sinks]:
             try:
                 call(sink)
             except Exception as error:  # custom sinks may raise anything
                 self.sinks = [one for one in self.sinks if one is not sink]
                 name, why = type(sink).__name__, _format_error(error)
-                self.say(f"{name} failed, and the run goes on without it: {why}")
+                self.say(f"{name} failed, and the run continues without it: {why}")
 
     def notes(self) -> dict[str, Any]:
-        """Write the epochs that wait; return the state of the logs for a checkpoint."""
+        """Write the queued epochs; return the state of the logs for a checkpoint."""
         self.logs.write()
         return self.logs.notes()
 
     def close(self) -> None:
-        """End the bar and the sinks."""
+        """Remove the bar and close the sinks."""
         self.screen.end()
         self._for_each_sink(lambda sink: sink.close())
 
 
 @contextlib.contextmanager
 def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
-    """Give `tell` a line for each warning of the loop; show other warnings as usual."""
+    """Pass warnings of the loop to `tell` as lines; show other warnings as usual."""
     with warnings.catch_warnings(record=True, action="always", category=EpisodesCut) as caught:
         yield
     for one in caught:
@@ -119,7 +118,7 @@ def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_compilations() -> Iterator[list[float]]:
-    """Collect the seconds of each compilation."""
+    """Collect the duration of each compilation, in seconds."""
     spent: list[float] = []
 
     def add(event: str, duration_secs: float, **_: str | int) -> None:
@@ -135,7 +134,7 @@ def time_compilations() -> Iterator[list[float]]:
 
 @contextlib.contextmanager
 def record_failure(run: Path) -> Iterator[None]:
-    """Write the reason into the run's folder if the block fails, and add the next step to it."""
+    """If the block fails, write the reason to the run's folder, and add advice to the error."""
     try:
         yield
     except BaseException as error:
@@ -145,7 +144,7 @@ def record_failure(run: Path) -> Iterator[None]:
         else:
             status, reason = "failed", _format_error(error)
             text = f"{traceback.format_exc()}purerl: {error}"
-        with contextlib.suppress(errors.StorageError):  # perhaps the disk is what fails
+        with contextlib.suppress(errors.StorageError):  # perhaps the disk itself fails
             folder.update_status(run, status=status, reason=reason)
         with contextlib.suppress(errors.StorageError):
             if mpi.is_root():
@@ -155,12 +154,12 @@ def record_failure(run: Path) -> Iterator[None]:
 
 def _explain_next_step(run: Path, error: BaseException) -> str:
     kept = checkpoint_folders.list_steps(run)
-    what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
+    what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "there is no checkpoint yet"
     if not isinstance(error, errors.NonFiniteError):
-        return f"{what}. {'Go on' if kept else 'Begin again'}: {format_command('resume', run)}"
+        return f"{what}. {'Continue' if kept else 'Start again'}: {format_command('resume', run)}"
     if mpi.num_procs() > 1:
         return f"{what}."
-    return f"{what}; {format_command('doctor', run)} looks for the cause."
+    return f"{what}. Find the cause: {format_command('doctor', run)}"
 
 
 def _format_error(error: BaseException) -> str:
@@ -168,9 +167,9 @@ def _format_error(error: BaseException) -> str:
 
 
 def summarise_end(run: Path, step: int, total: int, score: float) -> str:
-    """Return the last lines of a run that is done, or was asked to stop."""
+    """Return the last lines of a run that is complete or was stopped."""
     if step < total:
-        return f"stopped at {step:,} of {total:,}. Go on: {format_command('resume', run)}"
+        return f"stopped at step {step:,} of {total:,}. Continue: {format_command('resume', run)}"
     result = f"return {score:.1f}" if math.isfinite(score) else "no episode has ended"
     more = format_command("resume", run, "--steps", str(2 * total))
     commands = (format_command("watch", run), format_command("plot", run), more)

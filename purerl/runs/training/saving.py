@@ -1,4 +1,4 @@
-"""Checkpoints of a run: when they are due, and how failures of the disk are tolerated."""
+"""Checkpoints during a run: when they are saved, and how disk failures are tolerated."""
 
 import contextlib
 import functools
@@ -20,7 +20,7 @@ PATIENCE = 3  # checkpoints in a row that may fail before the run ends
 
 
 class Saver:
-    """Saves a run, new or continued from a `loaded` checkpoint; only rank 0 has a report."""
+    """Checkpoint writer of a run, new or continued from `loaded`; only rank 0 has a report."""
 
     def __init__(self, session: Session, loaded: Loaded | None, report: Report | None) -> None:
         self.run, self.options = session.run, session.config.options
@@ -33,18 +33,18 @@ class Saver:
     def is_due(self, before: int, steps: int, score: float | None) -> bool:
         """Return whether a multiple of `save_freq` was passed, or an epoch was the best so far.
 
-        An advance went from step `before` to `steps`; `score` is None if no epoch ended with it.
+        The last advance went from step `before` to `steps`. If no epoch ended, `score` is None.
         """
         freq = self.options.save_freq
         if freq is None or steps // freq > before // freq:
             return freq is not None
-        if score is None or self.failures:  # do not ask a failing disk more often
+        if score is None or self.failures:  # do not try a failing disk more often
             return False
         marked = run_on_root(lambda: checkpoint_folders.read_best(self.run))
         return math.isfinite(score) and (marked is None or score > marked[1])
 
     def save(self, carry: Carry, score: float, last: bool) -> None:
-        """Save; tolerate fewer than `PATIENCE` failures in a row, but none at the end."""
+        """Save a checkpoint; tolerate fewer than `PATIENCE` failures in a row, none at the end."""
         try:
             notes = run_on_root(lambda: self.report.notes() if self.report else {})
             notes |= {"score": to_json(score)}
@@ -55,16 +55,17 @@ class Saver:
         except errors.StorageError as error:
             self.failures += 1
             if self.failures == PATIENCE or last:
-                which = f"the checkpoint of step {carry.steps:,} was not made"
-                error.add_note(f"{which}, number {self.failures} in a row.")
+                which = f"the checkpoint of step {carry.steps:,} was not saved"
+                error.add_note(f"{which}: failure {self.failures} in a row.")
                 raise
-            self.say(f"checkpoint at {carry.steps:,} failed: {error}")
+            again = "The run continues and tries again at the next checkpoint."
+            self.say(f"the checkpoint of step {carry.steps:,} was not saved: {error} {again}")
 
     @contextlib.contextmanager
     def save_on_fault(self, carry: Carry, score: float) -> Iterator[None]:
-        """Save a carry as it is now if an environment fails in the block, which advances it.
+        """Save the carry as it was before the block if an environment fails in the block.
 
-        Several ranks save nothing, because the others wait for the one that failed.
+        With several ranks, nothing is saved, because the others wait for the one that failed.
         """
         marks = carry.envs.mark_episodes()
         try:
@@ -78,12 +79,12 @@ class Saver:
             raise
 
     def prune(self) -> None:
-        """Mark the best checkpoint and delete old ones, which a kill may have prevented."""
+        """Mark the best checkpoint and delete old ones, in case a kill prevented it before."""
         run_on_root(lambda: checkpoint_folders.prune(self.run, self.options.keep, self.say_once))
 
 
 def describe_run(config: Config) -> dict[str, Any]:
-    """Return the settings that checkpoints must agree with: those that decide bits."""
+    """Return the settings that must be equal to resume a checkpoint: those that affect results."""
     plain = configs.to_json(config)
     plain["schedule"].pop("steps")
     found = {name: plain[name] for name in ("algo", "env", "seed", "spec", "schedule", "spaces")}

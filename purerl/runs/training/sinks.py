@@ -17,17 +17,17 @@ PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # option -> packag
 
 
 class Sink(Protocol):
-    """Receiver of the rows of a run; give yours to `train(config, sinks=(mine,))`."""
+    """Receiver of the rows of a run; pass a custom one to `train(config, sinks=(mine,))`."""
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Receive the finite numbers of a row of `progress.txt`; called on rank 0 at its step."""
+        """Receive the finite numbers of a row of `progress.txt` and its step, on rank 0."""
 
     def close(self) -> None:
-        """Write the rest."""
+        """Write or send the remaining rows, at the end of the run."""
 
 
 def check_packages(config: Config) -> None:
-    """Refuse options whose package is missing, before anything is done."""
+    """Refuse options whose package is missing, before the run starts."""
     for option, package in PACKAGES.items():
         if getattr(config.options, option) and importlib.util.find_spec(package) is None:
             install = f"Type: pip install 'purerl[{option}]'"
@@ -40,7 +40,7 @@ class TensorBoard:
     def __init__(self, path: Path, step: int) -> None:
         from tensorboardX import SummaryWriter  # an optional package
 
-        purge = step + 1 if step else None  # rows that a cut run wrote after its checkpoint
+        purge = step + 1 if step else None  # hides rows written after the checkpoint
         self.writer = SummaryWriter(str(path), purge_step=purge)
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
@@ -50,7 +50,7 @@ class TensorBoard:
         self.writer.flush()
 
     def close(self) -> None:
-        """Write the rest."""
+        """Write the remaining rows and close the files."""
         self.writer.close()
 
 
@@ -70,5 +70,5 @@ class WandB:
         self.run.log({**row, "TotalEnvInteracts": step})
 
     def close(self) -> None:
-        """Send the rest."""
+        """Send the remaining rows and finish the run at Weights & Biases."""
         self.run.finish()

@@ -55,8 +55,8 @@ def train(
         config: configuration of the run.
         env_fn: function that makes the environment; None for the id in the configuration.
         screen: screen for the lines of rank 0; None for the standard output.
-        sinks: further receivers of the rows, as `purerl.runs.training.reporting.Sink`.
-        **where: `data_dir` and `datestamp` of `folder.create_folder`.
+        sinks: further receivers of the rows, of the form `purerl.runs.training.sinks.Sink`.
+        **where: `data_dir` and `datestamp` for `folder.create_folder`.
     """
     check_packages(config)
     check_memory(config, mpi.num_procs())
@@ -83,16 +83,16 @@ def resume(
 ) -> Outcome:
     """Continue a run from its newest good checkpoint, or from the one of a step.
 
-    A run that was killed before its first checkpoint begins again, which gives the same bits.
-    Checkpoints that are newer than the one to continue from are deleted.
+    A run without a checkpoint starts again from step 0 and gives the same results bit for bit.
+    Checkpoints newer than the one to continue from are deleted.
 
     Args:
         run: folder of the run.
         env_fn, screen, sinks: as in `train`.
         spec: the run's `Spec` if it has custom networks, which no file contains.
-        steps: new total; None for the total that the run was last given.
-        at: `last` for the newest checkpoint that is complete, `best`, or a step.
-        algo: module of the run's algorithm if it is a custom one, which no file contains.
+        steps: new total of environment steps; None for the last total of the run.
+        at: `last` for the newest undamaged checkpoint, `best`, or a step.
+        algo: module of the run's algorithm if it is custom, because no file may import it.
     """
     with _lock_folder(run):
         config = read_config(run, env_fn, spec, steps, algo)
@@ -101,7 +101,7 @@ def resume(
         env_fn = env_fn or environments.make_env_fn(config.env)
         session = Session(run, config, env_fn, screen or Screen(), sinks)
         if not run_on_root(lambda: checkpoint_folders.list_steps(run)) and at == "last":
-            session.say(f"{run} has no checkpoint yet: it begins again.")
+            session.say(f"{run} has no checkpoint yet. It starts again from step 0.")
             return _begin(session)
         step = checkpoint_folders.resolve_step(run, at)
         loaded = checkpoint.load(run, describe_run(config), mpi.proc_id(), step)
@@ -118,43 +118,43 @@ def _begin(session: Session) -> Outcome:
 
 
 def _continue(session: Session, loaded: Loaded) -> Outcome:
-    """Train from a checkpoint, after a line about everything that is not as it was."""
+    """Train from a checkpoint, after reporting everything that changed since it was saved."""
     run, config, total = session.run, session.config, session.config.schedule.steps
-    session.say(*(f"passed over: {why}" for why in loaded.skipped))
-    session.say(*(f"noticed: {what}" for what in loaded.changed))
+    session.say(*(f"skipped a damaged checkpoint: {why}" for why in loaded.skipped))
+    session.say(*(f"warning: {what} The run continues." for what in loaded.changed))
     state = status.read_status(run)
     wrong = ""
     if loaded.step > total:
-        wrong = f"has done {loaded.step:,} steps, and {total:,} are asked for"
+        wrong = f"has done {loaded.step:,} steps, more than the {total:,} of its new total"
     elif loaded.step == total and state.get("status") == "done":
         wrong = f"is complete: {loaded.step:,} of {total:,} steps"
     if wrong:
-        raise ConfigError(f"{run} {wrong}. Give more with --steps.")
+        raise ConfigError(f"{run} {wrong}. Give a larger total with --steps.")
     then = state.get("versions", {})
     for name, version in machine.list_versions().items():
         if then.get(name, version) != version:
-            session.say(f"{name} was {then[name]} and is {version}: bits may differ from now on.")
+            session.say(f"warning: {name} was {then[name]} and is {version}. Results may differ.")
     carry, lost = restore_carry(config, session.env_fn, loaded, session.say)
-    line = f"{_describe(config)}: goes on at {loaded.step:,}"
+    line = f"{_describe(config)}: continues at step {loaded.step:,}"
     if loaded.skipped:
         behind = checkpoint_folders.list_steps(run)[-1] - loaded.step
-        line += f"; the {behind:,} steps up to the newest checkpoint are lost and done again"
+        line += f". The {behind:,} steps up to the newest checkpoint are lost and repeated."
     session.say(line)
     if lost:
         session.say(
-            f"environments {lost} cannot be brought back to where they were: they start new "
-            f"episodes, and the run is not bit for bit the one that was interrupted."
+            f"warning: environments {lost} did not return to their saved state. They start new "
+            f"episodes, so the run is not bit for bit identical to one without interruption."
         )
     folder.update_status(run, status="running", step=loaded.step, steps=total, reason=None)
     with reporting.record_failure(run):
         if later := run_on_root(lambda: checkpoint_folders.delete_later(run, loaded.step)):
             steps = ", ".join(f"{step:,}" for step in later)
-            session.say(f"deleted the checkpoints that came after step {loaded.step:,}: {steps}")
+            session.say(f"deleted the checkpoints after step {loaded.step:,}: {steps}")
         return _train_to_end(session, carry, loaded)
 
 
 def check_memory(config: Config, ranks: int) -> None:
-    """Refuse a run that does not fit into memory, or whose counts do not divide by its ranks."""
+    """Refuse a run that does not fit into memory, or counts that are not divisible by the ranks."""
     try:
         schedule = config.schedule.resolve(ranks)
         learner = jax.eval_shape(lambda: config.module.init(jax.random.key(0), config.spec))
@@ -164,7 +164,7 @@ def check_memory(config: Config, ranks: int) -> None:
 
 
 def _flatten_config(config: Config) -> dict[str, str]:
-    """Return the entries of a configuration as text by their names, for ranks to compare."""
+    """Return the entries of a configuration as text by their names, to compare between ranks."""
     plain = jax.tree.map(repr, configs.to_json(config), is_leaf=lambda x: x is None)
     pairs = jax.tree_util.tree_leaves_with_path(plain)
     return {jax.tree_util.keystr(path, simple=True, separator="."): text for path, text in pairs}
@@ -173,7 +173,7 @@ def _flatten_config(config: Config) -> dict[str, str]:
 def read_config(
     run: Path, env_fn: EnvFn | None, spec: Any, steps: int | None, algo: Any = None
 ) -> Config:
-    """Return the configuration of a run, with the total of steps it was last given or a new one."""
+    """Return the configuration of a run, with a new total of steps or its last one."""
     config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec, custom=algo)
     total = status.read_status(run).get("steps", config.schedule.steps) if steps is None else steps
     try:
@@ -202,12 +202,12 @@ def restore_carry(
         mpi.assert_in_sync(snapshot.select_shared(carry), f"the checkpoint of step {loaded.step:,}")
         return carry, lost
     except BaseException:
-        carry.envs.close()  # nobody else will
+        carry.envs.close()  # no other code does
         raise
 
 
 def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outcome:
-    """Advance to the end, or until a signal asks to stop."""
+    """Advance until the run is complete or a signal asks to stop."""
     run, notes = session.run, loaded.manifest["notes"] if loaded else {}
     report = run_on_root(lambda: Report(session, notes, carry), shared=False)
     saver = Saver(session, loaded, report)
@@ -233,8 +233,8 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                     saver.save(carry, score, last)
     except BaseException as error:
         if isinstance(error, EnvFault):
-            error.add_note(f"it came after environment step {before:,} of the run.")
-        with contextlib.suppress(EnvFault):  # hides no earlier error
+            error.add_note(f"This happened after environment step {before:,} of the run.")
+        with contextlib.suppress(EnvFault):  # must not hide the error
             carry.envs.close()
         raise
     else:
@@ -250,7 +250,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
 
 
 def _compute_score(record: Record, before: float) -> float:
-    """Return the mean return of an epoch's episodes; the score before if it had none."""
+    """Return the mean return of an epoch's episodes; without any, the score before."""
     returns = record.get("test_returns") or record["ep_returns"]
     return statistics.fmean(returns) if returns else before
 

@@ -1,4 +1,4 @@
-"""Call a command in this process."""
+"""A helper that runs a command in this process."""
 
 from purerl.cli.main import main
 

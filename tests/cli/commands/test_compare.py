@@ -5,16 +5,16 @@ import json
 import pytest
 
 from purerl.cli.main import main
-from tests.runs.analysis.made_tables import ours, seeds
+from tests.runs.analysis.made_tables import write_run, write_seeds
 
 
-def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsys):
-    seeds(tmp_path, "a|b", [1, 2, 3, 4, 5])
-    seeds(tmp_path, "c\x1b[31m", [11, 12, 13, 14, 15])
+def test_compare_prints_tables_and_writes_markdown_and_json(tmp_path, capsys):
+    write_seeds(tmp_path, "a|b", [1, 2, 3, 4, 5])
+    write_seeds(tmp_path, "c\x1b[31m", [11, 12, 13, 14, 15])
     out = tmp_path / "t.md"
     assert main(["compare", str(tmp_path), "--threshold", "12", "--out", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("and include the compiling of the first run of a process.")
+    assert lines[0].endswith("Seconds: wall clock, including compilation.")
     assert lines[1].split()[-4:] == ["steps", "to", "12", "seconds"]
     assert lines[2].split()[:4] == ["CartPole-v1", "a|b", "5", "3"]
     assert "not reached (0 of 5)" in lines[2]
@@ -41,8 +41,8 @@ def test_the_command_prints_a_table_and_writes_markdown_and_json(tmp_path, capsy
         (["a", "--group", "colour"], 2, "no run has a setting 'colour'"),
     ],
 )
-def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, code, message):
-    seeds(tmp_path, "a", [1, 2, 3, 4, 5])
+def test_compare_reports_mistakes_in_one_line(tmp_path, monkeypatch, capsys, words, code, message):
+    write_seeds(tmp_path, "a", [1, 2, 3, 4, 5])
     monkeypatch.chdir(tmp_path)
     assert main(["compare", *words]) == code
     said = capsys.readouterr().err
@@ -58,13 +58,13 @@ def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, co
         (["--metric", "best"], "metric must be one of iqm, mean, median, got 'best'"),
     ],
 )
-def test_bad_values_are_usage_mistakes(words, message, capsys):
+def test_values_out_of_range_are_usage_errors(words, message, capsys):
     assert main(["compare", "a", *words]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_table_names_seeds_and_runs_where_they_differ(tmp_path, capsys):
+def test_tables_show_runs_and_seeds_if_their_numbers_differ(tmp_path, capsys):
     for number in range(5):
-        ours(tmp_path / f"{number}_s0", [number], "a", 0, clip=number)
+        write_run(tmp_path / f"{number}_s0", [number], "a", 0, clip=number)
     assert main(["compare", str(tmp_path), "--group", "algo"]) == 0
     assert "CartPole-v1  ppo        1 in 5 runs  2 " in capsys.readouterr().out

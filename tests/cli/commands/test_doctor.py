@@ -1,4 +1,4 @@
-"""`purerl doctor`: what the machine has, whether a run is sound, what diverged."""
+"""`purerl doctor`: report on the machine, check of a run, cause of a divergence."""
 
 import ctypes.util
 import shutil
@@ -12,18 +12,18 @@ from tests.mpi.launch import python
 from tests.runs.trained import train_tiny_run
 
 
-def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
+def test_doctor_finds_the_cause_of_a_divergence_and_reports_damage(tmp_path):
     words = ("train", "ddpg", "--env", "Pendulum-v1", "--hidden", "4", "--steps", "400")
     words += ("--start-steps", "100", "--update-after", "200", "--batch-size", "10")
     words += ("--save-freq", "100", "--data-dir", str(tmp_path))
     done = python("-m", "purerl", *words, "--q-lr", "1e30")
     assert done.code == 3, done.err
     (path,) = tmp_path.rglob("config.json")
-    assert f"purerl doctor {path.parent} looks for the cause" in done.err
+    assert f"Find the cause: purerl doctor {path.parent}" in done.err
     done = python("-m", "purerl", "doctor", str(path.parent))
     assert done.code == 3, done.err
-    assert "checkpoint 100: whole" in done.out
-    assert "is the first" in done.out
+    assert "checkpoint 100: intact" in done.out
+    assert "first bad update: " in done.out
     assert "not finite: " in done.out
     (path.parent / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
     done = python("-m", "purerl", "doctor", str(path.parent), "--checkpoint", "100")
@@ -32,14 +32,14 @@ def test_the_command_replays_what_diverged_and_checks_what_did_not(tmp_path):
     assert python("-m", "purerl", "doctor", str(tmp_path)).code == 2
 
 
-def test_the_machine_is_described():
+def test_doctor_describes_the_machine():
     found = doctor.describe_machine()
     assert {"python", "jax", "devices", "threads", "mpi", "extras", "cache"} <= set(found)
     assert found["devices"].count("cpu") == len(jax.devices())
-    assert found["threads"].startswith("1 of XLA in the commands and after purerl.setup()")
+    assert found["threads"].startswith("1 for XLA in the commands and after purerl.setup()")
 
 
-def test_the_launcher_beside_this_python_is_found_without_the_path(tmp_path, monkeypatch):
+def test_the_launcher_next_to_this_python_is_found_without_path(tmp_path, monkeypatch):
     launcher = tmp_path / "bin" / "mpiexec"
     launcher.parent.mkdir()
     launcher.touch(0o755)
@@ -50,7 +50,7 @@ def test_the_launcher_beside_this_python_is_found_without_the_path(tmp_path, mon
     assert doctor.describe_machine()["mpi"] == "1 rank, launcher missing"
 
 
-def test_what_draws_without_a_display_is_loaded(monkeypatch):
+def test_libraries_for_drawing_without_a_display_are_loaded(monkeypatch):
     monkeypatch.setattr(ctypes.util, "find_library", {"EGL": "libEGL.so.1"}.get)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: name)
     monkeypatch.setenv("MUJOCO_GL", "glfw")
@@ -59,22 +59,22 @@ def test_what_draws_without_a_display_is_loaded(monkeypatch):
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}-is-not-there.so")
     assert doctor.list_headless_libraries() == "neither libEGL nor libOSMesa; MUJOCO_GL=unset"
-    for name, said in (("", "none"), (":77", ":77, where nobody answers")):
+    for name, said in (("", "none"), (":77", ":77 (does not respond)")):
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         monkeypatch.setenv("DISPLAY", name)
         assert doctor.describe_machine()["display"] == said
 
 
-def test_a_damaged_checkpoint_of_a_sound_run_is_named(tmp_path, capsys):
+def test_doctor_reports_a_damaged_checkpoint(tmp_path, capsys):
     run = shutil.copytree(train_tiny_run("ppo").folder, tmp_path / "run")
     assert call("doctor", run) == 0
     assert "nothing to replay" in capsys.readouterr().out
     (run / "checkpoints" / "000000000120" / "rank0.npz").write_bytes(b"x")
     assert call("doctor", run) == 6
     said = capsys.readouterr().out
-    assert "checkpoint 60: whole" in said
+    assert "checkpoint 60: intact" in said
     assert "rank0.npz must have" in said
-    assert "resume takes the one of step 60" in said
+    assert "resume will use the checkpoint of step 60" in said
     (run / "checkpoints" / "000000000060" / "rank0.npz").write_bytes(b"x")
     assert call("doctor", run) == 6
-    assert "none can be used" in capsys.readouterr().out
+    assert "no checkpoint can be used" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`purerl eval`: its lines, its files, its exit codes."""
+"""`purerl eval`: printed lines, files and exit codes."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ def no_setup(monkeypatch):
     monkeypatch.setattr("purerl.setup", lambda: None)
 
 
-def test_several_runs_are_evaluated_and_one_that_cannot_be_does_not_stop_the_others(tmp_path):
+def test_a_failed_evaluation_does_not_stop_the_other_runs(tmp_path):
     good, bad = tmp_path / "good", tmp_path / "bad\x1b[31m"
     for path in (good, bad):
         shutil.copytree(begun("ppo").folder, path)
@@ -47,7 +47,7 @@ def test_several_runs_are_evaluated_and_one_that_cannot_be_does_not_stop_the_oth
     assert "all.jsonl already exists; purerl never overwrites files" in done.err
 
 
-def test_the_line_says_how_sure_it_is_and_explores_when_asked(tmp_path, capsys):
+def test_the_line_has_a_confidence_interval_and_stochastic_explores(tmp_path, capsys):
     run = shutil.copytree(begun("sac").folder, tmp_path / "run")
     words = (str(run), "--episodes", "3", "--max-ep-len", "11", "--seed", "4", "--stochastic")
     assert call("eval", *words) == 0
@@ -81,7 +81,7 @@ gymnasium.register("FaultyPole-v0", lambda: Faulty(gymnasium.make("CartPole-v1")
             4,
             "environment 0 raised ArithmeticError in step: boom",
         ),
-        (("--env", "Pendulum-v1"), 2, "spec.env must be that of env_fn"),
+        (("--env", "Pendulum-v1"), 2, "spec.env must equal the spaces"),
         (("--episodes", "0"), 2, "episodes must be an integer of at least 1"),
         (("--seed", "-1"), 2, "seed must be"),
         (("--checkpoint", "newest"), 2, "expected last, best or a step, got 'newest'"),
@@ -89,7 +89,7 @@ gymnasium.register("FaultyPole-v0", lambda: Faulty(gymnasium.make("CartPole-v1")
         (("--stochastic", "--deterministic"), 2, "not allowed with"),
     ],
 )
-def test_faults_have_their_codes(tmp_path, monkeypatch, capsys, words, code, message):
+def test_failed_evaluations_have_exit_codes(tmp_path, monkeypatch, capsys, words, code, message):
     (tmp_path / "Faulty.py").write_text(FAULTY)
     monkeypatch.syspath_prepend(tmp_path)
     assert call("eval", begun("ppo").folder, *words) == code
@@ -99,7 +99,7 @@ def test_faults_have_their_codes(tmp_path, monkeypatch, capsys, words, code, mes
     assert not (begun("ppo").folder / "eval").exists()
 
 
-def test_an_interrupted_evaluation_ends_as_a_shell_expects_and_saves_nothing(monkeypatch):
+def test_interrupts_end_with_130_and_unexpected_errors_are_raised(monkeypatch):
     def interrupt(args, folder):
         raise KeyboardInterrupt
 

@@ -23,7 +23,7 @@ print(json.dumps([one, policy(np.eye(4)).tolist(), type(one).__name__]))
 """
 
 
-def test_the_folder_needs_numpy_alone_and_is_taken_by_a_command(tmp_path):
+def test_the_exported_folder_needs_only_numpy(tmp_path):
     run, made = begun("ppo"), tmp_path / "a b" / "made"
     words = ("-m", "purerl", "export", str(run.folder), "--out", str(made), "--checkpoint", "0")
     done = python(*words)

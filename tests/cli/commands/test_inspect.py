@@ -7,19 +7,19 @@ from tests.cli.commands.test_list import put
 from tests.runs.trained import begun
 
 
-def test_inspect_says_a_setting_in_a_line_and_what_is_no_run(tmp_path, capsys, monkeypatch):
+def test_inspect_prints_settings_and_refuses_other_folders(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PURERL_DATA_DIR", str(tmp_path))
     put(run := tmp_path / "a" / "a_s0", "ppo")
     assert call("inspect", run) == 0
     said = capsys.readouterr().out.splitlines()
     assert {'algo = "ppo"', "schedule.steps = 9", "status: done", "checkpoints: none"} <= {*said}
     assert call("inspect", "a_s0") == 2
-    assert f"a_s0 is no run: it has no config.json. Did you mean {run}?" in capsys.readouterr().err
+    assert f"is not a run: it has no config.json. Did you mean {run}?" in capsys.readouterr().err
     (run / "config.json").write_text("[]")
     assert call("inspect", run) == 2
 
 
-def test_inspect_takes_the_newest_checkpoint_that_is_whole_and_names_the_others(tmp_path, capsys):
+def test_inspect_shows_the_newest_intact_checkpoint_and_reports_damage(tmp_path, capsys):
     run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
     shutil.copytree(run / "checkpoints" / f"{0:012d}", run / "checkpoints" / f"{7:012d}")
     (run / "checkpoints" / f"{7:012d}" / "rank0.npz").write_bytes(b"")
@@ -30,7 +30,7 @@ def test_inspect_takes_the_newest_checkpoint_that_is_whole_and_names_the_others(
     assert "checkpoint of step 0," in said.out
 
 
-def test_a_damaged_checkpoint_that_is_named_gives_its_exit_code(tmp_path, capsys):
+def test_inspecting_a_damaged_checkpoint_has_exit_code_6(tmp_path, capsys):
     run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
     path = run / "checkpoints" / f"{0:012d}"
     assert call("inspect", path) == 0

@@ -1,4 +1,4 @@
-"""`purerl list`: stock environments and runs, without JAX; and the help of all commands."""
+"""`purerl list`: environments and runs, without JAX; and examples in the help of commands."""
 
 import json
 import re
@@ -15,11 +15,11 @@ from purerl.spaces import EnvSpec
 from tests.cli.commands.call import call
 from tests.mpi.launch import python
 
-CLASSIC = [one for one in environments.STOCK if not one.extra]  # the others: compared by hand
+CLASSIC = [one for one in environments.STOCK if not one.extra]  # the others were compared by hand
 
 
 @pytest.mark.parametrize("one", CLASSIC, ids=lambda one: one.id)
-def test_stock_environments_are_as_gymnasium_makes_them(one):
+def test_the_table_of_environments_agrees_with_gymnasium(one):
     env = gymnasium.make(one.id)
     spec = EnvSpec.of(env)
     assert spec.obs_shape == (one.observations,)
@@ -51,7 +51,7 @@ def test_list_envs_needs_neither_jax_nor_gymnasium():
     assert "Did you mean dqn?" in done.err
 
 
-def test_columns_stand_below_each_other_where_letters_are_wide():
+def test_columns_are_aligned_if_letters_are_wide():
     rows = [("run", "algo"), ("\u5b57\u5b57\u5b57", "ppo"), ("e\u0301te\u0301", "sac")]
     lines = console.align_columns(rows).splitlines()
     assert lines == ["run     algo", "\u5b57\u5b57\u5b57  ppo", "e\u0301te\u0301     sac"]
@@ -64,7 +64,7 @@ def put(run, algo, status="done"):
     places.write_status(run, {"status": status})
 
 
-def test_list_runs_shows_those_of_an_algorithm_and_refuses_what_is_none(tmp_path, capsys):
+def test_list_runs_selects_an_algorithm_and_refuses_unknown_names(tmp_path, capsys):
     put(tmp_path / "a" / "a_s0", "ppo")
     put(tmp_path / "b" / "b_s0", "mine.fate")
 
@@ -79,7 +79,7 @@ def test_list_runs_shows_those_of_an_algorithm_and_refuses_what_is_none(tmp_path
     for words, message in (
         (["run"], "expected algos, envs or runs, got 'run'. Did you mean 'runs'?"),
         (["runs", "pppo"], "Did you mean ppo?"),
-        (["algos", "ppo"], "one word too many, 'ppo'"),
+        (["algos", "ppo"], "unexpected argument 'ppo'. Try `purerl show ppo`."),
     ):
         assert call("list", *words, "--data-dir", tmp_path) == 2
         assert message in capsys.readouterr().err

@@ -9,11 +9,11 @@ from purerl.errors import ConfigError
 from purerl.runs.analysis import figures
 from purerl.runs.analysis.plots import plot
 from tests.mpi.launch import python
-from tests.runs.analysis.made_tables import drawn, ours, seeds
+from tests.runs.analysis.made_tables import read_texts, write_run, write_seeds
 
 
-def test_the_command_draws_a_picture_and_says_where(tmp_path, monkeypatch, capsys):
-    seeds(tmp_path, "a", [1, 2])
+def test_plot_writes_a_picture_and_prints_its_path(tmp_path, monkeypatch, capsys):
+    write_seeds(tmp_path, "a", [1, 2])
     monkeypatch.chdir(tmp_path)
     assert main(["plot", "a", "--data-dir", str(tmp_path)]) == 0
     said = capsys.readouterr().out.splitlines()
@@ -26,12 +26,12 @@ def test_the_command_draws_a_picture_and_says_where(tmp_path, monkeypatch, capsy
     for name in ("b.pdf", "b.svg", "new/er/B.PNG"):
         assert main(["plot", *old, "--out", name]) == 0
         assert (tmp_path / name).stat().st_size > 3000
-    assert "max over seeds, band ± 1 std, smoothed over 2 rows" in drawn(tmp_path / "b.svg")
+    assert "max over seeds, band ± 1 std, smoothed over 2 rows" in read_texts(tmp_path / "b.svg")
     assert not list(tmp_path.glob(".*"))
 
 
-def test_without_a_picture_there_are_sparklines_in_any_encoding(tmp_path, monkeypatch, capsys):
-    ours(tmp_path / "a_s0", range(8), "a")
+def test_ascii_prints_sparklines_in_any_encoding(tmp_path, monkeypatch, capsys):
+    write_run(tmp_path / "a_s0", range(8), "a")
     monkeypatch.chdir(tmp_path)
     assert main(["plot", ".", "--ascii"]) == 0
     assert "▁▂▃▄▅▆▇█" in "".join(dict.fromkeys(capsys.readouterr().out))
@@ -41,8 +41,8 @@ def test_without_a_picture_there_are_sparklines_in_any_encoding(tmp_path, monkey
     assert "_.-=+*#@" in "".join(dict.fromkeys(done.out.splitlines()[1].split()[2]))
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsys):
-    seeds(tmp_path, "a", [1, 2])
+def test_without_matplotlib_the_message_names_the_package(tmp_path, monkeypatch, capsys):
+    write_seeds(tmp_path, "a", [1, 2])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(figures.importlib.util, "find_spec", lambda name: None)
     assert main(["plot", "a"]) == 0
@@ -50,7 +50,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsy
     assert said.err == "a picture needs matplotlib: pip install 'purerl[plot]'\n"
     assert "█" in said.out or "▁" in said.out
     assert not list(tmp_path.glob("*.png"))
-    assert main(["plot", "a", "--out", "x.png"]) == 2  # asked for by name, and not there
+    assert main(["plot", "a", "--out", "x.png"]) == 2  # a requested file is an error
     with pytest.raises(ConfigError, match="pip install"):
         plot(tmp_path, out=tmp_path / "x.png")
 
@@ -62,11 +62,11 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsy
         (["a", "-y", "Loss"], 2, "purerl plot: no run has a column 'Loss'"),
         (["a", "--out", "x.txt"], 2, "out must end in .png, .pdf or .svg, got 'x.txt'"),
         (["a", "--out", "a/a_CartPole-v1_s0/progress.txt/x.png"], 5, "could not be written"),
-        (["a", "-l", "A", "B"], 2, "legend must have one word per path (1)"),
+        (["a", "-l", "A", "B"], 2, "legend must have one label per path (1)"),
     ],
 )
-def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, code, message):
-    seeds(tmp_path, "a", [1, 2])
+def test_plot_reports_mistakes_in_one_line(tmp_path, monkeypatch, capsys, words, code, message):
+    write_seeds(tmp_path, "a", [1, 2])
     monkeypatch.chdir(tmp_path)
     assert main(["plot", *words]) == code
     said = capsys.readouterr().err
@@ -75,7 +75,7 @@ def test_mistakes_are_a_line_and_a_code(tmp_path, monkeypatch, capsys, words, co
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_smooth_must_be_a_count(capsys):
+def test_smooth_must_be_a_positive_integer(capsys):
     assert main(["plot", "a", "--smooth", "0"]) == 2
     assert "smooth must be an integer of at least 1, got 0" in capsys.readouterr().err
 
@@ -98,7 +98,7 @@ assert not heavy, heavy
 
 
 def test_drawing_and_comparing_need_no_jax(tmp_path):
-    seeds(tmp_path, "a", [1, 2])
+    write_seeds(tmp_path, "a", [1, 2])
     probe = "import sys; from purerl.__main__ import main; code = main(sys.argv[1:]);"
     probe += "assert not {'jax', 'gymnasium', 'flax'} & set(sys.modules); sys.exit(code)"
     for words in (

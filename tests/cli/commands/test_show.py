@@ -1,4 +1,4 @@
-"""`purerl show`: equations, settings and places of an algorithm's functions."""
+"""`purerl show`: equations, settings and source lines of an algorithm."""
 
 import dataclasses
 import inspect
@@ -11,7 +11,7 @@ from tests.cli.commands.call import call
 
 
 @pytest.mark.parametrize("name", algos.NAMES)
-def test_show_agrees_with_the_module(name, capsys):
+def test_show_prints_lines_and_defaults_of_the_module(name, capsys):
     assert call("show", name) == 0
     said, algo = capsys.readouterr().out, algos.load(name)
     assert said.startswith(inspect.getdoc(algo).partition("\n")[0])
@@ -29,7 +29,7 @@ def test_show_agrees_with_the_module(name, capsys):
             assert shown == str(value).replace("_", "") or shown == repr(value).replace("_", "")
 
 
-def test_show_prints_the_source_and_refuses_what_is_none(capsys):
+def test_show_prints_the_source_and_refuses_unknown_algorithms(capsys):
     assert call("show", "td3", "--source") == 0
     assert capsys.readouterr().out == inspect.getsource(algos.load("td3"))
     assert call("show", "td4") == 2

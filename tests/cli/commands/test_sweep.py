@@ -1,4 +1,4 @@
-"""`purerl sweep`: grids as they are typed, and what running one again does."""
+"""`purerl sweep`: grids on the command line, and sweeps that run again."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.runs.sweeps.test_jobs import wait
 SMALL = ("--steps", "400", "--steps-per-epoch", "200", "--hidden", "8")
 
 
-def test_a_sweep_is_the_same_grid_in_other_words(start_nothing, tmp_path):
+def test_a_sweep_combines_grids_flags_and_a_preset(start_nothing, tmp_path):
     (tmp_path / "preset.json").write_text('{"spec": {"lam": 0.9, "gamma": 0.5}, "steps": 8000}')
     words = "ppo --env CartPole-v1 --grid hidden[h]=[64,64],[32] pi_lr=1e-4,3e-4 --seed 0 1"
     words += f" --grid gamma=0.98 --name g --activation relu --config {tmp_path / 'preset.json'}"
@@ -39,25 +39,25 @@ def test_a_sweep_is_the_same_grid_in_other_words(start_nothing, tmp_path):
     [
         ("", "usage: purerl sweep"),
         ("pppo", "got 'pppo'. Did you mean ppo?"),
-        ("ppo --grid gamma=0.9", "--env is needed"),
-        ("ppo --env CartPole-v1 --grid gamma", "expected KEY=VALUE, as gamma=0.98"),
+        ("ppo --grid gamma=0.9", "--env is missing"),
+        ("ppo --env CartPole-v1 --grid gamma", "expected KEY=VALUE, for example gamma=0.98"),
         ("ppo --env CartPole-v1 --grid gama=1", "Did you mean 'gamma'?"),
         ("ppo --env CartPole-v1 --grid gamma=1,", "--grid gamma=1,: expected a number, got ''"),
-        ("ppo --env CartPole-v1 --grid seed=1,2", "give it as --seed, for all runs alike"),
+        ("ppo --env CartPole-v1 --grid seed=1,2", "use the flag --seed instead"),
         ("ppo --env CartPole-v1 --gamma 1 --grid gamma=1,2", "gamma is given twice"),
         ("ppo --env CartPole-v1 --grid spec.gamma=1 gamma=0", "gamma is given twice"),
         ("ppo --env CartPole-v1 --grid gamma=2,3", "gamma must be a number"),
         ("ppo --env CartPole-v1 --gird gamma=2,3", "unknown flag --gird. Did you mean --grid?"),
         (
             "ppo --env A,B --grid gamma=1",
-            "as CartPole-v1, or module:Id, got 'A,B'. Several are a grid",
+            "such as CartPole-v1, or module:Id, got 'A,B'. For several",
         ),
         ("ppo --env CartPole-v1 --jobs x --gamma 2", "gamma must be a number in"),
         ("ppo --env CartPole-v1 --jobs 0 --grid gamma=1", "jobs must be an integer of at least 1"),
         ("ppo --env CartPole-v9 --grid gamma=0.9,1", "doesn't exist. It provides versioned"),
     ],
 )
-def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp_path, monkeypatch):
+def test_mistakes_in_a_sweep_have_exit_code_2(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     try:
         code = program.main(["sweep", *words.split()])
@@ -66,37 +66,38 @@ def test_mistakes_in_a_sweep_are_refused_with_code_2(words, message, capsys, tmp
     assert code == 2
     said = capsys.readouterr()
     assert message in said.err + said.out
-    assert "with their seeds" not in said.out
+    assert "(one per seed)" not in said.out
     assert not list(tmp_path.glob("*/*/*"))
 
 
-def sweeping(tmp_path, *words):
+def start_sweep(tmp_path, *words):
     command = [sys.executable, "-m", "purerl", "sweep", "ppo", "--env", "CartPole-v1", *words]
     command += ["--data-dir", str(tmp_path), "--name", "g", "--jobs", "2"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=clean(), cwd=ROOT, start_new_session=True, **pipes)
 
 
-def statuses(out):
+def read_statuses(out):
     rows = [line.split() for line in out.splitlines()]
     return {row[0]: row[2] for row in rows if row[0].startswith("g_") and not row[0].endswith(":")}
 
 
-def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
-    process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,2,0.8")
+def test_a_failed_run_does_not_stop_a_sweep_and_done_runs_are_not_repeated(tmp_path):
+    process = start_sweep(tmp_path, *SMALL, "--grid", "gamma=0.9,2,0.8")
     out, err = process.communicate(timeout=600)
     assert process.returncode == 1, err
-    assert statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
-    assert "Do what is missing: python -m purerl sweep ppo" in out
+    assert read_statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
+    assert "To complete the sweep: python -m purerl sweep ppo" in out
     runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
     assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
     assert "400" in (tmp_path / "g" / "logs" / "g_gam0-9_s0.log").read_text()
     saved = tmp_path / "g" / "g_gam0-9" / "g_gam0-9_s0" / "config.json"
     assert json.loads(saved.read_text())["spec"]["gamma"] == 0.9
-    other = tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0"  # as if killed before its checkpoint
+    # Make the other run look as if it was killed before its first checkpoint.
+    other = tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0"
     files.remove(other / "checkpoints")
     status.write_status(other, {"status": "running"})
-    process = sweeping(tmp_path, *SMALL, "--grid", "gamma=0.9,0.8")
+    process = start_sweep(tmp_path, *SMALL, "--grid", "gamma=0.9,0.8")
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert out.count("was done before") == 2
@@ -104,40 +105,40 @@ def test_a_sweep_runs_fails_alone_and_does_only_what_is_missing(tmp_path):
     assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
 
 
-def test_a_sweep_that_was_asked_to_stop_goes_on_and_one_killed_run_does_too(tmp_path):
+def test_a_sweep_continues_stopped_and_killed_runs(tmp_path):
     long = "--steps 100000000 --steps-per-epoch 1000 --hidden 4 --save-freq 1000 "
     long = (long + "--train-pi-iters 2 --train-v-iters 2 --grid gamma=0.9,0.8").split()
-    process = sweeping(tmp_path, *long)
+    process = start_sweep(tmp_path, *long)
     logs = [tmp_path / "g" / "logs" / f"g_gam0-{digit}_s0.log" for digit in "98"]
     wait(lambda: all(log.exists() and log.read_text().count("steps/s") > 1 for log in logs))
     lock = (tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0" / ".lock").read_text()
     os.kill(int(lock.split()[1]), signal.SIGKILL)
-    wait(lambda: any(one["status"] == "failed" for one in kept(tmp_path)))
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    wait(lambda: any(one["status"] == "failed" for one in read_variants(tmp_path)))
+    os.killpg(process.pid, signal.SIGINT)  # like a terminal
     out, err = process.communicate(timeout=600)
     assert process.returncode == 75, err + out
     assert "Traceback" not in err
-    states = statuses(out)
+    states = read_statuses(out)
     assert (states["g_gam0-9"], states["g_gam0-8"]) == ("stopped", "failed")
     assert "ended by SIGKILL" in out
-    process = sweeping(tmp_path, *long)
-    wait(lambda: all("goes on at" in log.read_text() for log in logs))
+    process = start_sweep(tmp_path, *long)
+    wait(lambda: all("continues at step" in log.read_text() for log in logs))
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=600)
     assert process.returncode == 75, err + out
-    assert statuses(out) == dict.fromkeys(states, "stopped")
-    assert out.count("goes on") >= 2
+    assert read_statuses(out) == dict.fromkeys(states, "stopped")
+    assert out.count("continues") >= 2
     assert sorted(one.path.name for one in status.list_runs(tmp_path)) == [
         "g_gam0-8_s0", "g_gam0-9_s0",
     ]  # fmt: skip
 
 
-def kept(tmp_path):
+def read_variants(tmp_path):
     path = tmp_path / "g" / "sweep.json"
     return json.loads(path.read_text())["variants"] if path.exists() else []
 
 
-def test_a_dry_run_shows_the_variants_and_makes_nothing(capsys, tmp_path, monkeypatch):
+def test_a_dry_run_of_a_sweep_shows_the_runs_and_creates_nothing(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = "ppo --env CartPole-v1 --grid gamma=0.9,2 --seed 0 1 --dry-run --name g"
     assert sweep.main(words.split()) == 0

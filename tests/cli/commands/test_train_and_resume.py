@@ -1,4 +1,4 @@
-"""`purerl train`: names of others, presets, help, the refusal of mistakes, the dry run."""
+"""`purerl train`: alternative names of settings, presets, help, refused mistakes, dry runs."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from tests.mpi.launch import python
 
 @pytest.fixture
 def trained(monkeypatch, tmp_path):
-    """Configurations that would be trained; nothing is."""
+    """Record the configurations that would be trained, and train nothing."""
     found = []
 
     def train(made, env_fn, **where):
@@ -54,14 +54,14 @@ ENV = ["--env", "CartPole-v1"]
         ("--set options.keep=9 --save-freq none", "options", {"keep": 9, "save_freq": None}),
     ],
 )
-def test_settings_have_the_names_people_know(words, part, fields, trained):
+def test_settings_accept_names_of_other_libraries(words, part, fields, trained):
     assert train_and_resume.train(["ppo", *ENV, *words.split()]) == 0
     ((made, _),) = trained
     got = getattr(made, part)
     assert {name: getattr(got, name) for name in fields} == fields
 
 
-def test_where_a_run_is_kept_is_said_in_the_words_people_know(trained):
+def test_flags_of_the_run_folder_accept_spinning_ups_names(trained):
     words = ["ppo", "--env-id", "CartPole-v1", "--exp_name", "x", "--data_dir", "d", "--dt"]
     assert train_and_resume.train([*words, "--seed", "3", "4"]) == 0
     assert [(made.name, made.seed) for made, _ in trained] == [("x", 3), ("x", 4)]
@@ -70,13 +70,13 @@ def test_where_a_run_is_kept_is_said_in_the_words_people_know(trained):
     assert trained[-1][1] == {"data_dir": None, "datestamp": None}
 
 
-def test_a_seed_that_is_there_twice_trains_once_and_that_is_said(trained, capsys):
+def test_a_seed_given_twice_trains_once_with_a_note(trained, capsys):
     assert train_and_resume.train(["ppo", *ENV, "--seed", "7", "8", "7"]) == 0
     assert [made.seed for made, _ in trained] == [7, 8]
-    assert "seed: values that are equal count once, 7, 8\n" in capsys.readouterr().out
+    assert "seed: dropped duplicate values, using 7, 8\n" in capsys.readouterr().out
 
 
-def test_unfinished_runs_of_all_seeds_are_named_before_the_first_one_trains(trained):
+def test_unfinished_runs_of_all_seeds_are_reported_before_training(trained):
     content = {"algo": "ppo", "env": "CartPole-v1"}
     made = [config.from_json(content | {"seed": seed}) for seed in (0, 1, 2)]
     paths = [folder.create_folder(config.to_json(one)) for one in made]
@@ -91,7 +91,7 @@ def test_unfinished_runs_of_all_seeds_are_named_before_the_first_one_trains(trai
     assert len(trained) == 2
 
 
-def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
+def test_a_preset_may_be_part_of_a_configuration(trained, tmp_path):
     file = tmp_path / "preset.json"
     nested = {"algo": "ppo", "spec": {"gamma": 0.9, "lam": 0.8}, "schedule": {"steps": 8000}}
     bare = {"gamma": 0.9, "lam": 0.8, "steps": 8000}
@@ -113,24 +113,24 @@ def test_a_preset_is_a_part_of_a_configuration(trained, tmp_path):
         ("--set gamma=1 gamma=0", ["gamma is given twice"]),
         ("--gamma 1 --set spec.gamma=0", ["--set spec.gamma=0: gamma is given twice"]),
         ("--hid 32 --set hidden=64", ["--set hidden=64: hidden is given twice"]),
-        ("--set seed=1", ["give it as --seed"]),
+        ("--set seed=1", ["use the flag --seed instead"]),
         ("--set actor=x", ["given in Python"]),
-        ("--steps 100 --epochs 3", ["steps and epochs both say how long"]),
-        ("--hid 64 64 --l 2", ["several values are a grid, of purerl sweep"]),
+        ("--steps 100 --epochs 3", ["steps and epochs both set the run's length"]),
+        ("--hid 64 64 --l 2", ["To train with several values, use purerl sweep"]),
         ("--num_cpu some", ["expected an integer, got 'some'"]),
         ("--num-cpu 0", ["expected auto or an integer of at least 1"]),
         ("--seed -1", ["seed must be an integer"]),
-        ("--name ../x", ["name must be of letters"]),
+        ("--name ../x", ["name must consist of letters"]),
         ("--activation rleu", ["activation must be one of elu, gelu"]),
         ("--gamma nan --steps 1.5", ["--total-timesteps: expected an integer", "gamma must be a"]),
-        ("--name ../x --steps 0", ["name must be of letters", "steps must be an integer"]),
-        ("--hid 8 --hidden 9", ["--hid and --hidden: one setting, given twice"]),
-        ("--hid 8 --hid 16", ["--hid: one setting, given twice"]),
-        ("--tensorboard --no-tensorboard", ["--tensorboard: one setting, given twice"]),
-        ("--dry-run=3", ["argument --dry-run: it takes no value, got '3'"]),
+        ("--name ../x --steps 0", ["name must consist of letters", "steps must be an integer"]),
+        ("--hid 8 --hidden 9", ["--hid and --hidden: the setting is given twice"]),
+        ("--hid 8 --hid 16", ["--hid: the setting is given twice"]),
+        ("--tensorboard --no-tensorboard", ["--tensorboard: the setting is given twice"]),
+        ("--dry-run=3", ["argument --dry-run: expected no value, got '3'"]),
     ],
 )
-def test_mistakes_are_refused_all_at_once_and_without_an_environment(
+def test_mistakes_are_reported_all_at_once_and_without_an_environment(
     words, messages, trained, capsys, monkeypatch
 ):
     monkeypatch.setattr(environments, "read_env_spec", lambda *_: pytest.fail("made"))
@@ -142,13 +142,13 @@ def test_mistakes_are_refused_all_at_once_and_without_an_environment(
     assert not trained
 
 
-def test_words_of_others_for_a_setting_lead_to_it(capsys):
+def test_names_of_other_libraries_lead_to_the_setting(capsys):
     with pytest.raises(SystemExit):
         train_and_resume.train(["trpo", *ENV, "--algo", "npg"])
     assert "unknown flag --algo. Did you mean --method?" in capsys.readouterr().err
 
 
-def test_what_may_be_due_to_a_word_that_cannot_be_read_is_not_said(trained, capsys):
+def test_errors_that_may_follow_from_an_unreadable_value_are_not_printed(trained, capsys):
     with pytest.raises(SystemExit):
         train_and_resume.train(["ppo", *ENV, "--gamma", "x", "--set", "gamma=2", "--lam", "2"])
     said = capsys.readouterr().err
@@ -159,14 +159,14 @@ def test_what_may_be_due_to_a_word_that_cannot_be_read_is_not_said(trained, caps
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ("a:b:c", "env must be an id of Gymnasium, as CartPole-v1, or module:Id, got 'a:b:c'."),
-        ("A,B", "got 'A,B'. Several are a grid: --grid env=A,B"),
+        ("a:b:c", "env must be a Gymnasium id such as CartPole-v1, or module:Id, got 'a:b:c'."),
+        ("A,B", "got 'A,B'. For several, use purerl sweep with --grid env=A,B"),
         ("CartPole-v9", "[ `v0`, `v1` ]. Did you mean CartPole-v1?"),
         ("HalfCheetah-v2", " Did you mean HalfCheetah-v5?"),
         ("Pendulum-v0", "environment Pendulum-v0: Environment version v0 for `Pendulum` is de"),
     ],
 )
-def test_an_id_that_is_none_is_one_line(env, message, trained, capsys):
+def test_an_unknown_environment_id_gives_one_line(env, message, trained, capsys):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert main.main(["train", "ppo", "--env", env]) == 2
@@ -224,7 +224,7 @@ def test_help_has_groups_examples_and_narrow_lines(algo, capsys, monkeypatch):
         assert all(line.startswith(("  purerl ", "usage:")) for line in long)
 
 
-def test_the_words_of_readme_examples_are_read_from_the_help(trained, capsys):
+def test_the_examples_in_the_help_can_be_run(trained, capsys):
     with pytest.raises(SystemExit):
         train_and_resume.train(["dqn", "--help"])
     examples = re.findall(r"^  purerl train (.*)$", capsys.readouterr().out, re.MULTILINE)
@@ -234,7 +234,7 @@ def test_the_words_of_readme_examples_are_read_from_the_help(trained, capsys):
     assert trained[-1][0].spec.gamma == 0.98
 
 
-def test_a_dry_run_shows_sizes_speed_and_time_and_leaves_nothing(tmp_path):
+def test_a_dry_run_reports_sizes_speed_and_time_and_creates_nothing(tmp_path):
     words = ("ppo", "--env", "CartPole-v1", "--steps-per-epoch", "200", "--steps", "2000", "--seed")
     data = tmp_path / "data"
     run = python("-m", "purerl", "train", *words, "0", "1", "--data-dir", str(data), "--dry-run")
@@ -248,14 +248,14 @@ def test_a_dry_run_shows_sizes_speed_and_time_and_leaves_nothing(tmp_path):
     assert not data.exists()
 
 
-def test_a_dry_run_off_policy_counts_the_replay_memory_and_test_episodes(tmp_path):
+def test_an_off_policy_dry_run_counts_replay_buffer_and_test_episodes(tmp_path):
     words = ("ddpg", "--env", "Pendulum-v1", "--hidden", "8", "--start-steps", "1e5", "--cpu", "2")
     run = python("-m", "purerl", "train", *words, "--steps", "1e5", "--dry-run")
     assert run.code == 0, run.err
     row = 4 * (3 + 1 + 1 + 3) + 2  # obs, act, rew, next_obs in float32; two flags
-    assert f"replay {row} MB" in run.out
-    assert "of it for test episodes of 200 steps" in run.out
-    assert "if each of 2 ranks has a core of its own" in run.out
+    assert f"replay buffer {row} MB" in run.out
+    assert "for test episodes of 200 steps" in run.out
+    assert "if each of the 2 ranks has its own core" in run.out
 
 
 def made(**schedule):
@@ -263,7 +263,7 @@ def made(**schedule):
     return config.from_json(content, spaces=config.make_placeholder_spaces("sac"))
 
 
-def test_a_replay_memory_that_does_not_fit_is_refused_with_its_size(monkeypatch, tmp_path):
+def test_a_replay_buffer_that_exceeds_the_memory_is_refused_with_its_size(monkeypatch, tmp_path):
     monkeypatch.setattr(replay, "free_memory", lambda: 2**30)
     train.check_memory(made(replay_size=10**6), 1)
     with pytest.raises(ConfigError, match=r"replay_size = 100,000,000 takes 1\.7 GiB"):

@@ -1,4 +1,4 @@
-"""`purerl watch`: a window, or a film where there is none."""
+"""`purerl watch`: a window, or a file if there is no display."""
 
 import dataclasses
 import re
@@ -23,7 +23,7 @@ def no_display_and_no_setup(monkeypatch):
     monkeypatch.setattr("purerl.setup", lambda: None)
 
 
-def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, monkeypatch, capsys):
+def test_a_gif_is_written_if_the_display_does_not_respond(tmp_path, monkeypatch, capsys):
     run = dataclasses.replace(begun("ppo"), folder=tmp_path)
     monkeypatch.setattr(checkpoint_arguments, "load_run", lambda args, path: run)
     monkeypatch.setattr(video, "GIF_FRAMES", 4)
@@ -33,15 +33,15 @@ def test_where_nobody_answers_a_film_is_written_and_its_end_is_said(tmp_path, mo
     path = tmp_path / "video" / "000000000000-1.gif"
     assert f"written: {path}" in said.out
     assert said.err.splitlines()[0] == (
-        "nobody answers at the display :77: a GIF instead of a window"
+        "display :77 does not respond: writing a GIF instead of a window"
     )
-    assert f"{path} ends after 4 frames, the limit of a GIF: 3 more are not in it." in said.err
+    assert f"{path} ends after 4 frames, the limit for a GIF; 3 more are missing." in said.err
     monkeypatch.delenv("DISPLAY")
     assert call("watch", tmp_path, "-l", 3) == 0
     assert not capsys.readouterr().err
 
 
-def test_watch_writes_a_film_where_there_is_no_window_and_says_what_happened(tmp_path, capsys):
+def test_without_a_display_watch_writes_a_file_and_prints_returns(tmp_path, capsys):
     run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
     gone = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "SDL_VIDEODRIVER": ""}
     done = python("-m", "purerl", "watch", str(run), "-n", "2", "-l", "9", "-d", "-i", "-1", **gone)
@@ -56,7 +56,7 @@ def test_watch_writes_a_film_where_there_is_no_window_and_says_what_happened(tmp
     assert "must end in .gif or .mp4" in capsys.readouterr().err
 
 
-def test_where_there_is_a_display_a_window_is_opened(monkeypatch, capsys):
+def test_with_a_display_watch_opens_a_window(monkeypatch, capsys):
     opened = []
     real = gymnasium.make
 
@@ -68,5 +68,5 @@ def test_where_there_is_a_display_a_window_is_opened(monkeypatch, capsys):
     monkeypatch.setattr(video, "has_display", lambda: True)
     monkeypatch.setattr(checkpoint_arguments, "load_run", lambda args, run: begun("ppo"))
     assert call("watch", begun("ppo").folder, "-l", 3) == 0
-    assert opened == [{"render_mode": "human"}] * 2  # tried out first
+    assert opened == [{"render_mode": "human"}] * 2  # the first one tests drawing
     assert "episode 1: return 3.0, length 3\n" in capsys.readouterr().out

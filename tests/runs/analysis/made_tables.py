@@ -1,4 +1,4 @@
-"""Runs made by hand for the tests of plots and comparisons, and ways to look at results."""
+"""Write runs by hand for the tests of plots and comparisons, and read their results."""
 
 import html
 import json
@@ -11,8 +11,8 @@ from purerl.runs.analysis.tables import find_runs
 COLUMNS = ("Epoch", "AverageEpRet", "TotalEnvInteracts", "Time")
 
 
-def ours(folder, returns, name="a", seed=0, algo="ppo", env="CartPole-v1", test=None, **spec):
-    """A run as `purerl train` leaves it; a row per return, at steps 100, 200, ..."""
+def write_run(folder, returns, name="a", seed=0, algo="ppo", env="CartPole-v1", test=None, **spec):
+    """Write a run like `purerl train`, with one row per return at steps 100, 200, ..."""
     folder.mkdir(parents=True)
     config = {"algo": algo, "env": env, "seed": seed, "name": name, "spec": spec, "schedule": {}}
     (folder / "config.json").write_text(json.dumps(config))
@@ -25,8 +25,8 @@ def ours(folder, returns, name="a", seed=0, algo="ppo", env="CartPole-v1", test=
     return folder
 
 
-def foreign(folder, text, **config):
-    """A run of somebody else: a table, and a configuration if there are words for one."""
+def write_foreign_run(folder, text, **config):
+    """Write a run of another program: a table, and a configuration if any is given."""
     folder.mkdir(parents=True)
     (folder / "progress.txt").write_text(text)
     if config:
@@ -34,32 +34,35 @@ def foreign(folder, text, **config):
     return folder
 
 
-def seeds(data, name, scores, env="CartPole-v1", rows=3, **spec):
-    """Runs whose returns are constant, one per score."""
+def write_seeds(data, name, scores, env="CartPole-v1", rows=3, **spec):
+    """Write one run per score, whose returns all equal the score; return their folder."""
     for seed, score in enumerate(scores):
-        ours(data / name / f"{name}_{env}_s{seed}", [score] * rows, name, seed, env=env, **spec)
+        write_run(
+            data / name / f"{name}_{env}_s{seed}", [score] * rows, name, seed, env=env, **spec
+        )
     return data / name
 
 
-def found(*paths, **options):
-    """The folders of the runs found at paths, and the notes."""
+def find_names(*paths, **options):
+    """Return the names of the run folders found at paths, and the notes."""
     runs, notes = find_runs([str(path) for path in paths], **options)
     return [run.path.name for run in runs], notes
 
 
-def drawn(path):
-    """The texts of a picture: matplotlib puts each into a comment beside its shapes."""
+def read_texts(path):
+    """Return the texts of an SVG, which matplotlib writes as comments beside their shapes."""
     parser = ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))
     comments = ET.fromstring(path.read_text(), parser).iter(ET.Comment)
     return [html.unescape(c.text.strip()) for c in comments]
 
 
-def numbers(array):
+def replace_nan(array):
+    """Return an array as a list with None in place of NaN."""
     return [None if math.isnan(x) else x for x in array.tolist()]
 
 
-def quiet(*paths, **options):
-    """Compare runs without printing the notes."""
+def compare_quietly(*paths, **options):
+    """Compare runs without printing notes."""
     notes = []
     found = compare([str(path) for path in paths], say=notes.append, **options)
     assert notes == found.notes

@@ -1,4 +1,4 @@
-"""Curves of runs, notes about them, smoothing, a common x, and bands over seeds."""
+"""Learning curves: their notes, smoothing, common x, and bands over seeds."""
 
 import math
 
@@ -8,13 +8,19 @@ import pytest
 from purerl.errors import ConfigError
 from purerl.runs.analysis import figures, plots
 from purerl.runs.analysis.plots import plot
-from tests.runs.analysis.made_tables import drawn, foreign, numbers, ours, seeds
+from tests.runs.analysis.made_tables import (
+    read_texts,
+    replace_nan,
+    write_foreign_run,
+    write_run,
+    write_seeds,
+)
 
 
 def test_plot_returns_a_curve_per_column_and_condition(tmp_path, capsys):
     for seed, returns in enumerate(([1, 2, 3, 4], [3, 4, 5, 6])):
-        ours(tmp_path / "a" / f"a_s{seed}", returns, seed=seed)
-    ours(tmp_path / "b" / "b_s0", [0, 0, 9, 9], "b", test=[7, 7, 7, 7])
+        write_run(tmp_path / "a" / f"a_s{seed}", returns, seed=seed)
+    write_run(tmp_path / "b" / "b_s0", [0, 0, 9, 9], "b", test=[7, 7, 7, 7])
     curves = plot([tmp_path / "a", tmp_path / "b"], y=["Performance", "Epoch"], smooth=3)
     assert [(c.label, c.panel, c.yname, c.seeds) for c in curves] == [
         ("a", "Performance", "AverageEpRet", 2),
@@ -27,8 +33,8 @@ def test_plot_returns_a_curve_per_column_and_condition(tmp_path, capsys):
     assert curves[0].low.tolist() == [1.5, 2, 3, 3.5]
     assert curves[0].high.tolist() == [3.5, 4, 5, 5.5]
     said = capsys.readouterr().err
-    assert "Performance is not the same column everywhere: a: AverageEpRet; b: Average" in said
-    ours(tmp_path / "b" / "b_s1", [5], "b", 1)
+    assert "Performance stands for different columns: a: AverageEpRet; b: AverageTest" in said
+    write_run(tmp_path / "b" / "b_s1", [5], "b", 1)
     curves = plot(tmp_path / "b")
     assert curves[0].yname == "AverageTestEpRet, AverageEpRet"
     assert "b: AverageTestEpRet, AverageEpRet." in capsys.readouterr().err
@@ -41,34 +47,34 @@ def test_plot_returns_a_curve_per_column_and_condition(tmp_path, capsys):
 
 
 def test_a_run_without_the_column_is_left_out_and_named(tmp_path, capsys):
-    seeds(tmp_path, "a", [1, 2])
-    foreign(tmp_path / "c_s0", "Epoch\tTotalEnvInteracts\tLoss\n1\t100\tnan\n")
+    write_seeds(tmp_path, "a", [1, 2])
+    write_foreign_run(tmp_path / "c_s0", "Epoch\tTotalEnvInteracts\tLoss\n1\t100\tnan\n")
     assert [c.label for c in plot(tmp_path)] == ["a"]
     assert f"{tmp_path}/c_s0 has no numbers for steps and Performance" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="c_s0 has no numbers for steps and Loss"):
         plot(tmp_path, y="Loss")
 
 
-def test_a_column_that_only_a_repetition_has_cannot_be_drawn(tmp_path):
-    ours(tmp_path / "a_s0", [1, 2, 3], "a")
-    ours(tmp_path / "a_s0-2", [1, 2], "a", test=[5, 5])
+def test_a_column_that_only_a_dropped_run_has_cannot_be_drawn(tmp_path):
+    write_run(tmp_path / "a_s0", [1, 2, 3], "a")
+    write_run(tmp_path / "a_s0-2", [1, 2], "a", test=[5, 5])
     with pytest.raises(ConfigError, match="no run has a column 'AverageTestEpRet'"):
         plot(tmp_path, y="AverageTestEpRet", out=tmp_path / "x.svg")
     (curve,) = plot(tmp_path, y="AverageTestEpRet", count=True)
     assert curve.label == "a_s0-2"
 
 
-def test_a_seed_that_is_nowhere_on_the_curve_is_counted_out_and_named(tmp_path, capsys):
+def test_a_seed_that_is_not_on_the_curve_is_named_and_not_counted(tmp_path, capsys):
     for seed, first in enumerate((3.1, 0.1, 0.1)):  # the first one compiled
         rows = (f"{i}\t{i}\t{100 * i}\t{first + 0.2 * i}\n" for i in range(1, 5))
         text = "Epoch\tAverageEpRet\tTotalEnvInteracts\tTime\n" + "".join(rows)
-        foreign(tmp_path / "a" / f"a_s{seed}", text, exp_name="a", seed=seed)
+        write_foreign_run(tmp_path / "a" / f"a_s{seed}", text, exp_name="a", seed=seed)
     (curve,) = plot(tmp_path, x="time", out=tmp_path / "x.svg")
     assert (curve.seeds, len(curve.ends), float(curve.x[-1])) == (2, 3, 0.9)
-    assert "a (2 of 3 seeds)" in drawn(tmp_path / "x.svg")
+    assert "a (2 of 3 seeds)" in read_texts(tmp_path / "x.svg")
     said = capsys.readouterr().err
-    assert "a: 1 of 3 seeds are nowhere on the curve: most of the others have no values" in said
-    assert "(Time; the first run of a process begins with compiling).\n" in said
+    assert "a: 1 of 3 seeds are not on the curve, because most of the others have no values" in said
+    assert "(Time; the first run of a process starts by compiling).\n" in said
     assert figures.draw_sparklines([curve]).splitlines()[1].split()[:4] == ["a", "2", "of", "3"]
     (curve,) = plot([tmp_path / "a" / "a_s0", tmp_path / "a" / "a_s1"], x="time")
     assert curve.seeds == 2
@@ -78,25 +84,25 @@ def test_a_seed_that_is_nowhere_on_the_curve_is_counted_out_and_named(tmp_path, 
     assert curve.seeds == 3
 
 
-def test_seeds_that_end_early_are_named_and_no_band_is_drawn_of_one_seed(tmp_path, capsys):
+def test_seeds_that_end_early_are_named_and_one_seed_has_no_band(tmp_path, capsys):
     for seed, returns in enumerate(([1, 2, 3, 4], [3, 4])):
-        ours(tmp_path / f"a_s{seed}", returns, seed=seed)
-    ours(tmp_path / "b_s0", [1] * 100, "b", 0)
-    ours(tmp_path / "b_s1", [1] * 96, "b", 1)  # nearly as long
+        write_run(tmp_path / f"a_s{seed}", returns, seed=seed)
+    write_run(tmp_path / "b_s0", [1] * 100, "b", 0)
+    write_run(tmp_path / "b_s1", [1] * 96, "b", 1)  # nearly as long
     a, b = plot(tmp_path, out=tmp_path / "x.png")
-    assert numbers(a.y) == [2, 3, 3, 4]
-    assert numbers(a.low) == [1, 2, None, None]
-    assert numbers(a.high) == [3, 4, None, None]
+    assert replace_nan(a.y) == [2, 3, 3, 4]
+    assert replace_nan(a.low) == [1, 2, None, None]
+    assert replace_nan(a.high) == [3, 4, None, None]
     assert (a.ends, b.ends) == ((400, 200), (10_000, 9_600))
     said = "a: 1 of 2 seeds end before 400 (TotalEnvInteracts), the first at 200.\n"
     assert capsys.readouterr().err == said
 
 
 def test_several_environments_on_one_axis_are_named(tmp_path, capsys):
-    seeds(tmp_path, "a", [1, 2])
+    write_seeds(tmp_path, "a", [1, 2])
     plot(tmp_path)
     assert not capsys.readouterr().err
-    seeds(tmp_path, "b", [1, 2], env="Ant-v5")
+    write_seeds(tmp_path, "b", [1, 2], env="Ant-v5")
     plot(tmp_path)
     assert capsys.readouterr().err == (
         "curves of several environments share an axis: CartPole-v1, Ant-v5.\n"
@@ -109,11 +115,11 @@ NAN = math.nan
 def band(*parts, **options):
     pairs = [tuple(np.array(z, float) for z in part) for part in parts]
     *found, _ = plots.estimate_band(pairs, **options)
-    return [numbers(z) for z in found]
+    return [replace_nan(z) for z in found]
 
 
 # Each expected row is Spinning Up's np.convolve(x, ones(n), "same") / np.convolve(ones, ones(n),
-# "same"), but for the widths above the length, where that returns too many.
+# "same"). For a width above the length of the table, that expression returns too many values.
 @pytest.mark.parametrize(
     ("width", "expected"),
     [
@@ -124,7 +130,7 @@ def band(*parts, **options):
         (9, [4.0, 4.0, 4.0, 4.0, 4.0]),
     ],
 )
-def test_smoothing_is_a_centred_mean_of_what_is_there(width, expected):
+def test_smoothing_is_a_centred_moving_average(width, expected):
     y = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
     np.testing.assert_allclose(plots.smooth_rows(y, width), expected)
     if width <= 5:
@@ -133,10 +139,10 @@ def test_smoothing_is_a_centred_mean_of_what_is_there(width, expected):
         np.testing.assert_allclose(plots.smooth_rows(y, width), theirs)
 
 
-def test_what_is_missing_has_no_weight():
+def test_smoothing_ignores_missing_values():
     y = np.array([NAN, 2.0, NAN, NAN, NAN, 6.0])
-    assert numbers(plots.smooth_rows(y, 3)) == [2.0, 2.0, 2.0, None, 6.0, 6.0]
-    assert numbers(plots.smooth_rows(y, 1)) == [None, 2.0, None, None, None, 6.0]
+    assert replace_nan(plots.smooth_rows(y, 3)) == [2.0, 2.0, 2.0, None, 6.0, 6.0]
+    assert replace_nan(plots.smooth_rows(y, 1)) == [None, 2.0, None, None, None, 6.0]
 
 
 def test_the_band_is_one_standard_deviation_of_the_seeds():
@@ -144,7 +150,7 @@ def test_the_band_is_one_standard_deviation_of_the_seeds():
     parts = [(x, [1, 4, NAN]), (x, [3, 4, 5]), (x, [8, 10, NAN])]
     # population: the deviations of 1, 3, 8 are -3, -1, 4, so std = sqrt(26 / 3)
     got_x, y, std, counts = band(*parts)
-    assert got_x == [10, 20]  # at 30 one of three is left
+    assert got_x == [10, 20]  # at 30 only one of three seeds has a value
     assert y == [4.0, 6.0]
     assert counts == [3, 3]
     np.testing.assert_allclose(std, [math.sqrt(26 / 3), math.sqrt(8)])
@@ -152,12 +158,12 @@ def test_the_band_is_one_standard_deviation_of_the_seeds():
         assert band(*parts, estimator=estimator)[1] == expected
 
 
-def test_seeds_with_other_x_are_interpolated_where_they_are():
+def test_seeds_with_different_x_are_interpolated_but_not_extended():
     x, y, _, counts = band(([0, 10, 20], [0, 10, 20]), ([5, 15], [100, 200]))
     assert x == [0, 5, 10, 15, 20]
-    assert y == [0, 52.5, 80, 107.5, 20]  # alone at the ends: half of the seeds
+    assert y == [0, 52.5, 80, 107.5, 20]  # at both ends one seed, which is half of them
     assert counts == [1, 2, 2, 2, 1]
-    # three seeds that are never there together: better than nothing
+    # Three seeds without a common x: one value is drawn at each.
     found = band(([1], [1]), ([2], [2]), ([3], [3]))
     assert found == [
         [1, 1.5, 2, 2.5, 3], [1, None, 2, None, 3], [None] * 5, [1, 0, 1, 0, 1],
@@ -168,38 +174,38 @@ def test_seeds_with_other_x_are_interpolated_where_they_are():
     assert len(x) == plots.POINTS
     np.testing.assert_allclose(y, x, atol=1e-9)
     np.testing.assert_allclose(std[1:-1], 0, atol=1e-9)
-    assert numbers(std[[0, -1]]) == [None, None]  # of one seed
+    assert replace_nan(std[[0, -1]]) == [None, None]  # only one seed has a value there
 
 
-def test_no_line_leads_from_seeds_to_others_that_begin_where_they_end():
+def test_the_line_breaks_between_seeds_that_do_not_overlap():
     early, late = ([0, 1], [5, 6]), ([3, 4], [9, 8])
     x, y, std, counts, drawn = plots.estimate_band(
         [tuple(map(np.array, one)) for one in (early, late)]
     )
-    assert (numbers(x), numbers(y)) == ([0, 1, 2, 3, 4], [5, 6, None, 9, 8])
-    assert (numbers(std), counts.tolist(), drawn) == ([None] * 5, [1, 1, 0, 1, 1], 2)
+    assert (replace_nan(x), replace_nan(y)) == ([0, 1, 2, 3, 4], [5, 6, None, 9, 8])
+    assert (replace_nan(std), counts.tolist(), drawn) == ([None] * 5, [1, 1, 0, 1, 1], 2)
     touching = ([0, 1], [5, 6]), ([1, 2], [6, 7])
     assert band(*touching)[:2] == [[0, 1, 2], [5, 6, 7]]
-    # What one seed has not measured in between is bridged, whether the others have the same x ...
+    # A missing value between two values of a seed is bridged, alone or beside another seed.
     missing = ([0, 1, 2], [5, NAN, 7])
     assert band(missing)[1] == [5, 6, 7]
     assert band(missing, ([0, 1, 2], [5, 8, 7]))[1] == [5, 7, 7]
 
 
-def test_rows_are_sorted_and_the_last_of_an_x_counts(tmp_path):
+def test_rows_are_sorted_and_the_last_row_of_equal_x_counts(tmp_path):
     text = "Epoch\tAverageEpRet\tTotalEnvInteracts\n1\t5\t200\n2\t6\t100\n3\t7\t200\n4\t8\t\n"
-    (curve,) = plot(foreign(tmp_path / "run", text + "5\t\t200\n"))
+    (curve,) = plot(write_foreign_run(tmp_path / "run", text + "5\t\t200\n"))
     assert (curve.x.tolist(), curve.y.tolist()) == ([100, 200], [6, 7])
 
 
-def test_the_line_is_broken_where_less_than_half_of_the_seeds_have_a_value():
+def test_the_line_breaks_where_fewer_than_half_of_the_seeds_have_a_value():
     early, late, always = ([0, 1], [1, 1]), ([3, 4], [2, 2]), ([0, 1, 2, 3, 4], [3, 3, 9, 3, 3])
     x, y, *_ = band(early, early, late, late, always)
     assert x == [0, 1, 2, 3, 4]
     assert y == [pytest.approx(5 / 3)] * 2 + [None] + [pytest.approx(7 / 3)] * 2
 
 
-def test_a_window_may_be_wider_than_the_table():
+def test_the_smoothing_window_may_be_wider_than_the_table():
     y = np.array([1.0, 2.0, 6.0])
     assert plots.smooth_rows(y, 4).tolist() == [1.5, 3, 3]
     for width in (5, 6, 2**31 - 1):

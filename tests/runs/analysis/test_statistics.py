@@ -1,4 +1,4 @@
-"""Statistics of few runs against numbers of other libraries."""
+"""Statistics for few runs agree with numbers of other libraries."""
 
 import math
 
@@ -25,7 +25,7 @@ IQM = statistics.pool("iqm")
 PAIRED = [X[:, 0], Y[:, 0], X[:, 1], Y[:, 1]]
 
 
-def test_resampling_takes_each_run_equally_often_and_groups_apart():
+def test_resampling_is_uniform_and_independent_for_each_group():
     first, second = statistics.resample([np.arange(7), np.arange(7)], 10_000)
     for drawn in (first, second):
         counts = np.bincount(drawn.ravel(), minlength=7)
@@ -49,11 +49,11 @@ def test_resampling_takes_each_run_equally_often_and_groups_apart():
         ([0, 1, 2, 3, 1e6], 2.0),
     ],
 )
-def test_the_interquartile_mean_is_scipys_trimmed_mean(scores, expected):
+def test_the_interquartile_mean_equals_the_trimmed_mean_of_scipy(scores, expected):
     assert float(statistics.iqm(np.array(scores, float))) == pytest.approx(expected)
 
 
-def test_estimates_over_two_tasks_are_those_of_rliable():
+def test_estimates_over_two_tasks_agree_with_rliable():
     # rliable 1.2.0: metrics.aggregate_iqm(X), ...(Y), metrics.probability_of_improvement(X, Y)
     assert float(IQM(tasks(X))) == pytest.approx(0.85)
     assert float(IQM(tasks(Y))) == pytest.approx(0.45166666666666666)
@@ -64,8 +64,8 @@ def test_estimates_over_two_tasks_are_those_of_rliable():
     assert float(statistics.probability_of_improvement([X[:, 0], X[:, 0]])) == 0.5
 
 
-# Ends move by about 0.01 to 0.02 with the resampling; both lie on a grid of that width.
-def test_intervals_over_two_tasks_are_those_of_rliable():
+# The ends vary by about 0.01 to 0.02 with the resampling, the width of the grid of their values.
+def test_intervals_over_two_tasks_agree_with_rliable():
     # rliable 1.2.0 with arch 7.2.0: library.get_interval_estimates({"x": X, "y": Y},
     #   lambda s: np.array([metrics.aggregate_iqm(s)]), reps=50000), seed 0
     assert statistics.bootstrap_interval(IQM, tasks(X)) == pytest.approx((0.678, 1.138), abs=0.02)
@@ -85,14 +85,14 @@ def test_intervals_over_two_tasks_are_those_of_rliable():
         ("median", 4.7, (3.1, 7.3)),
     ],
 )
-def test_intervals_of_one_task_are_those_of_scipy(metric, value, ends):
+def test_intervals_of_one_task_agree_with_scipy(metric, value, ends):
     statistic = statistics.pool(metric)
     assert float(statistic([A])) == pytest.approx(value)
     assert statistics.bootstrap_interval(statistic, [A]) == pytest.approx(ends, abs=0.13)
 
 
 @pytest.mark.parametrize("metric", ["iqm", "mean", "median"])
-def test_stratified_intervals_are_those_of_scipy(metric):
+def test_stratified_intervals_agree_with_scipy(metric):
     statistic = statistics.pool(metric)
     theirs = scipy.stats.bootstrap(
         tasks(Y),
@@ -104,7 +104,7 @@ def test_stratified_intervals_are_those_of_scipy(metric):
     assert statistics.bootstrap_interval(statistic, tasks(Y)) == pytest.approx(theirs, abs=0.03)
 
 
-def test_equal_scores_have_equal_intervals_and_scale_along():
+def test_intervals_are_reproducible_and_scale_with_the_scores():
     ends = statistics.bootstrap_interval(IQM, [A])
     assert statistics.bootstrap_interval(IQM, [A.copy()]) == ends
     low, high = statistics.bootstrap_interval(IQM, [-2 * A])
@@ -115,13 +115,13 @@ def test_equal_scores_have_equal_intervals_and_scale_along():
     )
 
 
-def test_an_interval_holds_the_truth_about_as_often_as_it_says():
+def test_intervals_contain_the_true_mean_in_about_95_percent_of_cases():
     uniform = np.random.default_rng(9).random((400, 20))
     held = 0
     for scores in uniform:
         low, high = statistics.bootstrap_interval(statistics.pool("mean"), [scores], repeats=500)
         held += low <= 0.5 <= high
-    assert 0.90 < held / 400 < 0.98  # percentile intervals of 20 runs hold a little less than 95%
+    assert 0.90 < held / 400 < 0.98  # percentile intervals of 20 runs cover a little less than 95%
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,6 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says():
         ([4, 4.9, 6, 7], 30),
     ],
 )
-def test_a_threshold_is_reached_where_two_rows_in_a_row_are_there(y, expected):
+def test_a_threshold_is_reached_by_two_consecutive_rows(y, expected):
     x = np.array([10.0, 20, 30, 40])
     assert statistics.find_first_lasting(x, np.array(y, float), 5.0) == expected

@@ -1,4 +1,4 @@
-"""Finding runs, reading their tables, and finding columns in them."""
+"""Find runs, read their tables, and find columns in them."""
 
 import math
 
@@ -7,79 +7,79 @@ import pytest
 
 from purerl.errors import ConfigError
 from purerl.runs.analysis import tables
-from tests.runs.analysis.made_tables import foreign, found, ours, seeds
+from tests.runs.analysis.made_tables import find_names, write_foreign_run, write_run, write_seeds
 
 
-def test_a_path_is_a_run_a_folder_a_table_or_how_a_name_begins(tmp_path, monkeypatch):
+def test_a_path_is_a_run_a_folder_a_table_or_the_beginning_of_a_name(tmp_path, monkeypatch):
     data = tmp_path / "data"
-    seeds(data, "xyz-1", [1, 2])
-    seeds(data, "xyz-20", [3])
-    seeds(data, "other", [4])
+    write_seeds(data, "xyz-1", [1, 2])
+    write_seeds(data, "xyz-20", [3])
+    write_seeds(data, "other", [4])
     one = ["xyz-1_CartPole-v1_s0", "xyz-1_CartPole-v1_s1"]
     both = [*one, "xyz-20_CartPole-v1_s0"]
     home = {"data_dir": str(data)}
-    assert found(data / "xyz-1" / one[1]) == ([one[1]], [])
-    assert found(data / "xyz-1" / one[1] / "progress.txt")[0] == [one[1]]
-    assert found(data / "xyz-1")[0] == one
-    assert found(data / "xyz")[0] == both
-    assert found(f"{data}/xyz*")[0] == both
-    assert found("xyz-1", **home)[0] == one  # a name that is there is not the start of others
-    assert found("xyz-", **home)[0] == both
-    assert found("xyz*", **home)[0] == both
-    assert len(found(data)[0]) == 4
-    assert found(data, data / "xyz-1")[0] == found(data)[0]  # each once
-    (tmp_path / "xyz").mkdir()  # a folder without runs is not what was meant
+    assert find_names(data / "xyz-1" / one[1]) == ([one[1]], [])
+    assert find_names(data / "xyz-1" / one[1] / "progress.txt")[0] == [one[1]]
+    assert find_names(data / "xyz-1")[0] == one
+    assert find_names(data / "xyz")[0] == both
+    assert find_names(f"{data}/xyz*")[0] == both
+    assert find_names("xyz-1", **home)[0] == one  # an existing name does not match longer names
+    assert find_names("xyz-", **home)[0] == both
+    assert find_names("xyz*", **home)[0] == both
+    assert len(find_names(data)[0]) == 4
+    assert find_names(data, data / "xyz-1")[0] == find_names(data)[0]  # each run once
+    (tmp_path / "xyz").mkdir()  # a folder without runs is passed over
     monkeypatch.chdir(tmp_path)
-    assert found("xyz", **home)[0] == both
+    assert find_names("xyz", **home)[0] == both
     monkeypatch.setenv("PURERL_DATA_DIR", str(data))
-    assert found("other")[0] == ["other_CartPole-v1_s0"]
+    assert find_names("other")[0] == ["other_CartPole-v1_s0"]
     for word in ("nothing", "", f"{data}/xy/", "../nothing*"):
         with pytest.raises(ConfigError, match=r"no runs at .*progress.txt or monitor.csv"):
-            found(word, **home)
+            find_names(word, **home)
 
 
 @pytest.mark.parametrize("status", ["status.json", "manifest.json"])
 def test_a_run_without_a_finished_epoch_is_named(tmp_path, monkeypatch, status):
-    new = ours(tmp_path / "data" / "new" / "new_s0", [], "new")
+    new = write_run(tmp_path / "data" / "new" / "new_s0", [], "new")
     (new / "progress.txt").unlink()
     (new / status).write_text("{}")
     monkeypatch.chdir(tmp_path)
     for word in ("new", "data/new/new_s0", "ne"):
         with pytest.raises(ConfigError, match=r"new_s0 has no finished epoch yet\.$"):
-            found(word, data_dir="data")
-    seeds(tmp_path / "data", "old", [1])
+            find_names(word, data_dir="data")
+    write_seeds(tmp_path / "data", "old", [1])
     kept = (["old_CartPole-v1_s0"], ["left out: data/new/new_s0 has no finished epoch yet."])
-    assert found("data") == kept
+    assert find_names("data") == kept
 
 
 def test_folders_are_selected_and_excluded_by_parts_of_their_path(tmp_path):
     for name in ("ppo-small", "ppo-large", "sac-small"):
-        seeds(tmp_path, name, [0])
-    assert len(found(tmp_path, select=["ppo"])[0]) == 2
-    assert found(tmp_path, select=["ppo", "small"])[0] == ["ppo-small_CartPole-v1_s0"]
-    assert found(tmp_path, exclude=["ppo", "large"])[0] == ["sac-small_CartPole-v1_s0"]
-    with pytest.raises(ConfigError, match="select and exclude leave none"):
-        found(tmp_path, select=["ppo"], exclude=["ppo"])
+        write_seeds(tmp_path, name, [0])
+    assert len(find_names(tmp_path, select=["ppo"])[0]) == 2
+    assert find_names(tmp_path, select=["ppo", "small"])[0] == ["ppo-small_CartPole-v1_s0"]
+    assert find_names(tmp_path, exclude=["ppo", "large"])[0] == ["sac-small_CartPole-v1_s0"]
+    with pytest.raises(ConfigError, match="select and exclude leave no run"):
+        find_names(tmp_path, select=["ppo"], exclude=["ppo"])
 
 
-def test_checkpoints_are_not_searched_and_numbers_are_in_their_order(tmp_path):
+def test_checkpoints_are_not_searched_and_numbers_are_sorted_by_value(tmp_path):
     for name in ("c10", "c2"):
-        seeds(tmp_path, name, [0])
-    ours(tmp_path / "c2" / "c2_CartPole-v1_s0" / "checkpoints" / "x", [1])
-    assert found(tmp_path)[0] == ["c2_CartPole-v1_s0", "c10_CartPole-v1_s0"]
+        write_seeds(tmp_path, name, [0])
+    write_run(tmp_path / "c2" / "c2_CartPole-v1_s0" / "checkpoints" / "x", [1])
+    assert find_names(tmp_path)[0] == ["c2_CartPole-v1_s0", "c10_CartPole-v1_s0"]
 
 
 TABLE = "Epoch\tAverageEpRet\tTotalEnvInteracts\n"
 
 
 def read(tmp_path, text):
-    run = foreign(tmp_path / "run", text)
+    run = write_foreign_run(tmp_path / "run", text)
     ((one, *_), notes) = tables.find_runs([str(run)])
     assert not notes
     return one
 
 
-def test_a_table_is_read_whatever_was_torn_or_is_missing(tmp_path):
+def test_a_table_with_missing_entries_and_an_incomplete_line_is_read(tmp_path):
     rows = "1\t2.5\t100\n2\t\t200\n3\n4\tinf\t400\n\n5\t1e200\t500\n6\tword\t600\n7\t7\t70"
     columns = read(tmp_path, TABLE + rows).columns
     assert columns["Epoch"].tolist() == [1, 2, 3, 4, 5, 6]
@@ -88,9 +88,9 @@ def test_a_table_is_read_whatever_was_torn_or_is_missing(tmp_path):
     np.testing.assert_array_equal(columns["TotalEnvInteracts"], steps)
 
 
-def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
+def test_a_table_cut_at_any_byte_gives_its_complete_rows(tmp_path):
     whole = TABLE + "1\t10.5\t1000\n2\t20.5\t2000\n3\t30.5\t3000\n"
-    path = foreign(tmp_path / "run", whole) / "progress.txt"
+    path = write_foreign_run(tmp_path / "run", whole) / "progress.txt"
     for cut in range(len(whole)):
         path.write_text(whole[:cut])
         rows = whole[:cut].count("\n") - 1
@@ -105,30 +105,30 @@ def test_a_table_cut_at_any_byte_gives_the_rows_that_are_whole(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is no table: its header must be names of columns"),
-        (b"hello\nworld\n", "is no table: its header must be names of columns"),
-        (b"1\t2\n3\t4\n", "is no table: its header must be names of columns"),
-        (b"a\tb\n", "has no rows yet"),
-        (b"a\tb\n1\t2\n1\t2\t3\n", "is no table: row 2 has 3 entries, its header 2"),
-        (b"\xff\xfe\x00\n", "is no text"),
-        (b"\x80\x04\x95pickle\n.", "is no text"),
+        (b"", "is not a table: its first line must contain column names"),
+        (b"hello\nworld\n", "is not a table: its first line must contain column names"),
+        (b"1\t2\n3\t4\n", "is not a table: its first line must contain column names"),
+        (b"a\tb\n", "has no complete row yet"),
+        (b"a\tb\n1\t2\n1\t2\t3\n", "is not a table: row 2 has 3 entries, the header 2"),
+        (b"\xff\xfe\x00\n", "is not a text file"),
+        (b"\x80\x04\x95pickle\n.", "is not a text file"),
     ],
 )
-def test_what_is_no_table_is_named_in_one_line_and_the_others_are_read(tmp_path, content, reason):
-    bad = foreign(tmp_path / "bad", "") / "progress.txt"
+def test_a_file_that_is_not_a_table_is_named_and_the_others_are_read(tmp_path, content, reason):
+    bad = write_foreign_run(tmp_path / "bad", "") / "progress.txt"
     bad.write_bytes(content)
-    seeds(tmp_path, "good", [1])
-    names, notes = found(tmp_path)
+    write_seeds(tmp_path, "good", [1])
+    names, notes = find_names(tmp_path)
     assert names == ["good_CartPole-v1_s0"]
     assert len(notes) == 1
     assert notes[0].startswith(f"left out: {bad} {reason}")
     with pytest.raises(ConfigError, match="left out"):
-        found(bad)
+        find_names(bad)
 
 
 def test_tables_may_be_long(tmp_path):
     row = "\t".join(["0.1234567890123456"] * 4) + "\n"
-    run = foreign(tmp_path / "a", "Epoch\ta\tb\tAverageEpRet\n" + 60_000 * row)
+    run = write_foreign_run(tmp_path / "a", "Epoch\ta\tb\tAverageEpRet\n" + 60_000 * row)
     monitor = tmp_path / "b" / "monitor.csv"
     monitor.parent.mkdir()
     monitor.write_text('#{"t_start": 0}\nr,l,t\n' + 300_000 * "-1.0,200,1234.5\n")
@@ -142,17 +142,17 @@ def test_tables_may_be_long(tmp_path):
 def test_short_rows_below_a_long_header_do_not_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "MOST", 1_000)
     names = "\t".join(f"c{i}" for i in range(100))
-    seeds(tmp_path, "good", [1])
-    foreign(tmp_path / "bad", f"{names}\n" + "1\n" * 11)
-    assert found(tmp_path) == (
+    write_seeds(tmp_path, "good", [1])
+    write_foreign_run(tmp_path / "bad", f"{names}\n" + "1\n" * 11)
+    assert find_names(tmp_path) == (
         ["good_CartPole-v1_s0"],
-        [f"left out: {tmp_path / 'bad' / 'progress.txt'} has more than 1,000 cells."],
+        [f"left out: {tmp_path}/bad/progress.txt is too large: it has more than 1,000 cells."],
     )
 
 
-def test_a_monitor_that_is_no_csv_is_named(tmp_path):
+def test_a_monitor_that_is_not_csv_is_named(tmp_path):
     (tmp_path / "monitor.csv").write_text('#{"t_start": 0}\nr,l,t\n"' + 140_000 * "1\n")
-    with pytest.raises(ConfigError, match="is no table: field larger than field limit"):
+    with pytest.raises(ConfigError, match="is not a table: field larger than field limit"):
         tables.find_runs([str(tmp_path)])
 
 
@@ -160,10 +160,10 @@ def test_spinning_ups_runs_have_the_name_and_seed_of_their_configuration(tmp_pat
     text = TABLE + "1\t2\t100\n"
     odd = {"logger": {"<spinup.Logger at 0x7f>": {}}, "env_fn": "<function at 0x7f>"}
     for seed in (0, 10):
-        foreign(tmp_path / "x" / f"x_s{seed}", text, exp_name="walker", seed=seed, **odd)
-    foreign(tmp_path / "plain_s3", text)
-    foreign(tmp_path / "net_64", text)
-    broken = foreign(tmp_path / "broken_seed7", text)
+        write_foreign_run(tmp_path / "x" / f"x_s{seed}", text, exp_name="walker", seed=seed, **odd)
+    write_foreign_run(tmp_path / "plain_s3", text)
+    write_foreign_run(tmp_path / "net_64", text)
+    broken = write_foreign_run(tmp_path / "broken_seed7", text)
     (broken / "config.json").write_text("{" * 10)
     runs, notes = tables.find_runs([str(tmp_path)])
     assert sorted((run.name, run.seed) for run in runs if run.seed is not None) == [
@@ -195,12 +195,12 @@ def test_monitors_of_several_environments_are_one_run_in_the_order_of_time(tmp_p
     }
     assert tables.find_column(run, "Performance") == "EpRet"
     (folder / "0.monitor.csv").write_text("r,l,t\n1,2,3\n")
-    with pytest.raises(ConfigError, match=r"0.monitor.csv is no table: its first line must be #"):
+    with pytest.raises(ConfigError, match=r"0.monitor.csv is not a table: its first line must be"):
         tables.find_runs([str(folder)])
 
 
-def test_columns_are_found_by_their_names_and_by_what_people_type(tmp_path):
-    ours(tmp_path / "run", [1.0, 2.0], test=[5.0, 6.0])
+def test_columns_are_found_by_their_names_and_by_aliases(tmp_path):
+    write_run(tmp_path / "run", [1.0, 2.0], test=[5.0, 6.0])
     ((run,), _) = tables.find_runs([str(tmp_path)])
     words = {
         "Performance": "AverageTestEpRet",

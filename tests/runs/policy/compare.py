@@ -1,12 +1,12 @@
-"""Compare an exported policy with the run that it was made from."""
+"""Compare an exported policy with its run."""
 
 import numpy as np
 
 from purerl.spaces import Box
 
 
-def observations(run, number=64):
-    """Rows that the networks tell apart, around where the statistics are."""
+def draw_observations(run, number=64):
+    """Draw observations on which actions differ, around the mean of the statistics."""
     rng, env = np.random.default_rng(5), run.params.spec.env
     if np.dtype(env.obs_dtype).kind != "f":
         return rng.integers(0, 6, (number, *env.obs_shape)).astype(env.obs_dtype)
@@ -16,9 +16,9 @@ def observations(run, number=64):
 
 
 def assert_same(run, policy):
-    """Equal to rounding: in units of the box; actions of Discrete spaces exactly."""
+    """Assert equal actions: exactly for Discrete, except for rounding for Box."""
     env = run.params.spec.env
-    obs = observations(run)
+    obs = draw_observations(run)
     found, wanted = policy(obs), np.asarray(run.algo.policy(run.params, obs))
     assert found.shape == wanted.shape
     if isinstance(env.action, Box):

@@ -1,4 +1,4 @@
-"""Statistics of episodes, and names of the files that hold them."""
+"""Statistics of evaluation episodes, and names of result files."""
 
 import json
 import math
@@ -8,7 +8,7 @@ import pytest
 from purerl.runs.policy.evaluation import reserve_path, summarise_episodes
 
 
-def test_statistics_are_those_of_a_textbook():
+def test_statistics_of_episodes_agree_with_a_textbook():
     # Student's 97.5 % quantiles for 2 and 9 degrees of freedom: 4.303 and 2.262 (any table)
     few = summarise_episodes((10.0, 12.0, 17.0), (1, 2, 6))
     assert (few.mean, few.min, few.max, few.mean_length) == (13.0, 10.0, 17.0, 3.0)
@@ -24,7 +24,7 @@ def test_statistics_are_those_of_a_textbook():
     assert json.loads(json.dumps(few.to_json(), allow_nan=False))["returns"] == [10.0, 12.0, 17.0]
 
 
-def test_a_name_that_is_taken_is_passed_over(tmp_path):
+def test_reserving_a_path_skips_names_that_exist(tmp_path):
     (tmp_path / "a-1.json").write_text("mine")
     assert reserve_path(tmp_path, "a", ".json") == tmp_path / "a-2.json"
     assert reserve_path(tmp_path, "a", ".json") == tmp_path / "a-3.json"

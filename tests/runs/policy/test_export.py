@@ -1,4 +1,4 @@
-"""Exported policies act as the ones they were made from, and need nothing of purerl."""
+"""Exported policies act like their originals and work without purerl."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from purerl.errors import ConfigError
 from purerl.runs.policy import export, numpy_policy
 from purerl.runs.record import files
 from purerl.spaces import Box, Discrete, EnvSpec
-from tests.runs.policy.compare import assert_same, observations
+from tests.runs.policy.compare import assert_same, draw_observations
 from tests.runs.trained import make_run
 
 LONG = EnvSpec((3,), Box((-1e-3, 5.0, -40.0), (2e-3, 1e4, 0.0)))
@@ -32,15 +32,15 @@ INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
     ],
 )
 @pytest.mark.parametrize("form", ["numpy", "stablehlo"])
-def test_bounds_starts_dtypes_and_sizes_come_along(case, env, changes, form, tmp_path):
+def test_an_export_keeps_bounds_starts_dtypes_and_sizes(case, env, changes, form, tmp_path):
     if form == "stablehlo":
         pytest.importorskip("flatbuffers")
     run = make_run(case, tmp_path, env=env, **changes)
-    assert_same(run, read(run.export(form)))
+    assert_same(run, load_export(run.export(form)))
 
 
-def read(path):
-    """Read an export with its own tools."""
+def load_export(path):
+    """Load an export with the tools of its format."""
     if (path / "policy.py").exists():
         return numpy_policy.load(path)
     exported = jax.export.deserialize(bytearray((path / "policy.stablehlo").read_bytes()))
@@ -48,12 +48,12 @@ def read(path):
 
 
 @pytest.mark.parametrize("case", ["sac", "dqn", "ppo-options", "trpo-discrete"])
-def test_as_stablehlo_it_acts_the_same_on_any_number_of_rows(case, tmp_path):
+def test_a_stablehlo_export_acts_the_same_on_any_number_of_rows(case, tmp_path):
     pytest.importorskip("flatbuffers")
     run = make_run(case, tmp_path)
     path = run.export("stablehlo")
     assert {p.name for p in path.iterdir()} == {"policy.json", "policy.stablehlo"}
-    policy, obs = read(path), observations(run)
+    policy, obs = load_export(path), draw_observations(run)
     assert_same(run, policy)
     np.testing.assert_allclose(policy(obs[:1]), policy(obs)[:1], rtol=1e-5)
     about = json.loads((path / "policy.json").read_text())
@@ -69,18 +69,18 @@ class Actor(nn.Module):
         return nn.tanh(nn.Dense(2)(obs))
 
 
-def test_networks_of_ones_own_go_to_stablehlo_only(tmp_path):
+def test_custom_networks_can_only_be_exported_to_stablehlo(tmp_path):
     pytest.importorskip("flatbuffers")
     run = make_run("td3", tmp_path, actor=Actor())
     with pytest.raises(ConfigError, match=r"this actor is custom.*export\('stablehlo'\)"):
         run.export()
-    assert_same(run, read(run.export("stablehlo")))
+    assert_same(run, load_export(run.export("stablehlo")))
     critic = make_run("dqn", tmp_path, critic=nn.Dense(3))
     with pytest.raises(ConfigError, match="this critic is custom"):
         critic.export()
 
 
-def test_a_second_export_gets_a_neighbour_and_another_format_is_refused(tmp_path):
+def test_a_second_export_gets_the_next_number_and_unknown_formats_are_refused(tmp_path):
     run = make_run("td3", tmp_path)
     names = [run.export().name for _ in range(2)]
     assert names == ["000000000000-numpy-1", "000000000000-numpy-2"]
@@ -88,22 +88,22 @@ def test_a_second_export_gets_a_neighbour_and_another_format_is_refused(tmp_path
         run.export("onnx")
 
 
-def test_what_does_not_act_the_same_is_removed(tmp_path, monkeypatch):
+def test_an_export_that_acts_differently_is_removed(tmp_path, monkeypatch):
     run = make_run("sac", tmp_path)
     wrong = algos.ALGORITHMS["sac"]._replace(squashed=False)
     monkeypatch.setitem(algos.ALGORITHMS, "sac", wrong)
-    with pytest.raises(ConfigError, match="does not act as the original does"):
+    with pytest.raises(ConfigError, match="does not act like the original"):
         run.export()
     assert not list((tmp_path / "export").iterdir())
     discrete = make_run("dqn", tmp_path)
     monkeypatch.setattr(
         export.numpy_policy, "choose_action", lambda about, out: out.argmin(axis=-1) + 1
     )
-    with pytest.raises(ConfigError, match="does not act as the original does"):
+    with pytest.raises(ConfigError, match="does not act like the original"):
         discrete.export()
 
 
-def test_a_disk_that_fails_leaves_nothing(tmp_path, monkeypatch):
+def test_an_export_to_a_full_disk_leaves_no_files(tmp_path, monkeypatch):
     run = make_run("td3", tmp_path)
 
     def full(descriptor):
@@ -123,7 +123,7 @@ def test_a_policy_of_another_format_is_refused(tmp_path):
         numpy_policy.load(path)
 
 
-def test_without_flatbuffers_it_is_said_what_to_install(tmp_path, monkeypatch):
+def test_without_flatbuffers_the_error_names_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "flatbuffers", None)
     monkeypatch.delitem(sys.modules, "jax._src.export.serialization", raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'purerl\[export\]'"):

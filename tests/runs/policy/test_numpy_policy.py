@@ -1,4 +1,4 @@
-"""The policy that runs on NumPy alone acts as the one of JAX."""
+"""The exported policy, which needs only NumPy, acts like the policy in JAX."""
 
 import dataclasses
 
@@ -9,17 +9,17 @@ import pytest
 from purerl import nets
 from purerl.runs.policy import numpy_policy
 from tests.cases import CASES
-from tests.runs.policy.compare import assert_same, observations
+from tests.runs.policy.compare import assert_same, draw_observations
 from tests.runs.trained import make_run
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_on_numpy_it_acts_the_same_for_every_algorithm(case, tmp_path):
+def test_a_numpy_export_acts_the_same_for_every_algorithm(case, tmp_path):
     run = make_run(case, tmp_path)
     path = run.export(folder=tmp_path / "made")
     policy = numpy_policy.load(path)
     assert_same(run, policy)
-    obs = observations(run, 6)
+    obs = draw_observations(run, 6)
     assert isinstance(policy(obs[0]), int) or policy(obs[0]).shape == (2,)
     np.testing.assert_allclose(
         policy(obs.reshape(2, 3, 3)).reshape(6, -1), policy(obs).reshape(6, -1), rtol=1e-6
@@ -29,7 +29,7 @@ def test_on_numpy_it_acts_the_same_for_every_algorithm(case, tmp_path):
 
 
 @pytest.mark.parametrize("activation", sorted(nets.ACTIVATIONS))
-def test_on_numpy_every_activation_is_the_one_of_training(activation, tmp_path):
+def test_numpy_activations_equal_those_of_training(activation, tmp_path):
     run = make_run("td3", tmp_path, activation=activation)
     path = run.export()
     assert path.parent == tmp_path / "export"
@@ -41,7 +41,7 @@ def test_on_numpy_every_activation_is_the_one_of_training(activation, tmp_path):
     )
 
 
-def test_rounding_never_leads_out_of_the_box():
+def test_rounding_never_moves_an_action_out_of_the_box():
     rng = np.random.default_rng(2)
     low = rng.normal(size=500)
     high = low + 3 * rng.random(500) + 0.01
@@ -52,7 +52,7 @@ def test_rounding_never_leads_out_of_the_box():
         assert (act <= high.astype(np.float32)).all()
 
 
-def test_before_the_first_update_nothing_is_normalised(tmp_path):
+def test_before_the_first_update_observations_are_not_normalised(tmp_path):
     run = make_run("ppo-options", tmp_path)
     fresh = run.algo.init(jax.random.key(0), run.params.spec).params
     run = dataclasses.replace(run, params=fresh)

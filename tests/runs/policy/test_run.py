@@ -1,4 +1,4 @@
-"""Runs in Python: `purerl.train`, `purerl.load`, and what a run object gives."""
+"""Runs in Python: `purerl.train`, `purerl.load`, and the methods of a run."""
 
 import dataclasses
 import json
@@ -30,16 +30,16 @@ from tests.runs.trained import COMMON, SMALL, begun, train_tiny_run
 OBS = {"CartPole-v1": (4,), "Pendulum-v1": (3,)}
 
 
-def bits(tree):
+def to_bytes(tree):
     return [np.asarray(x).tobytes() for x in jax.tree.leaves(tree)]
 
 
-def copied(run, tmp_path):
+def copy_folder(run, tmp_path):
     return shutil.copytree(run.folder, tmp_path / "copy")
 
 
-def by_hand(run, episodes, limit):
-    """Returns and lengths of episodes played with `run.policy` and nothing else of purerl."""
+def play_episodes(run, episodes, limit):
+    """Play episodes with `run.policy` and Gymnasium only; return their returns and lengths."""
     env, returns, lengths = gymnasium.make(run.config.env), [], []
     for number in range(episodes):
         obs, _ = env.reset(seed=rng.host_seed(10_000, 0, "eval", 0, 0, number))
@@ -57,15 +57,15 @@ def by_hand(run, episodes, limit):
 
 
 @pytest.mark.parametrize("algo", SMALL)
-def test_a_loaded_policy_is_the_one_that_was_trained(algo, tmp_path, monkeypatch):
+def test_a_loaded_policy_equals_the_trained_one(algo, tmp_path, monkeypatch):
     run = train_tiny_run(algo) if algo in ("ppo", "sac") else begun(algo)
-    folder = copied(run, tmp_path)
-    shutil.rmtree(folder / "replay", ignore_errors=True)  # nothing of it is read
+    folder = copy_folder(run, tmp_path)
+    shutil.rmtree(folder / "replay", ignore_errors=True)  # it must not be needed
     with monkeypatch.context() as patch:
-        patch.setattr(gymnasium, "make", None)  # no environment is made
+        patch.setattr(gymnasium, "make", None)  # no environment must be made
         loaded = purerl.load(folder)
     assert (loaded.step, loaded.config) == (run.step, run.config)
-    assert bits(loaded.params) == bits(run.params)
+    assert to_bytes(loaded.params) == to_bytes(run.params)
     obs = np.random.default_rng(0).normal(size=(5, *OBS[run.config.env]))
     act = loaded.policy(obs)
     assert act.tolist() == run.algo.policy(run.params, obs).tolist()
@@ -80,15 +80,15 @@ def test_a_policy_takes_any_number_of_observations(algo):
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac"])
-def test_an_evaluation_plays_the_episodes_of_the_policy(algo):
+def test_an_evaluation_equals_episodes_played_by_hand(algo):
     run = train_tiny_run(algo)
-    returns, lengths = by_hand(run, 2, 30)
+    returns, lengths = play_episodes(run, 2, 30)
     found = run.evaluate(episodes=2)
     np.testing.assert_allclose(found.returns, returns, rtol=1e-5)  # rewards are stored in 32 bits
     assert list(found.lengths) == lengths
 
 
-def test_exploring_actions_come_with_a_key_and_stay_in_the_box(tmp_path):
+def test_actions_with_a_key_explore_and_stay_in_the_box(tmp_path):
     obs = np.zeros((200, 3))
     for algo in ("vpg", "td3"):
         run = begun(algo)
@@ -105,7 +105,7 @@ def test_exploring_actions_come_with_a_key_and_stay_in_the_box(tmp_path):
         run.policy(obs, key=0)
 
 
-def test_observations_of_another_shape_or_kind_are_refused():
+def test_observations_of_a_wrong_shape_or_dtype_are_refused():
     run = train_tiny_run("ppo")
     assert isinstance(run.policy([0, 0, 0, 0]), int)
     assert run.policy(np.zeros((2, 4), np.int64)).dtype == np.int64
@@ -115,7 +115,7 @@ def test_observations_of_another_shape_or_kind_are_refused():
         run.policy(np.zeros(4, complex))
 
 
-def test_actions_of_a_stochastic_evaluation_have_keys_of_their_own(monkeypatch):
+def test_each_action_of_a_stochastic_evaluation_has_its_own_key(monkeypatch):
     run, seen = train_tiny_run("ppo"), []
 
     class Watched(gymnasium.Wrapper):
@@ -138,7 +138,7 @@ def test_actions_of_a_stochastic_evaluation_have_keys_of_their_own(monkeypatch):
     assert first != run.evaluate(3, seed=6, deterministic=False)
 
 
-def test_limits_of_episodes_are_those_of_training_unless_said_otherwise():
+def test_evaluation_uses_the_episode_limit_of_training_by_default():
     run = begun("td3")
     assert run.evaluate(1).lengths == (30,)
     assert run.evaluate(1, max_ep_len=7).lengths == (7,)
@@ -146,15 +146,15 @@ def test_limits_of_episodes_are_those_of_training_unless_said_otherwise():
 
 
 def test_a_checkpoint_is_chosen_by_step_best_or_last(tmp_path):
-    folder = copied(train_tiny_run("ppo"), tmp_path)
+    folder = copy_folder(train_tiny_run("ppo"), tmp_path)
     first, last = purerl.load(folder, 60), purerl.load(folder, "last")
     assert (first.step, last.step) == (60, 120)
-    assert bits(first.params) != bits(last.params)
+    assert to_bytes(first.params) != to_bytes(last.params)
     for step in (60, 120):
         best = files.seal_json({"step": step, "score": 1.0})
         (folder / "checkpoints" / "best.json").write_bytes(best)
         assert purerl.load(folder, "best").step == step
-    with pytest.raises(NoCheckpoint, match=r"no checkpoint of step 70; there are \[60, 120\]"):
+    with pytest.raises(NoCheckpoint, match=r"no checkpoint of step 70\. Its steps: \[60, 120\]"):
         purerl.load(folder, 70)
     with pytest.raises(ConfigError, match="checkpoint must be 'last', 'best' or a step"):
         purerl.load(folder, "newest")
@@ -163,27 +163,27 @@ def test_a_checkpoint_is_chosen_by_step_best_or_last(tmp_path):
         purerl.load(folder, "best")
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_it_is_said(tmp_path):
-    folder = copied(train_tiny_run("sac"), tmp_path)
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path):
+    folder = copy_folder(train_tiny_run("sac"), tmp_path)
     file = folder / "checkpoints" / "000000000120" / "rank0.npz"
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    with pytest.warns(UserWarning, match=r"passed over: .*rank0\.npz was changed"):
+    with pytest.warns(UserWarning, match=r"skipped a checkpoint: .*rank0\.npz was changed"):
         run = purerl.load(folder)
     assert run.step == 60
     assert "SHA-256" in run.skipped[0]
-    assert bits(run.params) == bits(purerl.load(train_tiny_run("sac").folder, 60).params)
+    assert to_bytes(run.params) == to_bytes(purerl.load(train_tiny_run("sac").folder, 60).params)
     with pytest.raises(NoCheckpoint, match=r"(?s)can be used\n.*SHA-256"):
         purerl.load(folder, 120)
 
 
-def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_path):
-    folder = copied(train_tiny_run("sac"), tmp_path)
+def test_a_learner_that_does_not_match_the_configuration_is_refused(tmp_path):
+    folder = copy_folder(train_tiny_run("sac"), tmp_path)
     path = folder / "config.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"spec": content["spec"] | {"hidden": [8, 9]}}))
-    with pytest.raises(NoCheckpoint, match=r"run: spec\.hidden was \[8, 8\], now it is \[8, 9\]"):
+    with pytest.raises(NoCheckpoint, match=r"spec\.hidden was \[8, 8\], now it is \[8, 9\]"):
         purerl.load(folder)
     path.write_text(json.dumps(content))
     made = folder / "checkpoints" / "000000000120"
@@ -199,7 +199,7 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
         manifest = files.read_sealed_json(made / "manifest.json")
         sealed = files.seal_json(manifest | {"files": {"rank0.npz": list(file)}})
         (made / "manifest.json").write_bytes(sealed)
-        with pytest.warns(UserWarning, match="does not hold the learner of the configuration"):
+        with pytest.warns(UserWarning, match="does not contain the learner of config.json"):
             assert purerl.load(folder).step == 60
 
 
@@ -212,7 +212,7 @@ def test_a_learner_that_the_configuration_does_not_describe_is_never_used(tmp_pa
         EnvSpec((1,), Discrete(2, start=-5), "int64"),
     ],
 )
-def test_spaces_survive_a_file(env):
+def test_spaces_are_equal_after_writing_and_reading(env):
     config = dataclasses.replace(train_tiny_run("ppo").config, spec=_Holding(env))
     plain = json.loads(json.dumps(configs.to_json(config)["spaces"]))
     assert configs.parse_spaces(plain) == env
@@ -250,17 +250,17 @@ LOW = {"low": [-1.0], "high": [1.0], "shape": [1]}
     ],
 )
 def test_spaces_that_purerl_does_not_write_are_refused(content):
-    with pytest.raises(ConfigError, match="spaces must be as purerl writes them"):
+    with pytest.raises(ConfigError, match="spaces must have obs_shape"):
         configs.parse_spaces(content)
 
 
-def test_spaces_too_large_to_be_true_are_refused_before_anything_is_allocated():
+def test_implausibly_large_spaces_are_refused_before_memory_is_allocated():
     with pytest.raises(ConfigError, match="too large to read"):
         configs.parse_spaces(GOOD | {"obs_shape": [10**6, 10**6]})
 
 
-def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
-    folder = copied(train_tiny_run("ppo"), tmp_path)
+def test_loading_a_run_never_imports_a_module(tmp_path, monkeypatch):
+    folder = copy_folder(train_tiny_run("ppo"), tmp_path)
     (tmp_path / "hostile.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.syspath_prepend(tmp_path)
     content = json.loads((folder / "config.json").read_text())
@@ -271,7 +271,7 @@ def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
         (made / "manifest.json").write_bytes(files.seal_json(manifest))
     run = purerl.load(folder)
     for use in (run.evaluate, run.video):
-        with pytest.raises(ConfigError, match="imports a module, which no file may ask for"):
+        with pytest.raises(ConfigError, match="imports a module, which purerl never does"):
             use()
     assert not (tmp_path / "ran").exists()
     assert "hostile" not in sys.modules
@@ -281,11 +281,11 @@ def test_a_file_never_has_a_module_imported(tmp_path, monkeypatch):
 
 
 def test_a_folder_of_runs_is_refused_with_the_runs_below():
-    with pytest.raises(ConfigError, match=r"is no run: it has no config\.json\. Runs in it: .*_s3"):
+    with pytest.raises(ConfigError, match=r"no config\.json\. It contains these runs: .*_s3"):
         purerl.load(train_tiny_run("ppo").folder.parent)
 
 
-def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
+def test_logs_can_be_read_while_they_are_written(tmp_path):
     run = dataclasses.replace(train_tiny_run("ppo"), folder=tmp_path)
     assert (run.metrics, run.status) == ({}, "unknown")
     (tmp_path / "progress.txt").write_text("Epoch\tLossQ\n1\t0.5\n2\t\n3\tnan\n4\t0.")
@@ -295,7 +295,7 @@ def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
     with pytest.raises(errors.Damaged, match="longer or shorter than its header"):
         _ = run.metrics
     (tmp_path / "episodes.csv").write_text('a,b\n1,"' + 140_000 * "2\n")
-    with pytest.raises(errors.Damaged, match="no table: field larger"):
+    with pytest.raises(errors.Damaged, match="not a table: field larger"):
         _ = run.episodes
     row = f"1234,{60 * 't'}\n"  # over 4 MiB in all
     (tmp_path / "episodes.csv").write_text("epoch,kind\n" + 80_000 * row)
@@ -311,7 +311,7 @@ def test_tables_are_columns_of_numbers_even_while_they_are_written(tmp_path):
     assert lengths[kinds == "train"].sum() <= 120
 
 
-def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_path):
+def test_settings_are_sorted_and_unknown_ones_get_a_suggestion(tmp_path):
     config = train_tiny_run("sac").config
     assert (config.spec.hidden, config.schedule.steps, config.options.save_freq) == (
         (8, 8),
@@ -321,10 +321,10 @@ def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_pat
     where = {"data_dir": str(tmp_path)}
     for settings, message in (
         ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps' or"),
-        ({"zzz": 5}, "ppo has no setting 'zzz'. Known are actor, critic"),
+        ({"zzz": 5}, "ppo has no setting 'zzz'. Choose from actor, critic"),
         ({"gamma": 2.0}, "gamma must be a number in"),
-        ({"steps": 5}, "steps must be a whole number of rollouts"),
-        ({"name": "../x"}, "name must be of letters"),
+        ({"steps": 5}, "steps must be a multiple of steps_per_epoch"),
+        ({"name": "../x"}, "name must consist of letters"),
         ({"seed": -1}, "seed must be"),
     ):
         with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
@@ -336,7 +336,7 @@ def test_settings_go_where_they_belong_and_unknown_ones_name_the_nearest(tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def quick(env="CartPole-v1", **settings):
+def train_quickly(env="CartPole-v1", **settings):
     return purerl.train("reinforce", env, **(COMMON | SMALL["reinforce"][1] | settings))
 
 
@@ -348,24 +348,24 @@ class Actor(nn.Module):
         return nn.Dense(2)(nn.tanh(nn.Dense(self.width)(obs)))
 
 
-def test_networks_of_ones_own_are_trained_and_need_the_spec_to_come_back(tmp_path):
-    run = quick(actor=Actor(), data_dir=str(tmp_path))
+def test_a_run_with_custom_networks_needs_its_spec_to_be_loaded(tmp_path):
+    run = train_quickly(actor=Actor(), data_dir=str(tmp_path))
     assert "Actor" in json.loads((run.folder / "config.json").read_text())["spec"]["actor"]["repr"]
     with pytest.raises(ConfigError, match=r"actor is a custom network.*train\.resume\("):
         purerl.load(run.folder)
     with pytest.raises(ConfigError, match="is complete: 120 of 120"):  # the call that it names
         training.resume(Path(run.folder), spec=run.config.spec)
     loaded = purerl.load(run.folder, spec=run.config.spec)
-    assert bits(loaded.params) == bits(run.params)
+    assert to_bytes(loaded.params) == to_bytes(run.params)
     wrong = dataclasses.replace(run.config.spec, actor=Actor(6))
-    with pytest.raises(NoCheckpoint, match=r"are of another run: spec\.actor\.repr was"):
+    with pytest.raises(NoCheckpoint, match=r"have other settings: spec\.actor\.repr was"):
         purerl.load(run.folder, spec=wrong)
 
 
-def test_a_run_says_in_a_line_that_episodes_may_be_longer_than_its_rollouts(tmp_path):
-    run = quick(data_dir=str(tmp_path), max_ep_len=None)
+def test_a_run_notes_in_one_line_that_episodes_may_exceed_its_rollouts(tmp_path):
+    run = train_quickly(data_dir=str(tmp_path), max_ep_len=None)
     lines = (run.folder / "stdout.log").read_text().splitlines()
-    assert [line for line in lines if "and here they may have 500: REINFORCE, which" in line]
+    assert [line for line in lines if "episodes may have 500 steps, but a rollout" in line]
     assert not any("EpisodesCut" in line for line in lines)
 
 
@@ -373,37 +373,37 @@ def test_an_environment_may_be_a_function(tmp_path):
     def short_pole():
         return gymnasium.make("CartPole-v1", max_episode_steps=9)
 
-    run = quick(short_pole, data_dir=str(tmp_path), max_ep_len=None)
+    run = train_quickly(short_pole, data_dir=str(tmp_path), max_ep_len=None)
     assert (run.config.env, run.config.name) == ("short_pole", "short-pole-reinforce")
     assert run.evaluate(2).max <= 9
     again = purerl.load(run.folder)
-    with pytest.raises(EnvFault, match=r"short_pole.*If it was a function.*give env_fn again"):
+    with pytest.raises(EnvFault, match=r"short_pole.*If training used a function.*as env_fn"):
         again.evaluate(2)
     assert purerl.load(run.folder, env_fn=short_pole).evaluate(2) == run.evaluate(2)
-    with pytest.raises(ConfigError, match="spec.env must be that of env_fn"):
+    with pytest.raises(ConfigError, match="spec.env must equal the spaces"):
         purerl.load(run.folder, env_fn=lambda: gymnasium.make("Pendulum-v1")).evaluate(1)
-    named = quick(short_pole, env_name="Pole", name="mine", data_dir=str(tmp_path))
+    named = train_quickly(short_pole, env_name="Pole", name="mine", data_dir=str(tmp_path))
     assert (named.config.env, named.folder.name) == ("Pole", "mine_s3")
 
 
-def test_an_environment_that_is_made_already_is_refused(tmp_path):
+def test_an_environment_instance_is_refused(tmp_path):
     env = gymnasium.make("CartPole-v1")
-    with pytest.raises(ConfigError, match=r"an id of Gymnasium, or a function that makes the en"):
+    with pytest.raises(ConfigError, match=r"a Gymnasium id or a function that makes the environ"):
         purerl.train("ppo", env, data_dir=str(tmp_path))
     env.close()
 
 
 def test_training_works_in_another_thread_as_in_a_notebook(tmp_path):
     made = []
-    thread = threading.Thread(target=lambda: made.append(quick(data_dir=str(tmp_path))))
+    thread = threading.Thread(target=lambda: made.append(train_quickly(data_dir=str(tmp_path))))
     thread.start()
     thread.join()
-    assert bits(made[0].params) == bits(quick(data_dir=str(tmp_path)).params)
+    assert to_bytes(made[0].params) == to_bytes(train_quickly(data_dir=str(tmp_path)).params)
     assert made[0].status == "done"
 
 
 class Faulty(gymnasium.Wrapper):
-    """Does something at its 90th step."""
+    """CartPole that passes the observation of its 90th step to a function."""
 
     steps = 0
 
@@ -418,18 +418,20 @@ class Faulty(gymnasium.Wrapper):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_was_asked_to_stop_says_so(tmp_path, number):
+def test_a_run_that_was_asked_to_stop_has_status_stopped(tmp_path, number):
     def asked(obs):
         os.kill(os.getpid(), number)
         return obs
 
-    run = quick(lambda: Faulty(asked), env_name="x", data_dir=str(tmp_path), steps=600)
+    run = train_quickly(lambda: Faulty(asked), env_name="x", data_dir=str(tmp_path), steps=600)
     assert (run.status, run.step) == ("stopped", 120)
-    assert bits(purerl.load(run.folder).params) == bits(run.params)
+    assert to_bytes(purerl.load(run.folder).params) == to_bytes(run.params)
 
 
 def test_a_run_that_failed_raises_and_can_be_loaded(tmp_path):
     with pytest.raises(errors.NonFiniteError):
-        quick(lambda: Faulty(lambda obs: obs * np.nan), env_name="x", data_dir=str(tmp_path))
+        train_quickly(
+            lambda: Faulty(lambda obs: obs * np.nan), env_name="x", data_dir=str(tmp_path)
+        )
     run = purerl.load(tmp_path / "x-reinforce" / "x-reinforce_s3")
     assert (run.status, run.step) == ("failed", 60)

@@ -1,4 +1,4 @@
-"""Videos of the episodes that are evaluated."""
+"""Videos of evaluation episodes, and drawing with and without a display."""
 
 import ctypes.util
 import dataclasses
@@ -30,8 +30,8 @@ def no_display(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "egl")
 
 
-def frames(content):
-    """Frames as arrays, and how long each is shown in seconds."""
+def read_frames(content):
+    """Return the frames of a GIF as arrays, each with its duration in seconds."""
     image = Image.open(io.BytesIO(content))
     found = []
     for i in range(image.n_frames):
@@ -42,8 +42,8 @@ def frames(content):
     return found
 
 
-def painted(number, height=40, width=60):
-    """A red block that moves over green, from frame to frame; blue comes late."""
+def paint_frames(number, height=40, width=60):
+    """Yield frames with a red block that moves over green; a blue block appears later."""
     for i in range(number):
         frame = np.full((height, width, 3), GREEN, np.uint8)
         frame[10:20, i % 50 : i % 50 + 8] = RED
@@ -57,49 +57,49 @@ def painted(number, height=40, width=60):
 )
 def test_a_gif_lasts_as_long_as_its_steps_and_shows_them(rate, number, shown):
     gif = video.Gif(rate, None)
-    given = list(painted(number))
+    given = list(paint_frames(number))
     for frame in given:
         gif.add(frame)
-    found = frames(gif.content())
+    found = read_frames(gif.content())
     every = number // shown if shown != 3 else 4
     assert sum(seconds for _, seconds in found) == pytest.approx(shown * every / rate, abs=0.011)
     assert len(found) == shown
     for (image, _), wanted in zip(found, given[::every], strict=True):
         assert np.abs(image.astype(int) - wanted).max() <= 12
-    assert all(seconds >= 0.02 for _, seconds in found)  # viewers slow down what is shorter
+    assert all(seconds >= 0.02 for _, seconds in found)  # viewers slow down shorter frames
 
 
 def test_a_wide_gif_is_made_smaller_and_a_long_one_is_cut(monkeypatch):
     monkeypatch.setattr(video, "GIF_FRAMES", 5)
     for width, size in ((None, (213, 320)), (90, (60, 90)), (900, (400, 600))):
         gif = video.Gif(10, width)
-        for frame in painted(9, 400, 600):
+        for frame in paint_frames(9, 400, 600):
             gif.add(frame)
-        found = frames(gif.content())
+        found = read_frames(gif.content())
         assert found[0][0].shape[:2] == size
         assert len(found) == 5
 
 
-def test_the_film_of_cartpole_shows_each_step_of_the_episodes_evaluated(tmp_path):
+def test_a_video_of_cartpole_shows_each_step_of_the_evaluated_episodes(tmp_path):
     run = dataclasses.replace(begun("ppo"), folder=tmp_path)
     path = run.video(episodes=2, fps=25)
     assert path == tmp_path / "video" / "000000000000-1.gif"
     assert path.stat().st_size < 200_000
-    found, lengths = frames(path.read_bytes()), run.evaluate(2).lengths
-    steps = sum(lengths) + 2  # each episode begins with a frame of its own
+    found, lengths = read_frames(path.read_bytes()), run.evaluate(2).lengths
+    steps = sum(lengths) + 2  # each episode begins with the frame of its reset
     assert sum(seconds for _, seconds in found) == pytest.approx(steps / 25, abs=0.011)
     env = gymnasium.make("CartPole-v1", render_mode="rgb_array")
     env.reset(seed=0)
     picture = np.asarray(Image.fromarray(env.render()).resize((320, 213), Image.Resampling.BOX))
     env.close()
-    for image, _ in found:  # the same scene, but for where cart and pole are
+    for image, _ in found:  # the same scene, except for the positions of cart and pole
         assert (np.abs(image.astype(int) - picture).max(axis=2) > 40).mean() < 0.1
         assert (image.max(axis=2) < 60).mean() > 0.005  # the black cart
     assert run.video(str(tmp_path / "again.gif"), max_steps=3).exists()
     assert run.video().name == "000000000000-1.gif".replace("-1", "-2")
 
 
-def test_frames_are_handed_over_in_order_and_a_reset_alone_shows_nothing():
+def test_frames_keep_their_order_and_a_reset_without_a_step_adds_none():
     class Numbered(gymnasium.Env):
         metadata = None
         render_mode = "rgb_array"
@@ -127,7 +127,7 @@ def test_frames_are_handed_over_in_order_and_a_reset_alone_shows_nothing():
     assert seen == [100, 101, 102, 202, 203]
 
 
-def test_files_that_are_there_and_other_mistakes_are_refused(tmp_path):
+def test_existing_files_and_wrong_arguments_are_refused(tmp_path):
     run = dataclasses.replace(begun("ppo"), folder=tmp_path)
     (tmp_path / "there.gif").write_text("mine")
     for path, options, message in (
@@ -143,7 +143,7 @@ def test_files_that_are_there_and_other_mistakes_are_refused(tmp_path):
     assert not list((tmp_path / "video").iterdir())
 
 
-def test_an_environment_given_as_a_function_is_asked_to_draw(tmp_path):
+def test_a_function_that_makes_the_environment_receives_the_render_mode(tmp_path):
     run = dataclasses.replace(begun("ppo"), folder=tmp_path)
     blind = dataclasses.replace(run, env_fn=lambda: gymnasium.make("CartPole-v1"))
     with pytest.raises(ConfigError, match="must have render_mode='rgb_array', got None"):
@@ -157,7 +157,7 @@ def test_an_environment_given_as_a_function_is_asked_to_draw(tmp_path):
 
 
 class Undrawn(gymnasium.Wrapper):
-    """Cannot be drawn, for a reason."""
+    """CartPole whose `render` raises or returns `reason`."""
 
     def __init__(self, reason, render_mode):
         super().__init__(gymnasium.make("CartPole-v1", render_mode=render_mode))
@@ -181,11 +181,11 @@ class Undrawn(gymnasium.Wrapper):
             AttributeError("'NoneType' object has no attribute 'eglQueryString'"),
             "No off-screen OpenGL context.*apt-get install libegl1.*MUJOCO_GL=osmesa",
         ),
-        (None, "must return an array of uint8"),
-        (np.zeros((2, 2, 3)), "must return an array of uint8"),
+        (None, "must return a uint8 array"),
+        (np.zeros((2, 2, 3)), "must return a uint8 array"),
     ],
 )
-def test_what_cannot_be_drawn_says_what_to_install(tmp_path, reason, message):
+def test_an_environment_that_cannot_be_drawn_is_refused_with_the_remedy(tmp_path, reason, message):
     def env_fn(render_mode):
         return Undrawn(reason, render_mode)
 
@@ -202,21 +202,21 @@ def test_what_cannot_be_drawn_says_what_to_install(tmp_path, reason, message):
         ("imageio_ffmpeg", "a.mp4", r"an MP4 needs imageio-ffmpeg: pip install 'purerl\[video\]'"),
     ],
 )
-def test_what_is_not_installed_is_named(tmp_path, monkeypatch, package, name, message):
+def test_missing_packages_are_named(tmp_path, monkeypatch, package, name, message):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError, match=message):
         begun("ppo").video(tmp_path / name)
 
 
-def test_an_mp4_has_every_frame_and_its_rate(tmp_path):
+def test_an_mp4_contains_every_frame_at_the_right_rate(tmp_path):
     ffmpeg = pytest.importorskip("imageio_ffmpeg")
     run = dataclasses.replace(begun("td3"), folder=tmp_path)
     for name, width, size in (("a.mp4", None, (500, 500)), ("b.mp4", 101, (100, 100))):
         path = run.video(tmp_path / name, max_steps=20, width=width)
         words = [ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path), "-f", "rawvideo"]
         words += ["-pix_fmt", "rgb24", "-"]
-        told = subprocess.run([*words[:1], "-i", str(path)], capture_output=True, text=True).stderr
-        assert ", 30 fps," in told
+        info = subprocess.run([*words[:1], "-i", str(path)], capture_output=True, text=True).stderr
+        assert ", 30 fps," in info
         raw = subprocess.run(words, capture_output=True, check=True).stdout
         assert len(raw) == 21 * size[0] * size[1] * 3
         images = np.frombuffer(raw, np.uint8).reshape(21, *size, 3)
@@ -241,12 +241,12 @@ def test_an_mp4_that_lacks_a_frame_is_refused(tmp_path, monkeypatch):
     [
         (-1, {"distance": 4.0}, ["top", "track"], 1),
         (-1, None, ["track"], 0),
-        (-1, {"trackbodyid": 2}, ["top", "track"], -1),  # follows already
-        (0, {}, ["top", "track"], 0),  # chosen by who made the environment
+        (-1, {"trackbodyid": 2}, ["top", "track"], -1),  # the default camera follows already
+        (0, {}, ["top", "track"], 0),  # the environment was made with a camera
         (-1, {}, ["top"], -1),
     ],
 )
-def test_the_camera_follows_what_runs_unless_another_was_chosen(before, settings, names, after):
+def test_the_camera_follows_the_agent_unless_another_was_chosen(before, settings, names, after):
     cameras = [types.SimpleNamespace(name=name) for name in names]
     model = types.SimpleNamespace(ncam=len(names), camera=cameras.__getitem__)
     renderer = types.SimpleNamespace(camera_id=before, default_cam_config=settings)
@@ -284,11 +284,11 @@ def test_headless_mujoco_is_drawn_through_egl(tmp_path):
         (("EGL", "OSMesa"), None, "egl"),
         (("OSMesa",), "", "osmesa"),
         ((), None, None),
-        ((), "", None),  # empty, it is an error
+        ((), "", None),  # MuJoCo refuses an empty value
         (("EGL",), "glfw", "glfw"),
     ],
 )
-def test_without_a_display_it_is_drawn_off_the_screen(monkeypatch, libraries, before, after):
+def test_without_a_display_drawing_is_off_screen(monkeypatch, libraries, before, after):
     found = {name: name for name in libraries}
     monkeypatch.setattr(video.ctypes.util, "find_library", found.get)
     monkeypatch.delenv("SDL_VIDEODRIVER")
@@ -308,7 +308,7 @@ def test_without_a_display_it_is_drawn_off_the_screen(monkeypatch, libraries, be
     assert video.os.environ["SDL_VIDEODRIVER"] == "dummy"
 
 
-def test_a_display_is_there_if_somebody_answers(tmp_path, monkeypatch):
+def test_a_display_counts_only_if_it_accepts_connections(tmp_path, monkeypatch):
     monkeypatch.setattr(video.sys, "platform", "linux")
     path = tmp_path / "wayland-9"
     for name in (path.name, str(path)):
@@ -321,7 +321,7 @@ def test_a_display_is_there_if_somebody_answers(tmp_path, monkeypatch):
         for name in (path.name, str(path)):
             monkeypatch.setenv("WAYLAND_DISPLAY", name)
             assert video.has_display()
-    assert not video.has_display()  # the file is left behind
+    assert not video.has_display()  # the file still exists, but nobody listens
     monkeypatch.delenv("WAYLAND_DISPLAY")
     with socket.create_server(("127.0.0.1", 0)) as there:
         number = there.getsockname()[1] - 6000

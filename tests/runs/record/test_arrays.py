@@ -1,4 +1,4 @@
-"""Files of arrays come back bit for bit; hostile ones are refused."""
+"""Array files are read back bit for bit, and hostile files are refused."""
 
 import functools
 import io
@@ -30,7 +30,7 @@ def pack(given):
 
 
 @pytest.mark.parametrize("content", [pack(ARRAYS), functools.partial(arrays.write_arrays, ARRAYS)])
-def test_arrays_come_back_bit_for_bit(tmp_path, content):
+def test_arrays_are_read_back_bit_for_bit(tmp_path, content):
     found = arrays.read_arrays(tmp_path / "x", files.write_file(tmp_path / "x", content))
     assert list(found) == list(ARRAYS)
     for name, x in ARRAYS.items():
@@ -45,7 +45,7 @@ class Bomb:
 
 
 def hostile(tmp_path):
-    """Files that claim what they do not hold, or hold what nobody should open."""
+    """Yield hostile files: with false sizes, wrong names, pickles or compressed data."""
     good = pack({"a": np.ones(3)})
     yield b"", "empty"
     yield pickle.dumps(Bomb()), "a pickle"

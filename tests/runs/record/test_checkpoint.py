@@ -1,4 +1,4 @@
-"""Checkpoints: the newest that is whole is used, nothing damaged is, and a kill loses little."""
+"""Checkpoints: the newest undamaged one is loaded, and a kill loses little."""
 
 import random
 import shutil
@@ -14,18 +14,18 @@ from purerl import errors
 from purerl.loops import snapshot
 from purerl.runs.record import checkpoint, checkpoint_folders
 from purerl.runs.record import files as storage
-from tests.loops.test_snapshot import begin, everything, go_on
+from tests.loops.test_snapshot import advance_until, begin, freeze_to_bits
 
 ABOUT = {"algorithm": "td3", "ranks": 1}
 
 
 def saved(run, name="td3", at=(60, 100, 200), keep=9):
-    """A run with checkpoints at some steps; what is left of it at each."""
+    """Save checkpoints at some steps; return the state of the run at each of them."""
     carry, segments, states = begin(name), (), {}
     for step in at:
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         segments = checkpoint.save(run, carry, ABOUT, segments, keep, {"step": step})
-        states[step] = everything(carry)
+        states[step] = freeze_to_bits(carry)
     carry.envs.close()
     return states
 
@@ -38,30 +38,30 @@ def thawed(run, name="td3", **options):
 
 
 @pytest.mark.parametrize(("name", "at"), [("td3", (60, 100, 200)), ("ppo", (60, 120))])
-def test_every_checkpoint_gives_the_run_back_bit_for_bit(tmp_path, name, at):
+def test_every_checkpoint_restores_the_run_bit_for_bit(tmp_path, name, at):
     states = saved(tmp_path, name, at)
     assert checkpoint_folders.list_steps(tmp_path) == list(at)
     for step, state in states.items():
         loaded, carry = thawed(tmp_path, name, step=step)
-        assert everything(carry) == state
+        assert freeze_to_bits(carry) == state
         assert loaded.manifest["notes"] == {"step": step}
     loaded, carry = thawed(tmp_path, name)
     assert loaded.step == at[-1]
     assert not loaded.skipped
 
 
-def test_a_resumed_run_that_saves_again_ends_like_one_that_did_not_stop(tmp_path):
+def test_a_resumed_run_that_saves_again_ends_like_an_uninterrupted_one(tmp_path):
     saved(tmp_path, at=(60, 100))
     loaded, carry = thawed(tmp_path)
-    carry, _ = go_on(carry, 130)
+    carry, _ = advance_until(carry, 130)
     checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
     _, carry = thawed(tmp_path)
-    carry, _ = go_on(carry, 330)
-    whole, _ = go_on(begin("td3"), 330)
-    assert everything(carry) == everything(whole)
+    carry, _ = advance_until(carry, 330)
+    whole, _ = advance_until(begin("td3"), 330)
+    assert freeze_to_bits(carry) == freeze_to_bits(whole)
 
 
-def test_a_checkpoint_writes_only_the_rows_that_are_new(tmp_path):
+def test_a_checkpoint_writes_only_new_rows(tmp_path):
     saved(tmp_path, at=(60, 100, 130))
     sizes = {p.name: p.stat().st_size for p in (tmp_path / "replay").iterdir()}
     assert sorted(sizes) == [
@@ -70,10 +70,10 @@ def test_a_checkpoint_writes_only_the_rows_that_are_new(tmp_path):
     assert sizes["0-000000000100-000000000130.npz"] < sizes["0-000000000000-000000000060.npz"]
 
 
-def test_old_checkpoints_go_and_take_along_what_nobody_needs(tmp_path):
+def test_old_checkpoints_and_unneeded_segments_are_deleted(tmp_path):
     carry, segments = begin("td3"), ()
     for step in range(20, 331, 20):
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         notes = {"step": step, "score": -3.0 if step in (40, 100) else -4.0}
         segments = checkpoint.save(tmp_path, carry, ABOUT, segments, 2, notes)
     assert checkpoint_folders.list_steps(tmp_path) == [40, 300, 320]
@@ -85,7 +85,7 @@ def test_old_checkpoints_go_and_take_along_what_nobody_needs(tmp_path):
     assert not list((tmp_path / "checkpoints").glob(".tmp*"))
 
 
-def test_whatever_is_damaged_an_older_one_is_used_and_it_is_said(tmp_path):
+def test_after_any_damage_an_older_checkpoint_is_loaded_and_the_damage_reported(tmp_path):
     states = saved(tmp_path / "good", at=(60, 100))
     files = [p.relative_to(tmp_path / "good") for p in (tmp_path / "good").rglob("*.*")]
     newest = [p for p in files if "000000000100" in str(p) and p.suffix in (".npz", ".json")]
@@ -108,19 +108,19 @@ def test_whatever_is_damaged_an_older_one_is_used_and_it_is_said(tmp_path):
             path.unlink()
         loaded, carry = thawed(run)
         if loaded.step == 100:  # white space in the manifest
-            assert everything(carry) == states[100], (path, way)
+            assert freeze_to_bits(carry) == states[100], (path, way)
         else:
-            assert everything(carry) == states[60]
+            assert freeze_to_bits(carry) == states[60]
             assert path.name in loaded.skipped[0]
         shutil.rmtree(run)
 
 
-def test_without_any_good_one_the_reasons_are_listed(tmp_path):
+def test_without_a_usable_checkpoint_the_reasons_are_listed(tmp_path):
     with pytest.raises(errors.NoCheckpoint, match="no checkpoint that can be used"):
         checkpoint.load(tmp_path, ABOUT, 0)
     saved(tmp_path, at=(60, 100))
     with pytest.raises(
-        errors.NoCheckpoint, match=r"no checkpoint of step 70; there are \[60, 100\]"
+        errors.NoCheckpoint, match=r"no checkpoint of step 70\. Its steps: \[60, 100\]"
     ):
         checkpoint.load(tmp_path, ABOUT, 0, step=70)
     for step in (60, 100):
@@ -142,12 +142,12 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
     with pytest.raises(errors.NoCheckpoint) as caught:
         checkpoint.load(tmp_path, wrong, 0)
     said = str(caught.value)
-    assert "of another run: ranks was 2, now it is 1; spec.gamma was 0.99, now it is 0.98." in said
+    assert "other settings: ranks was 2, now it is 1; spec.gamma was 0.99, now it is 0.98." in said
     assert said.endswith(f"Type: purerl resume {tmp_path} --num-cpu 2")
     with pytest.raises(errors.NoCheckpoint, match=r"spec\.x2 was 0, now it is 1, and 6 more\.$"):
         checkpoint.load(tmp_path, {"spec": {k: 1 for k in spec}}, 0)
     path.write_bytes(storage.seal_json(content | {"format": 2}))
-    with pytest.raises(errors.NoCheckpoint, match="has format 2; this purerl reads format 1"):
+    with pytest.raises(errors.NoCheckpoint, match="has format 2, but this purerl reads format 1"):
         checkpoint.load(tmp_path, ABOUT, 0)
     for change in (
         {"files": {"../../rank0.npz": content["files"]["rank0.npz"]}},
@@ -158,7 +158,7 @@ def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
         {"segments": None},
     ):
         path.write_bytes(storage.seal_json(content | change))
-        with pytest.raises(errors.NoCheckpoint, match="lacks what a manifest holds|contradicts"):
+        with pytest.raises(errors.NoCheckpoint, match="is not a complete manifest|contradict each"):
             checkpoint.load(tmp_path, ABOUT, 0)
 
 
@@ -170,13 +170,13 @@ def test_a_gap_between_segments_is_noticed(tmp_path):
     path.write_bytes(storage.seal_json(content))
     loaded = checkpoint.load(tmp_path, ABOUT, 0)
     assert loaded.step == 100
-    assert "does not hold the rows 100 .. 130" in loaded.skipped[0]
+    assert "does not contain the rows 100 .. 130" in loaded.skipped[0]
 
 
-def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
+def test_a_failing_disk_leaves_earlier_checkpoints_intact(tmp_path, monkeypatch):
     states = saved(tmp_path, at=(60, 100))
     loaded, carry = thawed(tmp_path)
-    carry, _ = go_on(carry, 130)
+    carry, _ = advance_until(carry, 130)
 
     real = storage.os.fsync
 
@@ -199,7 +199,9 @@ def test_a_disk_that_fails_leaves_the_checkpoints_before(tmp_path, monkeypatch):
         assert checkpoint_folders.list_steps(tmp_path)[:2] == [60, 100]
         assert not list((tmp_path / "checkpoints").glob(".tmp*"))
         newest, again = thawed(tmp_path)
-        assert everything(again) == (states[100] if newest.step == 100 else everything(carry))
+        assert freeze_to_bits(again) == (
+            states[100] if newest.step == 100 else freeze_to_bits(carry)
+        )
     checkpoint.save(tmp_path, carry, ABOUT, loaded.segments)
     assert checkpoint.load(tmp_path, ABOUT, 0).step == 130
 
@@ -208,12 +210,12 @@ WRITER = """
 import sys; from pathlib import Path
 import purerl; purerl.setup()
 from purerl.runs.record import checkpoint
-from tests.loops.test_snapshot import begin, go_on
+from tests.loops.test_snapshot import begin, advance_until
 from tests.runs.record.test_checkpoint import ABOUT
 carry, segments, run = begin("td3"), (), Path(sys.argv[1])
 while True:
     for step in range(20, 331, 10):
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         segments = checkpoint.save(run, carry, ABOUT, segments, keep=2)
         print(step, flush=True)
     carry, segments = begin("td3"), ()
@@ -221,8 +223,8 @@ while True:
 
 
 @pytest.mark.reliability
-def test_a_kill_at_any_moment_leaves_a_checkpoint_that_was_announced(tmp_path):
-    """Twelve kills in the midst of saving without a pause."""
+def test_a_kill_at_any_moment_leaves_the_last_announced_checkpoint(tmp_path):
+    """Kill twelve processes that save without a pause."""
     rng = random.Random(1)
     for number in range(12):
         run = tmp_path / str(number)

@@ -1,4 +1,4 @@
-"""Which checkpoints are kept, deletion of newer ones, and hashes of the files beside them."""
+"""Pruning of checkpoints, deletion of later ones, and hashes of configuration and logs."""
 
 import os
 import shutil
@@ -6,16 +6,16 @@ import shutil
 import pytest
 
 from purerl.runs.record import checkpoint, checkpoint_folders
-from tests.loops.test_snapshot import begin, go_on
+from tests.loops.test_snapshot import advance_until, begin
 from tests.runs.record.test_checkpoint import ABOUT
 
 
 def scored(run, scores, keep=9, start=0):
-    """Checkpoints 10 steps apart, made where epochs ended with these scores."""
+    """Save a checkpoint every 10 steps, each with the score of an epoch; return the messages."""
     carry, segments, said = begin("td3"), (), []
     for number, score in enumerate(scores, 1):
         step = start + 10 * number
-        carry, _ = go_on(carry, step)
+        carry, _ = advance_until(carry, step)
         notes = {"step": step, "score": score}
         segments = checkpoint.save(run, carry, ABOUT, segments, keep, notes, said.append)
     carry.envs.close()
@@ -28,11 +28,11 @@ def damage(run, step):
 
 
 class Killed(BaseException):
-    """Stands for a kill."""
+    """An exception that simulates a kill."""
 
 
 def dying(patch, call):
-    """Raise before the n-th change of the disk, as the parts of a checkpoint's folder are."""
+    """Raise `Killed` before the n-th rename or deletion."""
     left = iter(range(call - 1, -1, -1))
 
     def deadly(real):
@@ -48,7 +48,7 @@ def dying(patch, call):
 
 
 @pytest.mark.parametrize("best", [20, 40])
-def test_a_kill_at_any_change_while_going_back_leaves_a_run_that_had_come_less_far(tmp_path, best):
+def test_a_kill_while_going_back_leaves_a_shorter_valid_run(tmp_path, best):
     scored(tmp_path / "whole", [-1.0 if 10 * i == best else -2.0 for i in range(1, 6)])
     for call in range(1, 100):
         run = tmp_path / str(call)
@@ -70,7 +70,7 @@ def test_a_kill_at_any_change_while_going_back_leaves_a_run_that_had_come_less_f
     assert checkpoint_folders.read_best(run) == ((20, -1.0) if best == 20 else (10, -2.0))
 
 
-def test_a_kill_before_the_best_is_marked_loses_no_mark(tmp_path, monkeypatch):
+def test_a_kill_before_pruning_only_delays_the_best_mark(tmp_path, monkeypatch):
     def killed(*args):
         raise Killed
 
@@ -85,7 +85,7 @@ def test_a_kill_before_the_best_is_marked_loses_no_mark(tmp_path, monkeypatch):
     assert checkpoint_folders.list_steps(tmp_path) == [20]
 
 
-def test_a_best_that_is_damaged_is_dropped_and_nothing_grows(tmp_path):
+def test_a_damaged_best_checkpoint_is_deleted_and_replaced(tmp_path):
     assert not scored(tmp_path, [-1.0, -3.0, -2.0, -4.0], keep=2)
     assert checkpoint_folders.list_steps(tmp_path) == [10, 30, 40]
     damage(tmp_path, 10)
@@ -93,24 +93,24 @@ def test_a_best_that_is_damaged_is_dropped_and_nothing_grows(tmp_path):
     said = []
     checkpoint_folders.prune(tmp_path, 2, said.append)
     assert len(said) == 1
-    assert "a damaged checkpoint is never loaded" in said[0]
+    assert "damaged checkpoint, never loaded" in said[0]
     assert checkpoint_folders.list_steps(tmp_path) == [30, 40]
     assert checkpoint_folders.read_best(tmp_path) == (30, -2.0)
     assert len(list((tmp_path / "replay").iterdir())) == 4
-    carry, _ = go_on(begin("td3"), 50)
+    carry, _ = advance_until(begin("td3"), 50)
     checkpoint.save(tmp_path, carry, ABOUT, (), 2)
     assert checkpoint_folders.list_steps(tmp_path) == [30, 40, 50]
 
 
-def test_a_score_of_an_epoch_before_makes_no_checkpoint_the_best(tmp_path):
+def test_the_score_of_an_earlier_epoch_does_not_count(tmp_path):
     scored(tmp_path, [-2.0])
-    carry, _ = go_on(begin("td3"), 20)
+    carry, _ = advance_until(begin("td3"), 20)
     for notes in ({"step": 10, "score": -1.0}, {"step": 20, "score": None}, {"step": 20}):
         checkpoint.save(tmp_path, carry, ABOUT, (), notes=notes)
         assert checkpoint_folders.read_best(tmp_path) == (10, -2.0)
 
 
-def test_while_a_damaged_one_is_among_the_newest_segments_stay(tmp_path):
+def test_segments_stay_while_a_damaged_checkpoint_exists(tmp_path):
     scored(tmp_path, [-1.0, -1.0], keep=1)
     (tmp_path / "replay" / "0-000000000900-000000000910.npz").write_bytes(b"")
     damage(tmp_path, 20)
@@ -119,7 +119,7 @@ def test_while_a_damaged_one_is_among_the_newest_segments_stay(tmp_path):
     assert len(said) == 1
     assert checkpoint_folders.list_steps(tmp_path) == [10, 20]
     assert len(list((tmp_path / "replay").iterdir())) == 3
-    carry, _ = go_on(begin("td3"), 30)
+    carry, _ = advance_until(begin("td3"), 30)
     checkpoint.save(tmp_path, carry, ABOUT, (), 1)
     assert checkpoint_folders.list_steps(tmp_path) == [10, 30]
     assert len(list((tmp_path / "replay").iterdir())) == 2
@@ -140,7 +140,7 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_rows_and_columns_that_come_later_do_not_matter(run):
+def test_later_rows_and_columns_are_not_changes(run):
     then = checkpoint_folders.hash_logs(run)
     assert set(then) == set(FILES)
     assert not checkpoint_folders.find_changes(run, then)

@@ -44,7 +44,7 @@ def test_a_file_is_read_as_written_or_refused_at_every_cut_and_flip(tmp_path):
     with pytest.raises(Damaged, match="is missing"):
         read(path, file)
     path.symlink_to("/etc/passwd")
-    with pytest.raises(Damaged, match="no plain file"):
+    with pytest.raises(Damaged, match="not a regular file"):
         read(path, file)
 
 
@@ -71,25 +71,25 @@ def test_lines_are_complete_text_of_limited_length(tmp_path, monkeypatch):
     path.write_bytes("é\n\nb\nc".encode())
     assert [*files.read_lines(path)] == ["é", "", "b"]
     (tmp_path / "link").symlink_to(path)
-    with pytest.raises(Damaged, match="no plain file"):
+    with pytest.raises(Damaged, match="not a regular file"):
         next(files.read_lines(tmp_path / "link"))
     path.write_bytes(b"a\n\xff\n")
-    with pytest.raises(Damaged, match="is no text"):
+    with pytest.raises(Damaged, match="is not a text file"):
         [*files.read_lines(path)]
     path.write_bytes(b"a\n")
     with open(path, "r+b") as file:
         file.truncate(10**9)  # with a hole
-    with pytest.raises(Damaged, match="at most 1048576 bytes in a line"):
+    with pytest.raises(Damaged, match="longer than the limit of 1048576 bytes"):
         [*files.read_lines(path)]
     monkeypatch.setattr(files, "MAX_LINE", 4)
     path.write_bytes(b"abc\nabcd\n")
-    with pytest.raises(Damaged, match="at most 4 bytes in a line"):
+    with pytest.raises(Damaged, match="longer than the limit of 4 bytes"):
         [*files.read_lines(path)]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("call", ["fsync", "replace", "open"])
-def test_a_failing_disk_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch, call, number):
+def test_a_failing_disk_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, call, number):
     path = tmp_path / "x"
     files.replace_file(path, b"old")
 
@@ -119,7 +119,7 @@ except StorageError as error:
 """
 
 
-def test_a_file_that_does_not_fit_is_refused_by_the_kernel_and_explained(tmp_path):
+def test_a_too_large_file_is_explained_and_the_old_one_kept(tmp_path):
     path = tmp_path / "x"
     files.replace_file(path, b"old")
     said = subprocess.check_output([sys.executable, "-c", TOO_LARGE, str(path)], text=True)
@@ -128,12 +128,12 @@ def test_a_file_that_does_not_fit_is_refused_by_the_kernel_and_explained(tmp_pat
     assert ".tmp" not in said
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
-    full = pytest.raises(StorageError, match="the disk is full; make room, or write elsewhere")
+    full = pytest.raises(StorageError, match="the disk is full; free some space")
     with full, safe_files.explain_errors(tmp_path):
         raise OSError(errno.ENOSPC, "x")
 
 
-def test_an_error_of_storage_has_no_number_and_no_name_that_is_not_the_users(tmp_path):
+def test_a_storage_error_names_the_final_path_and_no_error_number(tmp_path):
     with pytest.raises(StorageError) as caught:
         files.replace_file(tmp_path / "no" / "a.png", b"")
     assert str(caught.value) == f"{tmp_path}/no/a.png could not be written: its folder is missing."
@@ -168,7 +168,7 @@ def test_values_become_plain_data():
     }
 
 
-def test_a_file_is_written_with_a_line_end(tmp_path):
+def test_a_json_file_ends_with_a_line_end(tmp_path):
     write_json(tmp_path / "x.json", {"b": 1, "a": [2]}, sort_keys=True)
     text = (tmp_path / "x.json").read_text()
     assert text.endswith("}\n")

@@ -1,4 +1,4 @@
-"""Folders of runs: new ones get the next name, and unfinished runs are not left behind."""
+"""Folders of runs: a new run gets the next free name, unless an earlier one is unfinished."""
 
 import io
 
@@ -12,7 +12,7 @@ from purerl.runs.training.progress_bar import Screen
 from tests.runs.script import settings, tiny
 
 
-def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed_over(tmp_path):
+def test_a_second_run_gets_its_own_folder_unless_the_first_is_unfinished(tmp_path):
     config = settings("td3")
     first = folder.create_folder(configs.to_json(config), str(tmp_path))
     folder.update_status(first, status="done")
@@ -23,21 +23,21 @@ def test_a_second_start_takes_another_folder_and_an_unfinished_run_is_not_passed
         folder.create_folder(configs.to_json(config), str(tmp_path))
     with (
         safe_files.lock_folder(second),
-        pytest.raises(ConfigError, match=r"is running, in .* --name other"),
+        pytest.raises(ConfigError, match=r"is running in .* --name other"),
     ):
         folder.create_folder(configs.to_json(config), str(tmp_path))
     dated = folder.create_folder(configs.to_json(config), str(tmp_path), datestamp=True)
     assert dated.parent.name.endswith(f"_{config.name}")
 
 
-def test_a_run_that_failed_is_named_with_the_line_that_goes_on(tmp_path):
+def test_a_failed_run_is_named_with_the_command_that_continues_it(tmp_path):
     first = folder.create_folder(configs.to_json(tiny()), str(tmp_path))
     folder.update_status(first, status="failed", reason="EnvFault: no\x1b joint")
     said = []
     second = folder.create_folder(configs.to_json(tiny()), str(tmp_path), say=said.append)
     assert second.name == f"{first.name}-2"
     assert said == [
-        f"{first} failed (EnvFault: no? joint); to go on with it: purerl resume {first}"
+        f"an earlier run failed (EnvFault: no? joint): {first}. Continue: purerl resume {first}"
     ]
     out = io.StringIO()
     run = train.train(tiny(), data_dir=str(tmp_path), screen=Screen(out)).run

@@ -11,7 +11,7 @@ from purerl.runs.record import files, progress
 from tests.runs.script import table
 
 
-def test_logs_are_cut_back_to_where_the_checkpoint_was_made(tmp_path):
+def test_logs_are_cut_back_to_the_checkpoint(tmp_path):
     record = {"epoch": 1, "steps": 10, "updates": 1, "ep_returns": [1.0, 2.0], "ep_lengths": [5, 5]}
     logs = progress.Logs(tmp_path, {})
     logs.add(record, 100)
@@ -30,7 +30,7 @@ def test_logs_are_cut_back_to_where_the_checkpoint_was_made(tmp_path):
 
 @pytest.mark.parametrize("name", ["progress.txt", "metrics.jsonl", "episodes.csv"])
 @pytest.mark.parametrize("left", [0, 3])
-def test_rows_that_somebody_took_away_are_not_counted(tmp_path, name, left):
+def test_rows_that_somebody_deleted_are_not_counted(tmp_path, name, left):
     record = {"steps": 10, "updates": 1, "ep_returns": [1.0], "ep_lengths": [5]}
     logs = progress.Logs(tmp_path, {})
     for epoch in range(1, 6):
@@ -78,10 +78,10 @@ def test_columns_have_spinning_ups_names():
     spread = [found[f"{kind}Q1Vals"] for kind in ("Average", "Std", "Min", "Max")]
     assert spread == [3.0, 0.5, 2.0, 4.0]
     assert found["KL"] == 0.1
-    assert "StdKL" not in found  # a mean is enough of what is no loss and no value
+    assert "StdKL" not in found  # only losses and values have more than a mean
 
 
-def test_a_header_returns_when_the_columns_change(tmp_path):
+def test_the_header_is_repeated_when_the_columns_change(tmp_path):
     logs = progress.Logs(tmp_path, {})
     first = logs.add(RECORD, 100)[1]
     assert [line.split()[:2] for line in first] == [["step", "return"], ["10", "1.5"]]
@@ -92,7 +92,7 @@ def test_a_header_returns_when_the_columns_change(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "progress.txt", "episodes.csv"])
-def test_rows_that_a_full_disk_refuses_are_written_later_and_whole(tmp_path, monkeypatch, name):
+def test_rows_refused_by_a_full_disk_are_written_later_completely(tmp_path, monkeypatch, name):
     logs = progress.Logs(tmp_path, {})
     logs.add(RECORD, 100)
     logs.write()

@@ -1,4 +1,4 @@
-"""Locks of folders, and errors of the system with a way out."""
+"""Locks of run folders."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ with safe_files.lock_folder(Path(sys.argv[1])):
 """
 
 
-def test_a_folder_has_one_owner_and_a_killed_one_gives_it_back(tmp_path):
+def test_a_folder_has_one_owner_and_a_kill_releases_it(tmp_path):
     words = [sys.executable, "-c", HOLD, str(tmp_path)]
     first = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert first.stdout.readline() == "mine\n"
@@ -33,9 +33,7 @@ def test_a_folder_has_one_owner_and_a_killed_one_gives_it_back(tmp_path):
         pass
 
 
-def test_who_only_looks_whether_a_folder_is_owned_does_not_keep_its_owner_out(
-    tmp_path, monkeypatch
-):
+def test_checking_a_lock_does_not_keep_its_owner_out(tmp_path, monkeypatch):
     (tmp_path / ".lock").write_text("process 1 on elsewhere\n")
     with open(tmp_path / ".lock") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)

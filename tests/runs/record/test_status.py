@@ -1,4 +1,4 @@
-"""The status of runs, and the commands to type for them."""
+"""Status files of runs, suggested commands, and errors for wrong folders."""
 
 import json
 
@@ -8,7 +8,7 @@ from purerl.errors import ConfigError
 from purerl.runs.record import status
 
 
-def test_what_is_to_be_typed_can_be_copied(tmp_path):
+def test_suggested_commands_can_be_copied(tmp_path):
     run = tmp_path / "my runs" / "a"
     run.mkdir(parents=True)
     quoted = f"'{run}'"
@@ -37,33 +37,33 @@ def test_the_configuration_of_a_run_is_read(run):
     assert status.read_config(run)["seed"] == 3
 
 
-def test_a_folder_of_runs_is_refused_with_the_runs_below(run):
+def test_a_folder_of_runs_is_refused_with_the_runs_inside(run):
     with pytest.raises(
-        ConfigError, match=rf"is no run: it has no config\.json\. Runs in it: {run}"
+        ConfigError, match=rf"is not a run: it has no config\.json\. It contains these runs: {run}"
     ):
         status.read_config(run.parent)
 
 
 @pytest.mark.parametrize("name", ["pole", "pole_s3"])
 def test_the_name_of_a_run_is_refused_with_its_path(run, tmp_path, name):
-    with pytest.raises(ConfigError, match=rf"{name} is no run: .* Did you mean {run}\?$"):
+    with pytest.raises(ConfigError, match=rf"{name} is not a run: .* Did you mean {run}\?$"):
         status.read_config(tmp_path / name)
 
 
-def test_without_a_guess_only_the_reason_is_given(run, tmp_path, monkeypatch):
-    with pytest.raises(ConfigError, match=r"/nowhere is no run: it has no config\.json\.$"):
+def test_without_a_similar_run_only_the_reason_is_given(run, tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match=r"/nowhere is not a run: it has no config\.json\.$"):
         status.read_config(tmp_path / "nowhere")
     (tmp_path / "user.json").write_text("[]")
     monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "user.json"))
-    with pytest.raises(ConfigError, match=r"pole_s3 is no run: it has no config\.json\.$"):
+    with pytest.raises(ConfigError, match=r"pole_s3 is not a run: it has no config\.json\.$"):
         status.read_config(tmp_path / "pole_s3")
 
 
 def test_a_configuration_that_cannot_be_read_is_refused(run, tmp_path):
     (run / "config.json").write_text("[]")
-    with pytest.raises(ConfigError, match="must hold an object"):
+    with pytest.raises(ConfigError, match="must contain a JSON object"):
         status.read_config(run)
     (run / "config.json").unlink()
     (run / "config.json").symlink_to(tmp_path / "data" / "other" / "other_s0" / "config.json")
-    with pytest.raises(ConfigError, match="is no run: .* no plain file"):
+    with pytest.raises(ConfigError, match="is not a run: .* not a regular file"):
         status.read_config(run)

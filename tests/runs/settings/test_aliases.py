@@ -1,4 +1,4 @@
-"""Settings under any of their names, and words read by their types."""
+"""Names of settings, hints for unknown names, and names of activations."""
 
 import pytest
 
@@ -41,28 +41,28 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
         ("trpo", "Algo", "Did you mean 'algo'?"),
         ("ppo", "gama", "no setting 'gama'. Did you mean 'gamma'?"),
         ("ppo", "lr", "Did you mean 'pi_lr' or 'vf_lr'?"),
-        ("ppo", "spec:steps", "steps is a field of schedule, not of spec"),
+        ("ppo", "spec:steps", "steps belongs to schedule, not to spec"),
         ("ppo", "other:gamma", "no setting 'other:gamma'"),
         ("ppo", "gam", "Did you mean 'gamma'?"),
-        ("ppo", "actor_critic", "given in Python"),
-        ("ppo", "actor", "given in Python"),
+        ("ppo", "actor_critic", "in Python"),
+        ("ppo", "actor", "in Python"),
         ("ppo", "logger_kwargs:output_dir", "give exp_name and data_dir"),
         ("ppo", "replay_size", "no setting 'replay_size'"),
         ("dqn", "pi_lr", "Did you mean"),
     ],
 )
-def test_other_words_are_refused_with_the_nearest(algo, key, message):
+def test_unknown_names_are_refused_with_hints(algo, key, message):
     with pytest.raises(ConfigError) as error:
         aliases.resolve_name(algo, key)
     assert message in str(error.value)
 
 
-def test_no_hint_leads_to_a_word_that_the_algorithm_does_not_know():
+def test_hints_name_only_settings_of_the_algorithm():
     with pytest.raises(ConfigError, match=r"^ppo has no setting 'algo'\.$"):
         aliases.resolve_name("ppo", "algo")
 
 
-def test_a_configuration_is_made_of_settings_under_any_names():
+def test_a_configuration_accepts_settings_under_any_name():
     given = {"env_name": "CartPole-v1", "hid": 64, "l": 2, "ac_kwargs:activation": "torch.nn.ReLU"}
     made = aliases.build_configuration(
         "ppo", given | {"epochs": 3, "steps_per_epoch": 500, "seed": 7}
@@ -83,18 +83,18 @@ def test_a_configuration_is_made_of_settings_under_any_names():
     ("given", "messages"),
     [
         ({"gamma": 1, "spec.gamma": 1}, ["gamma and spec.gamma are the same setting"]),
-        ({"steps": 1, "epochs": 1}, ["steps and epochs both say how long"]),
-        ({"hid": (64, 32), "l": 2}, ["l = 2 repeats one width, got hid = [64, 32]"]),
+        ({"steps": 1, "epochs": 1}, ["steps and epochs both set the run's length"]),
+        ({"hid": (64, 32), "l": 2}, ["l = 2 needs one width to repeat, got hid = [64, 32]"]),
         ({"gama": 1, "lr": 2}, ["'gama'", "'lr'"]),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused_all_at_once(given, messages):
+def test_contradicting_settings_are_reported_all_at_once(given, messages):
     with pytest.raises(ConfigError) as error:
         aliases.build_configuration("ppo", given)
     assert all(message in str(error.value) for message in messages)
 
 
-def test_a_part_that_is_no_object_is_refused():
+def test_a_part_that_is_not_an_object_is_refused():
     with pytest.raises(ConfigError, match=r"spec must be an object, got \[1\]"):
         aliases.build_configuration("ppo", {}, {"spec": [1]})
 
@@ -111,11 +111,11 @@ def test_a_part_that_is_no_object_is_refused():
         ("gelu", "gelu"),
     ],
 )
-def test_activations_of_others_are_known_by_their_names(word, name):
+def test_activation_names_of_other_libraries_are_accepted(word, name):
     assert aliases.normalise_activation(word) == name
 
 
-def test_functions_stand_for_the_activation_of_their_name():
+def test_a_function_means_the_activation_of_its_name():
     from flax import linen as nn
 
     assert aliases.normalise_activation(nn.tanh) == "tanh"

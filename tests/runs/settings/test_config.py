@@ -8,7 +8,7 @@ from purerl.runs.settings import config
 
 
 @pytest.mark.parametrize("algo", algos.NAMES)
-def test_settings_are_checked_before_there_is_an_environment(algo):
+def test_settings_are_checked_before_an_environment_is_made(algo):
     made = []
     content = {"algo": algo, "env": "E", "spec": {"gamma": 7.0, "hidden": [0]}}
     content |= {"schedule": {"steps": 0}, "options": {"keep": 0}}
@@ -18,7 +18,7 @@ def test_settings_are_checked_before_there_is_an_environment(algo):
         assert f"{name} must be" in str(error.value)
     assert not made
     for wrong in ({"seed": -1}, {"name": "../x"}):
-        with pytest.raises(ConfigError, match="must be"):
+        with pytest.raises(ConfigError, match="must "):
             config.from_json({"algo": algo, "env": "E"} | wrong, lambda: made.append(1))
     assert not made
 

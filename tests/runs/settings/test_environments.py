@@ -1,4 +1,4 @@
-"""What is wrong with an environment, before a run is made in it."""
+"""Environments that cannot be used are refused before a run is made."""
 
 import re
 import sys
@@ -26,7 +26,7 @@ def test_environments_that_cannot_be_used_are_refused(env_id, message):
         environments.read_env_spec(env_id, environments.make_env_fn(env_id))
 
 
-def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch):
+def test_a_missing_extra_is_reported_with_the_install_command(monkeypatch):
     def make(env_id):
         raise gymnasium.error.DependencyNotInstalled("go elsewhere")
 
@@ -34,15 +34,15 @@ def test_an_environment_whose_extra_is_missing_says_what_to_install(monkeypatch)
     monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(errors.ConfigError) as error:
         environments.check_available("LunarLander-v3")
-    text = "environment LunarLander-v3: it needs box2d: pip install 'purerl[box2d]'"
+    text = "environment LunarLander-v3: it needs box2d. Type: pip install 'purerl[box2d]'"
     assert str(error.value) == text
-    with pytest.raises(errors.ConfigError, match=r"Ant-v5: it needs mujoco: .*purerl\[mujoco\]"):
+    with pytest.raises(errors.ConfigError, match=r"Ant-v5: it needs mujoco\. .*purerl\[mujoco\]"):
         environments.read_env_spec("Ant-v5", lambda: make("Ant-v5"))
     with pytest.raises(errors.ConfigError, match="Mine-v0: go elsewhere"):
         environments.read_env_spec("Mine-v0", lambda: make("Mine-v0"))
 
 
-def test_an_environment_that_ends_python_or_cannot_be_closed_is_a_mistake():
+def test_an_environment_that_exits_python_or_cannot_be_closed_is_refused():
     with pytest.raises(errors.ConfigError, match=r"environment Mine-v0: SystemExit: 0$"):
         environments.read_env_spec("Mine-v0", lambda: sys.exit(0))
     env = gymnasium.make("CartPole-v1")
@@ -51,7 +51,7 @@ def test_an_environment_that_ends_python_or_cannot_be_closed_is_a_mistake():
         environments.read_env_spec("Mine-v0", lambda: env)
 
 
-def test_a_warning_of_an_environment_that_is_made_is_shown():
+def test_warnings_while_an_environment_is_made_are_shown():
     def made():
         warnings.warn("old, but it works", DeprecationWarning, stacklevel=1)
         return gymnasium.make("CartPole-v1")

@@ -1,4 +1,4 @@
-"""Grids: Spinning Up's names, a process for each run, faults that stop no other, going on."""
+"""Grids: names as in Spinning Up, values, and functions that are refused."""
 
 import functools
 import subprocess
@@ -10,8 +10,8 @@ from purerl.runs.sweeps.grid import ExperimentGrid, nest
 from tests.mpi.launch import clean
 from tests.runs.sweeps import thunks
 
-# Worked out by hand from Spinning Up's rules, as reference material tells them:
-# parameters (key, values, shorthand, in_name), a variant, its name.
+# Derived by hand from the rules of Spinning Up: parameters (key, values, shorthand, in_name), a
+# variant, and its name.
 NAMES = [
     ([("gamma", [0.9, 0.99])], {"gamma": 0.99}, "bench_gam0-99"),
     ([("gamma", 0.9)], {"gamma": 0.9}, "bench"),
@@ -57,7 +57,7 @@ def test_variants_have_spinning_ups_names(parameters, variant, name):
     assert (name, {"seed": 0} | variant) in runs
 
 
-def test_a_grid_without_a_name_has_variants_without_a_leading_line():
+def test_names_in_a_grid_without_a_name_do_not_start_with_an_underscore():
     assert make_grid([("gamma", [1, 2])], "").name_runs()[0][0] == "gam1"
 
 
@@ -72,7 +72,7 @@ def test_the_first_key_changes_slowest_and_nested_keys_make_dictionaries():
     assert nest({"a:b": 1, "a:c:d": 2, "e": 3}) == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
 
 
-def test_values_that_are_written_the_same_give_runs_of_different_names():
+def test_variants_with_equal_names_are_numbered():
     named = make_grid([("gamma", [0.1, "0-1"]), ("seed", [0, 1])]).name_runs()
     assert [(name, seed) for name, seed, _ in named] == [
         ("bench_gam0-1", 0), ("bench_gam0-1", 1), ("bench_gam0-1-2", 0), ("bench_gam0-1-2", 1),
@@ -86,16 +86,16 @@ def test_values_that_are_written_the_same_give_runs_of_different_names():
         ([("a", 1), ("a:b", 2)], "'a:b' clashes with 'a'"),
         ([("a:b", 1), ("a", 2)], "'a' clashes with 'a:b'"),
         ([("a", [])], "at least one value"),
-        ([("", [1])], "key must be a word"),
+        ([("", [1])], "key must be a string that is not empty"),
     ],
 )
-def test_grids_that_make_no_sense_are_refused(parameters, message):
+def test_invalid_parameters_of_a_grid_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         make_grid(parameters)
 
 
 def test_names_that_could_leave_the_folder_are_refused():
-    with pytest.raises(ValueError, match="name must be of letters"):
+    with pytest.raises(ValueError, match="name must consist of letters"):
         ExperimentGrid("../x")
     with pytest.raises(ValueError, match="at most 100 bytes"):
         make_grid([("word", ["y" * 200, "z"])]).name_runs()
@@ -106,12 +106,12 @@ def test_print_shows_values_and_counts(capsys):
     make_grid([("ac_kwargs:hidden_sizes", [(32,), (64, 64)]), ("seed", [0, 10, 20])]).print()
     out = capsys.readouterr().out
     assert "ac_kwargs:hidden_sizes [ac-hid]: [32], [64, 64]" in out
-    assert "2 variants, 6 runs with their seeds" in out
+    assert "2 variants, 6 runs (one per seed)" in out
     make_grid([("gamma", [0.9])]).print()
     assert capsys.readouterr().out.endswith("  1 variant, 1 run\n")
 
 
-def test_what_another_process_could_not_import_is_refused_at_once(tmp_path):
+def test_functions_that_a_process_cannot_import_are_refused_at_once(tmp_path):
     def inner(seed):
         return seed
 
@@ -121,20 +121,20 @@ def test_what_another_process_could_not_import_is_refused_at_once(tmp_path):
             grid.run(thunk, data_dir=str(tmp_path))
     with pytest.raises(ValueError, match="Did you mean sac"):
         grid.run("sca", data_dir=str(tmp_path))
-    with pytest.raises(ValueError, match="num_cpu is for algorithms"):
+    with pytest.raises(ValueError, match="num_cpu must be 1 for a function.*, got 2"):
         grid.run(thunks.fate, num_cpu=2, data_dir=str(tmp_path))
     with pytest.raises(ValueError, match="jobs must be an integer of at least 1"):
         grid.run(thunks.fate, jobs=0, data_dir=str(tmp_path))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_key_of_the_grid_may_hold_the_functions(tmp_path):
+def test_a_key_of_the_grid_may_contain_the_functions(tmp_path):
     grid = make_grid([("what", [thunks.fate]), ("kind", "good")])
     (row,) = grid.run("what", data_dir=str(tmp_path)).rows
     assert (row.status, row.score) == ("done", 1.0)
 
 
-def test_a_script_without_its_guard_says_what_is_missing(tmp_path):
+def test_a_script_without_a_main_guard_gets_an_error_that_names_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from purerl.runs.sweeps.grid import ExperimentGrid\n"

@@ -1,4 +1,4 @@
-"""What became of the runs of a sweep is what is on the disk, not what a process ended with."""
+"""The result of a run in a sweep is read from its folder, not from the exit code alone."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ from tests.runs.sweeps import thunks
 from tests.runs.sweeps.test_grid import make_grid
 
 
-def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
+def test_exit_code_0_alone_does_not_make_a_run_done(tmp_path):
     plan = jobs.Plan(data_dir=str(tmp_path))
     named = [(kind, 0, {"kind": kind}) for kind in ("leave", "exit")]
     left, exited = (table := grids.run_variants(named, "bench", thunks.fate, plan, {})).rows
@@ -30,7 +30,7 @@ def test_a_process_that_ends_with_0_has_not_done_its_run_by_that(tmp_path):
     assert exited.reason == "SystemExit: 0"
 
 
-def test_what_comes_from_a_run_cannot_steer_the_terminal(tmp_path):
+def test_control_characters_of_a_run_do_not_reach_the_terminal(tmp_path):
     def start(log, unfinished):
         raise errors.TaskRefused("one\ntwo \t three")
 
@@ -39,7 +39,7 @@ def test_what_comes_from_a_run_cannot_steer_the_terminal(tmp_path):
     assert row.reason == "one two three"
 
 
-def test_a_folder_that_cannot_be_made_fails_its_run_alone(tmp_path):
+def test_a_folder_that_cannot_be_made_fails_only_its_run(tmp_path):
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "bench_kingood").write_text("in the way")
     sweep = make_grid([("kind", ["good", "word"])]).run(thunks.fate, data_dir=str(tmp_path))
@@ -83,7 +83,7 @@ def test_each_of_six_fates_ends_one_run_and_the_next_call_repeats_only_failures(
     }  # fmt: skip
     assert found["good"].score == 1.0
     assert "ArithmeticError: boom" in found["raise"].reason
-    assert "gave nan" in found["nan"].reason
+    assert "returned nan" in found["nan"].reason
     assert found["kill"].reason == "ended by SIGKILL"
     assert found["hang"].reason == "took longer than 1000 s"
     assert "unexpected keyword argument 'scael'" in found["bench_bad"].reason
@@ -112,7 +112,7 @@ def test_each_of_six_fates_ends_one_run_and_the_next_call_repeats_only_failures(
     assert standing["bench_kinkill_s0-2"] == "killed"
 
 
-def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
+def test_no_more_runs_than_jobs_run_at_a_time(tmp_path):
     path = tmp_path / "lines"
     grid = make_grid([("path", str(path)), ("seed", [0, 1, 2])])
     process = subprocess.Popen(
@@ -132,7 +132,7 @@ def test_as_many_run_at_a_time_as_are_asked_for(tmp_path):
     assert sorted(path.read_text().split()) == ["0", "1", "2"]
 
 
-def test_a_grid_that_nobody_reads_goes_on(tmp_path):
+def test_a_grid_continues_when_its_output_is_closed(tmp_path):
     words = [sys.executable, "-c", PROGRAM, str(tmp_path), "1"]
     process = subprocess.Popen(words, env=clean(), cwd=ROOT, stdout=subprocess.PIPE)
     process.stdout.readline()
@@ -167,7 +167,7 @@ def wait(happens):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_stop_a_grid_stops_its_runs_and_says_what_is_missing(tmp_path, number):
+def test_a_stop_request_stops_the_runs_of_a_grid_and_lists_the_rest(tmp_path, number):
     words = [sys.executable, "-c", PROGRAM, str(tmp_path), "1"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
@@ -183,20 +183,21 @@ def test_asked_to_stop_a_grid_stops_its_runs_and_says_what_is_missing(tmp_path, 
     assert process.returncode == 0
 
 
-def test_the_line_on_a_terminal_says_how_far_it_is(tmp_path, monkeypatch, capsys):
+def test_the_progress_line_counts_runs_and_fits_the_terminal(tmp_path, monkeypatch, capsys):
     standing = places.RunStatus(tmp_path, "ppo", "E", 0, "running", 300, 1200, None, "")
     rows = [results.TaskResult(name, 0) for name in ("a", "b", "c")]
     tasks = [jobs.Task(row, lambda: standing, None) for row in rows]
-    board = jobs._Board(tasks, tmp_path, None, None)
+    board = jobs._Supervisor(tasks, tmp_path, None, None)
     tasks[0].row = rows[0]._replace(status="done")
     assert board.format_progress() == "1 of 3 done"
     tasks[1].row = rows[1]._replace(status="failed")
-    tasks[2].process, tasks[2].began = object(), time.monotonic() - 7
-    assert board.format_progress() == "1 of 3 done, 1 not; running: c_s0 25% 7 s"
+    monkeypatch.setattr(jobs, "time", types.SimpleNamespace(monotonic=lambda: 107.0))
+    tasks[2].process, tasks[2].began = object(), 100.0
+    assert board.format_progress() == "1 of 3 done, 1 not done; running: c_s0 25% 7 s"
     board.draw()
     assert not capsys.readouterr().out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "20")
     board.draw()
     board.draw()  # within the same second
-    assert capsys.readouterr().out == "\r\x1b[K1 of 3 done, 1 not; "[:23]
+    assert capsys.readouterr().out == "\r\x1b[K1 of 3 done, 1 not done; "[:23]

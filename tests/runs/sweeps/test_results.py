@@ -11,7 +11,7 @@ from purerl.runs.sweeps.jobs import Plan
 from tests.runs.sweeps import thunks
 
 
-def test_sweep_json_keeps_what_is_known_of_runs_that_are_not_done_again(tmp_path):
+def test_sweep_json_keeps_results_of_runs_that_are_not_started_again(tmp_path):
     def row(status, code, seconds, log, reason="", run="runs/a_s0"):
         return results.TaskResult("a", 0, status, code, reason, 9, 1.5, seconds, run, log)
 
@@ -27,16 +27,16 @@ def test_sweep_json_keeps_what_is_known_of_runs_that_are_not_done_again(tmp_path
     assert kept(row(*nothing, "was done before")) == first
     assert kept(row("waiting", None, 0.0, "", run="")) == first
     assert kept(row("failed", 1, 2.0, "l")) == ("failed", 1, 2.0, "l")
-    assert kept(row(*nothing)) == nothing  # done since then, by somebody else
+    assert kept(row(*nothing)) == nothing  # another process finished the failed run
     assert kept(row(*first)) == first
     assert kept(row(*nothing, run="runs/a_s0-2")) == nothing
     assert kept(row(*first)) == first
     assert kept(row(*nothing), settings={"x": (2,)}) == nothing
 
 
-def test_the_table_of_a_damaged_sweep_is_not_written_over(tmp_path):
+def test_a_damaged_sweep_json_is_not_overwritten(tmp_path):
     named = [("good", 0, {"kind": "good"})]
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "sweep.json").write_text('{"variants": 3}')
-    with pytest.raises(errors.StorageError, match="not what a sweep wrote"):
+    with pytest.raises(errors.StorageError, match="not a file of a sweep"):
         grids.run_variants(named, "bench", thunks.fate, Plan(data_dir=str(tmp_path)), {})

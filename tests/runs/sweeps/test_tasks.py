@@ -1,4 +1,4 @@
-"""Tasks of a sweep: what a process is started with, and which run on the disk is its own."""
+"""Tasks of a sweep: arguments of their processes, and their runs on disk."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from purerl.runs.sweeps.grid import call_experiment
 from tests.runs.sweeps import thunks
 
 
-def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
+def test_unusual_arguments_reach_the_process_unchanged(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(tasks.subprocess, "Popen", lambda words, **rest: started.append(words))
     env, data = "a:b-v0", tmp_path / "-o; rm -rf $HOME"
@@ -30,13 +30,13 @@ def test_odd_words_reach_the_process_as_they_are(tmp_path, monkeypatch):
     assert json.loads(file.read_text())["env"] == env
 
 
-def test_a_function_is_told_its_folder_and_what_spinning_up_would_give_it(tmp_path):
+def test_a_function_receives_its_folder_and_spinning_ups_arguments(tmp_path):
     row = call_experiment(
-        "mine", thunks.told, seed=3, data_dir=str(tmp_path), env_name="CartPole-v1",
+        "mine", thunks.report_arguments, seed=3, data_dir=str(tmp_path), env_name="CartPole-v1",
         ac_kwargs={"hidden_sizes": (8,)},
     )  # fmt: skip
     assert (row.status, row.seed, row.score) == ("done", 3, None)
-    said = (tmp_path / "mine" / "mine_s3" / "said.txt").read_text()
+    said = (tmp_path / "mine" / "mine_s3" / "arguments.txt").read_text()
     assert said == f"CartPole-v1 {{'hidden_sizes': (8,)}} 3 mine {1}"
     assert not (tmp_path / "mine" / "sweep.json").exists()
     assert "OMP_NUM_THREADS" not in os.environ
@@ -61,12 +61,12 @@ def test_a_function_that_saves_its_configuration_is_done_and_found_again(tmp_pat
     assert list(tmp_path.rglob("config.json")) == [run / "config.json"]
 
 
-def test_a_value_that_no_process_can_be_given_fails_alone(tmp_path):
+def test_an_argument_that_cannot_be_pickled_fails_only_its_own_run(tmp_path):
     named = [("bench_x", 0, {"kind": lambda: 0}), ("bench_y", 0, {"kind": "good"})]
     plan = jobs.Plan(data_dir=str(tmp_path))
     first, second = grids.run_variants(named, "bench", thunks.fate, plan, {}).rows
     assert first.status == "failed"
-    assert "cannot be handed to a process" in first.reason
+    assert "cannot be sent to a process" in first.reason
     assert second.status == "done"
 
 
@@ -92,7 +92,7 @@ def test_a_run_is_found_by_its_whole_configuration(tmp_path):
     assert tasks.find_run(complete, tmp_path, "x").status == "failed"
     put("x_s0-3", "stopped", 3)
     assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-3"
-    put("x_s0-4", "running", 4)  # by nobody: killed
+    put("x_s0-4", "running", 4)  # no process runs it, so it was killed
     assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-4"
-    done = put("x_s0-5", "done", 4)
+    done = put("x_s0-5", "done", 2)  # fewer steps, because --steps was raised later
     assert tasks.find_run(complete, tmp_path, "x").path == done

@@ -1,4 +1,4 @@
-"""Functions that a grid calls in processes of their own, each with a fate."""
+"""Functions that a grid calls in separate processes, and that end in different ways."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def fate(kind, seed, scale=1.0):
-    """Return a number, or end as `kind` says."""
+    """Return a number, or end in the way that `kind` names."""
     print(f"{kind} with seed {seed}", flush=True)
     if kind == "raise":
         raise ArithmeticError("boom\x1b[31m")
@@ -24,7 +24,7 @@ def fate(kind, seed, scale=1.0):
 
 
 def write_log(seed, lr, logger_kwargs):
-    """Log as Spinning Up's algorithms do, with a configuration of its own."""
+    """Write a log and a custom configuration, as the algorithms of Spinning Up do."""
     from purerl.runs.record.logger import EpochLogger
 
     logger = EpochLogger(**logger_kwargs)
@@ -37,21 +37,21 @@ def write_log(seed, lr, logger_kwargs):
 
 
 def count_calls(path, seed):
-    """Leave a line behind; wait until somebody says go on."""
+    """Append a line to the file at `path`, and wait until the file `path.go` exists."""
     with open(path, "a") as file:
         file.write(f"{seed}\n")
     for _ in range(30_000):  # ten minutes
         if Path(f"{path}.go").exists():
             return seed
         time.sleep(0.02)
-    raise TimeoutError("nobody said go on")
+    raise TimeoutError(f"{path}.go did not appear within ten minutes")
 
 
-def told(seed, logger_kwargs, ac_kwargs, env_fn):
-    """Say what it was given, in the folder of its run."""
+def report_arguments(seed, logger_kwargs, ac_kwargs, env_fn):
+    """Write the arguments to a file in the folder of the run."""
     env = env_fn()
     name = env.spec.id
     env.close()
-    out = Path(logger_kwargs["output_dir"]) / "said.txt"
+    out = Path(logger_kwargs["output_dir"]) / "arguments.txt"
     threads = os.environ["OMP_NUM_THREADS"]
     out.write_text(f"{name} {ac_kwargs} {seed} {logger_kwargs['exp_name']} {threads}")

@@ -1,4 +1,4 @@
-"""`purerl doctor`: the update that was the first to go wrong, found by replaying."""
+"""`purerl doctor` finds the first bad update by replaying the run."""
 
 import dataclasses
 import functools
@@ -20,7 +20,7 @@ SPIKE = 1e30
 
 
 class Spiky(gymnasium.Env):
-    """A reward that no square of which float32 can hold comes once."""
+    """Environment with one reward whose square overflows float32."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
@@ -63,13 +63,13 @@ def diverged(tmp_path_factory):
     return run, error, env_fn
 
 
-def test_divergence_keeps_the_last_checkpoint_and_says_what_to_type(diverged):
+def test_divergence_keeps_the_last_checkpoint_and_names_the_next_command(diverged):
     run, error, _ = diverged
     assert isinstance(error, Diverged)
     kept = checkpoint_folders.list_steps(run)[-1]
     assert kept in (500, 600)  # the row came at 555
     assert error.__notes__ == [
-        f"the checkpoint of step {kept} is kept; purerl doctor {run} looks for the cause."
+        f"the checkpoint of step {kept} is kept. Find the cause: purerl doctor {run}"
     ]
     assert status.read_status(run)["status"] == "failed"
 
@@ -88,14 +88,14 @@ def test_the_first_bad_update_is_found_with_its_batch_and_parameters(diverged):
     assert int(saved["step"]) == finding.update - 1
     rows = np.arange(finding.step)
     ring = memory.add(memory.init(np.zeros((), int), 600), rows, len(rows))
-    which = (finding.update - 1) % 10  # of its burst
+    which = (finding.update - 1) % 10  # index in its burst
     keys = jax.random.split(rng.stream(0, 0, "sample", finding.update - 1 - which), 10)
     drawn = np.asarray(memory.sample(ring, keys[which], 64))
     np.testing.assert_array_equal(drawn == 554, saved["batch .rew"] == np.float32(SPIKE))
     params = {k: v for k, v in saved.items() if k.startswith("params ")}
     assert all(np.isfinite(x).all() for x in params.values())
     assert "metric ['loss_q']" in finding.bad
-    # Gradients of 1e28 are numbers still, their squares in Adam's second moments are not.
+    # Gradients of 1e28 are finite, but their squares in Adam's second moments are not.
     assert not any(name.startswith("gradient") for name in finding.bad)
     assert any(name.startswith("new .opt_state['critic']") for name in finding.bad)
     assert not any(name.startswith("new .params.target") for name in finding.bad)
@@ -103,33 +103,33 @@ def test_the_first_bad_update_is_found_with_its_batch_and_parameters(diverged):
     assert again == finding
 
 
-def test_a_run_that_does_not_diverge_again_says_so(diverged):
+def test_a_run_that_does_not_diverge_again_has_no_finding(diverged):
     run, _, _ = diverged
     assert diagnosis.diagnose(run, functools.partial(Spiky, 555, 1.0), at=400) is None
 
 
-def test_on_policy_the_line_of_the_first_nan_is_named(tmp_path):
+def test_an_on_policy_finding_names_the_line_of_the_first_nan(tmp_path):
     env_fn = functools.partial(Spiky, 150, 3e38)
     run, _ = diverge(tmp_path, "vpg", env_fn, steps=400, steps_per_epoch=100)
     finding = diagnosis.diagnose(run, env_fn)
     assert (finding.update, finding.step) == (2, 200)
     assert "purerl/" in finding.line
     lines = finding.describe().split("\n")
-    assert lines[0] == "update 2, environment step 200, is the first"
+    assert lines[0] == "first bad update: 2, at environment step 200"
     assert len(lines) <= 13
 
 
-def test_a_number_from_the_environment_is_not_laid_on_an_update(tmp_path):
+def test_a_bad_number_from_the_environment_is_not_blamed_on_an_update(tmp_path):
     env_fn = functools.partial(Spiky, 150, float("inf"))
     run, error = diverge(tmp_path, "vpg", env_fn, steps=400, steps_per_epoch=100)
     assert not isinstance(error, Diverged)
     finding = diagnosis.diagnose(run, env_fn)
     assert finding.update == 0
     assert "rew of environment 0 is not finite at environment step 150" in finding.message
-    assert finding.describe() == f"the environment gave it: {finding.message}"
+    assert finding.describe() == f"the environment returned the number: {finding.message}"
 
 
-def test_other_errors_do_not_send_to_the_doctor(tmp_path):
+def test_other_errors_do_not_suggest_the_doctor(tmp_path):
     made = settings("vpg", functools.partial(Spiky, 150), steps=400, steps_per_epoch=100)
     made = dataclasses.replace(made, seed=3)
 
@@ -140,5 +140,5 @@ def test_other_errors_do_not_send_to_the_doctor(tmp_path):
         train.train(made, broken, data_dir=str(tmp_path), screen=Screen(quiet=True))
     (path,) = tmp_path.rglob("config.json")
     assert caught.value.__notes__ == [
-        f"no checkpoint yet. Begin again: purerl resume {path.parent}"
+        f"there is no checkpoint yet. Start again: purerl resume {path.parent}"
     ]

@@ -1,4 +1,4 @@
-"""`--dry-run` describes a run without keeping anything."""
+"""`--dry-run` describes a run without saving anything."""
 
 import dataclasses
 
@@ -16,20 +16,20 @@ def quick(monkeypatch):
 
 
 @pytest.mark.parametrize("algo", ["vpg", "dqn"])
-def test_the_needs_of_runs_are_printed_and_nothing_is_kept(tmp_path, monkeypatch, capsys, algo):
+def test_a_dry_run_prints_its_needs_and_saves_nothing(tmp_path, monkeypatch, capsys, algo):
     monkeypatch.chdir(tmp_path)
     config = tiny() if algo == "vpg" else settings(algo, batch_size=8)
     made = [dataclasses.replace(config, seed=seed) for seed in (0, 1)]
     dry_run.report_needs(made, None, 2)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{algo} on CartPole-v1: nothing is kept of this"
+    assert lines[0] == f"{algo} on CartPole-v1: dry run, nothing is saved"
     assert lines[1] == "observations  (4,) float32"
-    for words in ("in all", "built and compiled in", "memory  ", "speed  ", "for 2 seeds"):
+    for words in ("total", "built and compiled in", "memory  ", "speed  ", "for 2 seeds"):
         assert any(words in line for line in lines), words
-    assert any("if each of 2 ranks has a core" in line for line in lines)
+    assert any("if each of the 2 ranks has its own core" in line for line in lines)
     row = sum(np.asarray(x).nbytes for x in config.spec.env.example())
     size = format_size(row * config.schedule.replay_size if algo == "dqn" else 0)
-    assert any(f"replay {size}, about " in line for line in lines)
+    assert any(f"replay buffer {size}, about " in line for line in lines)
     assert not list(tmp_path.iterdir())
 
 

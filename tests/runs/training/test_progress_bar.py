@@ -1,19 +1,17 @@
-"""The screen of a run: lines at once, a bar on a terminal, and silence when it is gone."""
+"""The screen of a run: lines, a bar on a terminal, and silence once it is gone."""
 
 import io
 
 import pytest
 
-from purerl.runs.record import (
-    status,
-)
+from purerl.runs.record import status
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen, format_clock
 from tests.runs.script import tiny
 
 
 class Gone(io.StringIO):
-    """A terminal that is there for some writes."""
+    """A terminal that disappears after some writes."""
 
     def __init__(self, writes, error):
         super().__init__()
@@ -38,7 +36,7 @@ class Gone(io.StringIO):
         (ValueError("I/O operation on closed file."), "I/O operation on closed file."),
     ],
 )
-def test_a_run_goes_on_when_its_screen_is_gone_and_says_so_once(tmp_path, writes, error, why):
+def test_a_run_continues_without_its_screen_and_reports_that_once(tmp_path, writes, error, why):
     screen = Screen(Gone(writes, error))
     outcome = train.train(tiny(), data_dir=str(tmp_path), screen=screen)
     assert outcome.code == 0
@@ -53,7 +51,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_lines_go_out_at_once_and_a_bar_only_to_a_terminal(monkeypatch):
+def test_lines_are_printed_at_once_and_the_bar_only_on_a_terminal(monkeypatch):
     plain, terminal = io.StringIO(), Terminal()
     now = iter(range(0, 100, 10))
     monkeypatch.setattr("purerl.runs.training.progress_bar.time.monotonic", lambda: next(now))
@@ -70,7 +68,7 @@ def test_lines_go_out_at_once_and_a_bar_only_to_a_terminal(monkeypatch):
     assert drawn[4] == "ends\n"
 
 
-def test_a_bar_has_one_line_however_narrow_the_terminal_is(monkeypatch):
+def test_the_bar_fits_on_one_line_of_a_narrow_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     now = iter((0, 10))
     monkeypatch.setattr("purerl.runs.training.progress_bar.time.monotonic", lambda: next(now))

@@ -1,4 +1,4 @@
-"""The report of a run: screen, `stdout.log`, sinks, warnings, the end with its next command."""
+"""The report of a run: screen, `stdout.log`, warnings, and failures with the next command."""
 
 import io
 import os
@@ -31,12 +31,12 @@ def test_all_lines_of_the_screen_are_in_the_log(tmp_path):
     train.resume(run, screen=Screen(out))
     said = out.getvalue()
     assert (run / "stdout.log").read_text() == said
-    for words in ("vpg on CartPole-v1", "passed over: ", "noticed: ", "numpy was 0.1", "return "):
+    for words in ("vpg on CartPole-v1", "skipped a dam", "warning: ", "numpy was 0.1", "return "):
         assert words in said
-    assert "goes on at 100; the 100 steps up to the newest checkpoint are lost and done" in said
+    assert "continues at step 100. The 100 steps up to the newest checkpoint are lost" in said
 
 
-def test_what_the_loop_warns_of_is_a_line_and_other_warnings_stay_what_they_are():
+def test_loop_warnings_become_lines_and_others_stay_warnings():
     def begins():
         with reporting.report_warnings(lines.append):
             warnings.warn("cut", EpisodesCut, stacklevel=1)
@@ -49,24 +49,20 @@ def test_what_the_loop_warns_of_is_a_line_and_other_warnings_stay_what_they_are(
     assert len(caught) == 1
 
 
-def test_a_failed_run_says_why_in_its_folder(tmp_path, monkeypatch):
+def test_a_failed_run_writes_the_reason_into_its_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(train.loop, "advance", lambda carry: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.train(settings("ppo"), data_dir=str(tmp_path), screen=Screen(quiet=True))
     run = the_run(tmp_path)
     state = status.read_status(run)
-    assert (
-        (run / "stdout.log")
-        .read_text()
-        .endswith(
-            f"purerl: division by zero\n  no checkpoint yet. Begin again: purerl resume {run}\n"
-        )
-    )
+    note = f"there is no checkpoint yet. Start again: purerl resume {run}"
+    said = (run / "stdout.log").read_text()
+    assert said.endswith(f"purerl: division by zero\n  {note}\n")
     assert (state["status"], state["reason"]) == ("failed", "ZeroDivisionError: division by zero")
 
 
 @pytest.mark.parametrize("where", ["full", "closed"])
-def test_the_command_trains_without_an_output(tmp_path, where):
+def test_the_command_trains_without_a_working_output(tmp_path, where):
     words = ["train", "vpg", "--env", "CartPole-v1", "--hidden", "4", "--steps", "200"]
     words += ["--steps-per-epoch", "100", "--data-dir", str(tmp_path)]
     line = [sys.executable, *PURERL, *words]
@@ -77,7 +73,7 @@ def test_the_command_trains_without_an_output(tmp_path, where):
     assert status.read_status(the_run(tmp_path))["status"] == "done"
 
 
-def test_a_list_that_nobody_reads_or_nothing_takes_ends_without_a_traceback():
+def test_a_closed_or_full_output_ends_without_a_traceback():
     read, write = os.pipe()
     os.close(read)
     for words in (("list", "algos"), ("--help",)):
@@ -94,7 +90,7 @@ def test_a_list_that_nobody_reads_or_nothing_takes_ends_without_a_traceback():
     os.close(write)
 
 
-def test_what_is_held_back_and_cannot_be_written_is_an_error(monkeypatch, capsys):
+def test_buffered_output_that_cannot_be_written_is_an_error(monkeypatch, capsys):
     class Module:
         def __getattr__(self, name):
             return lambda words: sys.stdout.write("rows") - 4
@@ -106,7 +102,7 @@ def test_what_is_held_back_and_cannot_be_written_is_an_error(monkeypatch, capsys
     assert "No space left on device" in capsys.readouterr().err
 
 
-def test_ctrl_c_is_one_line_and_a_code(monkeypatch, capsys):
+def test_ctrl_c_prints_one_line_and_sets_the_exit_code(monkeypatch, capsys):
     def interrupted(name):
         error = KeyboardInterrupt()
         error.add_note("the checkpoint of step 5 is kept.")
@@ -120,7 +116,7 @@ def test_ctrl_c_is_one_line_and_a_code(monkeypatch, capsys):
         cli.main(["list"])
 
 
-def test_a_run_that_is_interrupted_at_once_can_go_on(tmp_path, monkeypatch):
+def test_a_run_interrupted_at_its_start_can_be_resumed(tmp_path, monkeypatch):
     def leave(carry):
         raise KeyboardInterrupt
 
@@ -131,14 +127,15 @@ def test_a_run_that_is_interrupted_at_once_can_go_on(tmp_path, monkeypatch):
     run = the_run(tmp_path)
     state = status.read_status(run)
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")
-    assert caught.value.__notes__ == [f"no checkpoint yet. Begin again: purerl resume {run}"]
+    (note,) = caught.value.__notes__
+    assert note == f"there is no checkpoint yet. Start again: purerl resume {run}"
     said = (run / "stdout.log").read_text()
-    assert said.splitlines()[-2:] == ["interrupted", f"  {caught.value.__notes__[0]}"]
+    assert said.splitlines()[-2:] == ["interrupted", f"  {note}"]
     train.resume(run, screen=Screen(quiet=True))
     assert "reason" not in status.read_status(run)
 
 
-def test_seeds_that_were_not_begun_are_named(tmp_path):
+def test_seeds_that_did_not_start_are_named(tmp_path):
     (tmp_path / "faulty.py").write_text(
         "import gymnasium\n"
         "class Faulty(gymnasium.Wrapper):\n"
@@ -153,8 +150,8 @@ def test_seeds_that_were_not_begun_are_named(tmp_path):
     run = the_run(tmp_path / "my data")
     assert done.err.splitlines() == [
         "purerl train: environment 0 raised SystemExit in step: 0 (step 1 of its episode 1)",
-        "  it came after environment step 0 of the run.",
-        f"  no checkpoint yet. Begin again: purerl resume '{run}' --env faulty:Faulty-v0",
-        "  not begun: seed 7 8. Type the same line with --seed 7 8",
+        "  This happened after environment step 0 of the run.",
+        f"  there is no checkpoint yet. Start again: purerl resume '{run}' --env faulty:Faulty-v0",
+        "  not started: seed 7 8. Run the same command with --seed 7 8",
     ]
     assert status.read_status(run)["status"] == "failed"

@@ -1,4 +1,4 @@
-"""Checkpoints during a run: when they are made, which stay, and what a bad disk changes."""
+"""Checkpoints during a run: when they are made, which stay, and failures of the disk."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ from tests.runs.record.test_checkpoint_folders import damage
 from tests.runs.script import final, quietly, settings, table, the_run, tiny
 
 
-def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
+def test_a_nan_score_is_never_the_best(tmp_path, monkeypatch):
     scores = iter([float("nan"), -2.0, -3.0])
     monkeypatch.setattr(train, "_compute_score", lambda record, before: next(scores, -4.0))
     config = settings("vpg")
@@ -27,7 +27,7 @@ def test_a_score_that_is_not_there_yet_is_never_the_best(tmp_path, monkeypatch):
     assert checkpoint_folders.read_best(outcome.run) == (1_000, -2.0)
 
 
-def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeypatch):
+def test_a_full_disk_ends_a_run_after_three_failed_checkpoints(tmp_path, monkeypatch):
     real, failed = checkpoint.save, []
 
     def save(run, carry, *rest):
@@ -47,15 +47,16 @@ def test_a_disk_that_stays_full_is_said_once_with_what_is_kept(tmp_path, monkeyp
     run = the_run(tmp_path)
     assert str(caught.value).startswith(f"{run}/x.npz could not be written: the disk is full")
     assert caught.value.__notes__ == [
-        "the checkpoint of step 400 was not made, number 3 in a row.",
-        f"the checkpoint of step 100 is kept. Go on: purerl resume {run}",
+        "the checkpoint of step 400 was not saved: failure 3 in a row.",
+        f"the checkpoint of step 100 is kept. Continue: purerl resume {run}",
     ]
     said = (run / "stdout.log").read_text()
-    assert [f"checkpoint at {n} failed: " in said for n in failed] == [True, True, False]
+    reported = [f"the checkpoint of step {n} was not saved: {run}" in said for n in failed]
+    assert reported == [True, True, False]
 
 
 class Breaks(gymnasium.Wrapper):
-    """Raises at a step of all that are taken, if it is to."""
+    """Environment that raises an error at step `at`, counted over all environments."""
 
     at, steps = 0, 0
 
@@ -70,7 +71,7 @@ class Breaks(gymnasium.Wrapper):
 
 
 @pytest.mark.parametrize("algo", ["dqn", "vpg"])
-def test_an_environment_that_fails_loses_nothing_before_its_burst(tmp_path, monkeypatch, algo):
+def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo):
     def made(name, steps=400):
         content = {"algo": algo, "env": name, "spec": {"hidden": [4]}, "seed": 2}
         schedule = {"steps": steps, "steps_per_epoch": 100, "num_envs": 2}
@@ -143,7 +144,7 @@ class Stopping:
         pass
 
 
-def test_what_is_done_after_going_back_stays_and_no_row_is_lost(tmp_path, scores):
+def test_a_run_that_went_back_keeps_all_later_rows_and_checkpoints(tmp_path, scores):
     scores(-1.0)
     run = train.train(configured(3_000), data_dir=str(tmp_path), screen=QUIET).run
     assert checkpoint_folders.list_steps(run) == [500, 2_500, 3_000]
@@ -152,15 +153,15 @@ def test_what_is_done_after_going_back_stays_and_no_row_is_lost(tmp_path, scores
     assert checkpoint_folders.list_steps(run) == [500, 1_000]
     assert epochs(run) == [1, 2]
     lines = (run / "stdout.log").read_text()
-    assert "deleted the checkpoints that came after step 500: 2,500, 3,000\n" in lines
+    assert "deleted the checkpoints after step 500: 2,500, 3,000\n" in lines
     outcome = train.resume(run, screen=QUIET)
     assert (outcome.code, outcome.step) == (0, 3_500)
-    assert "goes on at 1,000\n" in (run / "stdout.log").read_text()
+    assert "continues at step 1,000\n" in (run / "stdout.log").read_text()
     assert checkpoint_folders.list_steps(run) == [500, 3_000, 3_500]
     assert epochs(run) == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_what_a_kill_left_is_put_right_when_the_run_goes_on(tmp_path, scores, monkeypatch):
+def test_a_resume_marks_the_best_checkpoint_if_a_kill_prevented_it(tmp_path, scores, monkeypatch):
     scores(-3.0, -2.0)
     run = train.train(configured(1_000), data_dir=str(tmp_path), screen=QUIET).run
     (run / "checkpoints" / "best.json").unlink()
@@ -169,18 +170,18 @@ def test_what_a_kill_left_is_put_right_when_the_run_goes_on(tmp_path, scores, mo
     assert checkpoint_folders.read_best(run) == (1_000, -2.0)
 
 
-def test_a_run_says_of_a_damaged_checkpoint_once(tmp_path, scores):
+def test_a_damaged_checkpoint_is_reported_once(tmp_path, scores):
     scores(-1.0)
     run = train.train(configured(2_000, keep=3), data_dir=str(tmp_path), screen=QUIET).run
     damage(run, 1_500)
     train.resume(run, steps=3_500, screen=QUIET)
     lines = (run / "stdout.log").read_text()
-    assert lines.count("a damaged checkpoint is never loaded") == 1
+    assert lines.count("damaged checkpoint, never loaded") == 1
     assert checkpoint_folders.list_steps(run) == [500, 2_500, 3_000, 3_500]
 
 
 @pytest.mark.parametrize(("save_freq", "kept"), [(2_000, [1_000, 2_000]), (None, [2_000])])
-def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, scores, save_freq, kept):
+def test_the_best_epoch_so_far_is_saved_at_its_end(tmp_path, scores, save_freq, kept):
     scores(float("nan"), -2.0, -2.0)
     made = configured(2_000, save_freq, keep=5)
     run = train.train(made, data_dir=str(tmp_path), screen=QUIET).run
@@ -188,7 +189,7 @@ def test_an_epoch_that_is_the_best_so_far_is_saved_where_it_ends(tmp_path, score
     assert checkpoint_folders.read_best(run) == ((1_000, -2.0) if save_freq else (2_000, -9.0))
 
 
-def test_a_disk_that_fails_is_not_asked_more_often_for_the_best(tmp_path, scores, monkeypatch):
+def test_new_bests_cause_no_extra_saves_on_a_failing_disk(tmp_path, scores, monkeypatch):
     def full(*args, **options):
         raise errors.StorageError(28, "full")
 
@@ -196,4 +197,5 @@ def test_a_disk_that_fails_is_not_asked_more_often_for_the_best(tmp_path, scores
     scores(*range(-50, 0))
     with pytest.raises(errors.StorageError) as caught:
         train.train(configured(6_000, 2_000), data_dir=str(tmp_path), screen=QUIET)
-    assert "the checkpoint of step 4,000 was not made, number 3 in a row." in caught.value.__notes__
+    note = "the checkpoint of step 4,000 was not saved: failure 3 in a row."
+    assert note in caught.value.__notes__

@@ -1,4 +1,4 @@
-"""Sinks: TensorBoard, Weights & Biases and custom ones get the rows; failing ones are dropped."""
+"""TensorBoard, Weights & Biases and custom sinks get the rows; failing sinks are dropped."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ from purerl.runs.training.progress_bar import Screen
 from tests.runs.script import tiny
 
 
-def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path, monkeypatch):
+def test_a_custom_sink_gets_the_numbers_of_each_epoch(tmp_path, monkeypatch):
     class Mine:
         def __init__(self):
             self.rows, self.closed = [], 0
@@ -43,7 +43,7 @@ def test_a_sink_of_ones_own_gets_the_numbers_of_each_epoch(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("fails", ["write", "close"])
-def test_a_sink_that_fails_is_said_once_and_the_run_goes_on_without_it(tmp_path, fails):
+def test_a_failing_sink_is_reported_once_and_dropped(tmp_path, fails):
     class Good:
         def __init__(self):
             self.called = []
@@ -70,12 +70,12 @@ def test_a_sink_that_fails_is_said_once_and_the_run_goes_on_without_it(tmp_path,
     assert good.called == ["write", "write", "close"]
     assert bad.called == (["write"] if fails == "write" else good.called)
     why = {"write": "OSError: [Errno 28] No space", "close": "ConnectionError: no network"}[fails]
-    assert f"Remote failed, and the run goes on without it: {why}" in out.getvalue()
-    assert out.getvalue().count("goes on without it") == 1
-    assert "goes on without it" in (outcome.run / "stdout.log").read_text()
+    assert f"Remote failed, and the run continues without it: {why}" in out.getvalue()
+    assert out.getvalue().count("continues without it") == 1
+    assert "continues without it" in (outcome.run / "stdout.log").read_text()
 
 
-def test_an_interrupt_passes_through_a_sink(tmp_path):
+def test_an_interrupt_in_a_sink_ends_the_run(tmp_path):
     class Mine:
         def write(self, step, row):
             raise KeyboardInterrupt
@@ -94,7 +94,7 @@ def test_tensorboard_gets_event_files(tmp_path):
     assert content.count(b"AverageEpRet") == 2
 
 
-def test_tensorboard_forgets_what_a_cut_run_wrote_beyond_its_checkpoint(tmp_path, monkeypatch):
+def test_tensorboard_drops_rows_after_the_checkpoint(tmp_path, monkeypatch):
     given = []
 
     class Writer:
@@ -107,7 +107,7 @@ def test_tensorboard_forgets_what_a_cut_run_wrote_beyond_its_checkpoint(tmp_path
     assert given == [None, 201]
 
 
-def test_weights_and_biases_gets_a_run_that_can_be_gone_on_with(tmp_path, monkeypatch):
+def test_a_resumed_run_continues_in_weights_and_biases(tmp_path, monkeypatch):
     told = []
 
     class Fake:
@@ -136,7 +136,7 @@ def test_weights_and_biases_gets_a_run_that_can_be_gone_on_with(tmp_path, monkey
     assert told.count(("finish",)) == 2
 
 
-def test_a_sink_without_its_package_is_refused_before_anything_is_made(tmp_path, monkeypatch):
+def test_a_sink_without_its_package_is_refused_before_the_run_starts(tmp_path, monkeypatch):
     monkeypatch.setattr(sinks.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'purerl\[tensorboard\]'"):
         train.train(tiny(tensorboard=True), data_dir=str(tmp_path))

@@ -1,4 +1,4 @@
-"""A run in a folder: what it leaves, and that nothing that happens to it changes its end."""
+"""Training in a folder: its files, and the same end after stops, kills and resumes."""
 
 import contextlib
 import dataclasses
@@ -46,7 +46,7 @@ def undisturbed(tmp_path_factory):
     return of
 
 
-def test_a_run_leaves_what_it_promises(undisturbed):
+def test_a_run_writes_all_its_files(undisturbed):
     run, _, out = undisturbed("td3")
     assert run.name == "pendulum-v1-td3_s5"
     assert run.parent.name == "pendulum-v1-td3"
@@ -81,9 +81,7 @@ def test_a_run_leaves_what_it_promises(undisturbed):
         pytest.param("ppo", signal.SIGINT, marks=pytest.mark.reliability),
     ],
 )
-def test_asked_to_stop_it_saves_says_how_to_go_on_and_ends_the_same(
-    tmp_path, undisturbed, algo, number
-):
+def test_a_stopped_run_saves_and_resumes_to_the_same_end(tmp_path, undisturbed, algo, number):
     for attempt in range(5):
         process = start("train", algo, str(data := tmp_path / str(attempt)))
         for line in process.stdout:
@@ -91,17 +89,17 @@ def test_asked_to_stop_it_saves_says_how_to_go_on_and_ends_the_same(
                 break
         process.send_signal(number)
         out, _ = process.communicate(timeout=600)
-        if process.returncode:  # else it was done before the signal came
+        if process.returncode:  # else it was done before the signal arrived
             break
     assert process.returncode == errors.STOPPED, out
     run = the_run(data)
-    assert f"Go on: purerl resume {run}" in out
+    assert f"Continue: purerl resume {run}" in out
     state = status.read_status(run)
     assert state["status"] == "stopped"
     assert checkpoint_folders.list_steps(run)[-1] == state["step"] < 6_000
     screen = Screen(io.StringIO())
     assert train.resume(run, screen=screen).code == 0
-    assert f"goes on at {state['step']:,}" in screen.stream.getvalue()
+    assert f"continues at step {state['step']:,}" in screen.stream.getvalue()
     assert final(run) == undisturbed(algo)[1]
 
 
@@ -114,9 +112,7 @@ def test_asked_to_stop_it_saves_says_how_to_go_on_and_ends_the_same(
         pytest.param("ppo", 2, 3, marks=pytest.mark.reliability),
     ],
 )
-def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(
-    tmp_path, undisturbed, algo, seed, kills
-):
+def test_a_killed_run_resumes_to_the_same_end(tmp_path, undisturbed, algo, seed, kills):
     rng, words, killed, data = random.Random(seed), (), 0, tmp_path
     for number in range(12):
         if not words:
@@ -125,7 +121,7 @@ def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(
         said = []
         for line in process.stdout:
             said.append(line)
-            if "steps/s" in line:  # it has begun to report, and saves several times a second
+            if "steps/s" in line:  # it reports, and saves several times a second
                 break
         if killed < kills:
             time.sleep(rng.random() * 0.5)
@@ -148,7 +144,7 @@ def test_killed_at_any_moment_and_gone_on_with_it_ends_the_same(
     "number",
     [pytest.param(signal.SIGINT, marks=pytest.mark.reliability), signal.SIGHUP],
 )
-def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_path, number):
+def test_two_stopped_ranks_save_and_end_with_the_same_code(tmp_path, number):
     words = [sys.executable, "-m", "purerl", "train", "vpg", "--env", "CartPole-v1", "--num-cpu"]
     words += ["2", "--steps", "4000000", "--steps-per-epoch", "1000", "--hidden", "8"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -157,17 +153,17 @@ def test_two_ranks_that_are_asked_to_stop_save_and_end_with_the_same_code(tmp_pa
     for line in process.stdout:
         if "steps/s" in line:
             break
-    for _ in range(2):  # as Ctrl-C at a terminal and a shell's besides; as a session that is closed
+    for _ in range(2):  # like Ctrl-C at a terminal plus a shell's own, or like a closed session
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         time.sleep(0.05)
     out, err = process.communicate(timeout=600)
     assert process.returncode == errors.STOPPED, err
-    assert f"Go on: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
+    assert f"Continue: purerl resume {the_run(tmp_path)} --num-cpu 2\n" in out
     assert checkpoint_folders.list_steps(the_run(tmp_path))
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_again_in_its_folder(tmp_path, undisturbed):
+def test_a_run_killed_before_its_first_checkpoint_restarts_in_its_folder(tmp_path, undisturbed):
     config = settings("td3")
     run = folder.create_folder(configs.to_json(config), str(tmp_path))
     folder.update_status(run, status="running", step=0)
@@ -186,7 +182,7 @@ def test_two_processes_never_share_a_folder(tmp_path):
         train.resume(run)
 
 
-def test_on_two_ranks_one_writes_and_both_go_on(tmp_path):
+def test_on_two_ranks_one_writes_and_both_resume(tmp_path):
     words = ("-m", "tests.runs.script")
     done = ranks(2, *words, "train", "ppo", str(tmp_path), "2000")
     assert done.code == 0, done.err
@@ -213,19 +209,19 @@ def test_on_two_ranks_one_writes_and_both_go_on(tmp_path):
     assert status.format_command("resume", run) == f"purerl resume {run} --num-cpu 2"
 
 
-def test_a_total_that_a_run_cannot_have_is_a_mistake_in_what_was_typed(tmp_path):
+def test_an_impossible_total_of_steps_is_a_config_error(tmp_path):
     run = quietly(tiny(), tmp_path).run
     for steps in (0, -5, 8_500.5, 250):
         with pytest.raises(ConfigError, match="steps"):
             train.resume(run, steps=steps)
-    with pytest.raises(ConfigError, match="has done 200 steps, and 100 are asked for.*--steps"):
+    with pytest.raises(ConfigError, match="has done 200 steps, more than the 100 of .*--steps"):
         train.resume(run, steps=100)
     with pytest.raises(ConfigError, match="is complete: 200 of 200 steps.*--steps"):
         train.resume(run)
 
 
-def test_json_has_no_words_that_are_not_json(tmp_path):
-    """The run ends before an episode does: there is no return."""
+def test_json_files_contain_no_nan_or_infinity(tmp_path):
+    """The run ends before its first episode, so there is no return."""
     config = tiny()
     config = dataclasses.replace(
         config, schedule=dataclasses.replace(config.schedule, steps=4, steps_per_epoch=4)
@@ -243,15 +239,14 @@ def test_json_has_no_words_that_are_not_json(tmp_path):
     assert json.loads((run / "metrics.jsonl").read_text())["AverageEpRet"] is None
     assert "no episode has ended; everything is in" in (run / "stdout.log").read_text()
     assert [one.score for one in status.list_runs(tmp_path)] == [None]
-    status.write_status(
-        run, status.read_status(run) | {"score": float("nan")}
-    )  # of an older purerl
+    # Older versions wrote NaN.
+    status.write_status(run, status.read_status(run) | {"score": float("nan")})
     assert [one.score for one in status.list_runs(tmp_path)] == [None]
     again = train.resume(run, steps=8, screen=Screen(quiet=True))
     assert again.score != again.score
 
 
-def test_a_total_that_was_raised_is_remembered(tmp_path):
+def test_a_raised_total_of_steps_is_remembered(tmp_path):
     outcome = train.train(tiny(), data_dir=str(tmp_path), screen=Screen(quiet=True))
     stops = iter([0, 1])
     original = reporting.Report.tell
