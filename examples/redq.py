@@ -70,7 +70,7 @@ SCHEDULE = OffPolicySchedule()
 def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner: SAC's, with as many critics as `spec` asks for."""
     state, row = sac.init(key, spec), spec.env.example()
-    critic = sac.networks(spec).critic
+    critic, key = sac.networks(spec).critic, jax.random.fold_in(key, 1)
     q = nets.init_ensemble("critic", critic, key, (row.obs, row.act), (), spec.critics)  # REDQ
     params = dataclasses.replace(state.params, critic=q, target_critic=jax.tree.map(jnp.copy, q))
     opt_state = state.opt_state | {"critic": optimizers(spec)["critic"].init(q)}
