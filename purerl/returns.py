@@ -254,4 +254,5 @@ def _check(**arrays: Any) -> None:
         raise ValueError(f"gamma must be a number or have the shape of rew, {shape}, got {gamma}.")
     for name, array in arrays.items():
         if jnp.shape(array) != shape:
-            raise ValueError(f"{name} must have the shape of rew, {shape}, got {jnp.shape(array)}.")
+            got = jnp.shape(array)
+            raise ValueError(f"{name} must have the same shape as rew, {shape}, got {got}.")

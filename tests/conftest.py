@@ -27,9 +27,13 @@ purerl.setup(threads=1, cache=True, devices=2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
-# Under nohup, or behind `&` in a script, Ctrl-C is ignored, and by everything that the tests start.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Under nohup, or behind `&` in a script, all processes of the tests would ignore these signals.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 _tests = itertools.count(1)
 

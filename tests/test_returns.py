@@ -356,9 +356,11 @@ def test_integer_rewards_are_discounted_like_floats():
 
 def test_arrays_that_would_broadcast_are_refused():
     rew, column = jnp.zeros(4), jnp.zeros((4, 1))
-    with pytest.raises(ValueError, match=r"^val must have the shape of rew, \(4,\), got \(4, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"^val must have the same shape as rew, \(4,\), got \(4, 1\)"
+    ):
         returns.gae(rew, column, rew, rew, rew, 0.9, 0.9)
-    with pytest.raises(ValueError, match=r"^terminated must have the shape of rew"):
+    with pytest.raises(ValueError, match=r"^terminated must have the same shape as rew"):
         returns.reward_to_go(rew, rew, jnp.zeros(3), rew, 0.9)
     for gamma in (jnp.ones(4), jnp.ones((4, 1))):
         with pytest.raises(ValueError, match=r"^gamma must be a number or have the shape of rew"):

@@ -11,13 +11,13 @@ Clipping removes the incentive to move r, the ratio of new to old probabilities,
 Reference: Schulman et al., 2017, https://arxiv.org/abs/1707.06347.
 
 Differences from the paper: Spinning Up's numbers are the defaults, with 80 full-batch steps of each
-network. Policy steps stop early at a KL above 1.5 `target_kl`, tested before each step. The KL is
-estimated by :math:`\mathbb{E}\,[r - 1 - \log r]`, which is never negative, averaged over ranks.
-Advantages are standardised once per rollout, over the rows of all ranks. The row weight w is 1.
+network. The KL is tested before each policy step, and the steps stop if it exceeds 1.5 times
+`target_kl`. Its estimate, averaged over ranks, is :math:`\mathbb{E}\,[r - 1 - \log r] \ge 0`.
+Advantages are standardised once per rollout, over the rows of all ranks. w is 1, c is `ent_coef`.
 
 Options that Spinning Up lacks are off by default. `normalise_obs` and `scale_rewards` keep running
-statistics in `Params`, which `update` changes last. With `scale_rewards`, values are in scaled
-units. The discounted sums that set the scale restart with each rollout.
+statistics in `Params`; `update` changes them at its end. With `scale_rewards`, values are in scaled
+units. The scale comes from discounted sums of rewards, which begin anew with each rollout.
 """
 
 import dataclasses

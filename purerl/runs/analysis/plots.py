@@ -139,7 +139,7 @@ def estimate_band(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
     """Return x, estimate, deviation, number of seeds at each x, and number of seeds on the line.
 
-    The line is drawn where at least half of the seeds have a value, or as many as anywhere.
+    The line is drawn where at least half of the seeds have a value, else where most have one.
     Otherwise its end would show a single seed: the slowest, or the only one that was not killed.
     A NaN breaks the line where no seed has values on both sides of a gap.
     """

@@ -118,7 +118,7 @@ def _split_numbers(name: str) -> list[str | int]:
 
 
 def _read_run(tables: Sequence[Path], typed: int, notes: list[str]) -> RunTable:
-    """Read a run from its progress.txt, or from the monitors of its environments."""
+    """Read a run from its progress.txt, or from its `monitor.csv` files (Stable-Baselines3)."""
     folder, config = tables[0].parent, dict[str, Any]()
     if tables[0].name.endswith(".csv"):
         columns, config["env"] = _read_monitors(tables)

@@ -232,7 +232,7 @@ def _read_rank(run: Path, step: int, content: Manifest, rank: int) -> tuple[Froz
         path = safe_files.get_subfolder(run, "replay") / name
         blocks.append(read_arrays(path, files.File(size, digest)))
         if first != last or any(len(x) != stop - first for x in blocks[-1].values()):
-            raise Damaged(f"{path} does not contain the rows {first} .. {stop}.")
+            raise Damaged(f"{path} must continue the replay buffer with rows {last} to {stop - 1}.")
         last = stop
     rows = blocks[0]
     if len(blocks) > 1:

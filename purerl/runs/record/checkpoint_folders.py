@@ -58,7 +58,7 @@ def read_best(run: Path) -> tuple[int, float] | None:
 
 
 def resolve_step(run: Path, wanted: str | int) -> int | None:
-    """Return the step of `best` or of a number; None for `last`, the newest undamaged one."""
+    """Return the step of the wanted checkpoint; None for `last`, the newest undamaged one."""
     if wanted == "last":
         return None
     if wanted == "best":
@@ -196,7 +196,7 @@ def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
 
 
 def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:
-    """Return length and SHA-256 of a file's start; of a table, without header and trailing tabs."""
+    """Return length and SHA-256 of the first bytes; skip a table's header and its trailing tabs."""
     digest, length = hashlib.sha256(), 0
     with safe_files.open_file(path) as file:
         rows: Iterator[bytes] = iter(lambda: file.readline(storage.MAX_LINE), b"")

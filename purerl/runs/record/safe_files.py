@@ -60,7 +60,7 @@ def get_subfolder(run: Path, name: str) -> Path:
 
 @contextlib.contextmanager
 def lock_folder(run: Path) -> Iterator[None]:
-    """Lock a run's folder during the block; refuse a second process, and links in the folder.
+    """Lock a run's folder while the `with` block runs; refuse a second process, and links in it.
 
     The kernel releases the lock when the process ends, however it ends.
     """

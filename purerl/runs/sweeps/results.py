@@ -10,7 +10,7 @@ from purerl.runs.record import files, status
 
 
 class TaskResult(NamedTuple):
-    """Result of a task."""
+    """Result of one run of a sweep, or of one call of the user's function."""
 
     name: str
     seed: int

@@ -114,7 +114,7 @@ def test_a_preset_may_be_part_of_a_configuration(trained, tmp_path):
         ("--gamma 1 --set spec.gamma=0", ["--set spec.gamma=0: gamma is given twice"]),
         ("--hid 32 --set hidden=64", ["--set hidden=64: hidden is given twice"]),
         ("--set seed=1", ["use the flag --seed instead"]),
-        ("--set actor=x", ["given in Python"]),
+        ("--set actor=x", ["in Python, as Spec(actor"]),
         ("--steps 100 --epochs 3", ["steps and epochs both set the run's length"]),
         ("--hid 64 64 --l 2", ["To train with several values, use purerl sweep"]),
         ("--num_cpu some", ["expected an integer, got 'some'"]),

@@ -170,7 +170,7 @@ def test_a_gap_between_segments_is_noticed(tmp_path):
     path.write_bytes(storage.seal_json(content))
     loaded = checkpoint.load(tmp_path, ABOUT, 0)
     assert loaded.step == 100
-    assert "does not contain the rows 100 .. 130" in loaded.skipped[0]
+    assert "must continue the replay buffer with rows 60 to 129" in loaded.skipped[0]
 
 
 def test_a_failing_disk_leaves_earlier_checkpoints_intact(tmp_path, monkeypatch):
