@@ -42,9 +42,11 @@ __all__ = [
     "moments",
     "mpi",
     "nets",
+    "restore",
     "returns",
     "rng",
     "runs",
+    "save",
     "schedules",
     "setup",
     "spaces",
@@ -120,11 +122,31 @@ def load(path: Any, checkpoint: str | int = "last", **options: Any) -> "Run":
     return run.load(path, checkpoint, **options)
 
 
-def train(algo: str, env: Any, **settings: Any) -> "Run":
+def save(path: Any, state: Any) -> None:
+    """Write a tree of arrays, such as the `State` of a learner, to one file with a checksum."""
+    from purerl.runs.record import states
+
+    states.save_state(path, state)
+
+
+def restore(path: Any, like: Any) -> Any:
+    """Read a tree that `save` wrote. No code is executed.
+
+    Args:
+        path: File to read.
+        like: Tree with the structure, shapes and types of the saved one, for example a new state
+            from `init`. Its numbers are not used.
+    """
+    from purerl.runs.record import states
+
+    return states.restore_state(path, like)
+
+
+def train(algo: Any, env: Any, **settings: Any) -> "Run":
     """Train an algorithm in a new run folder, and return the run.
 
     Args:
-        algo: Name of the algorithm.
+        algo: Name of an algorithm, or a module with a custom one.
         env: Gymnasium id, or a function that makes the environment.
         **settings: Arguments of `purerl.runs.policy.run.train` (`seed`, `name`, `data_dir`, ...),
             and any field of the algorithm's `Spec`, of its schedule, and of the run's options.

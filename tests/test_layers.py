@@ -42,7 +42,7 @@ ALLOWED = {
     | {"runs.console", "runs.interrupts", "__version__", "setup"},
     "run": {"cli"},
     "__main__": {"cli"},
-    "__init__": {"checks", "mpi", "runs.policy"},
+    "__init__": {"checks", "mpi", "runs.policy", "runs.record"},
 }
 
 

@@ -145,16 +145,22 @@ def run(
     env_fn: Callable[[], Any],
     schedule: Schedule,
     seed: int,
+    eval_env_fn: Callable[[], Any] | None = None,
 ) -> Generator[Record, None, Carry]:
     """Train from start to end; yield one record per epoch, and return the last carry.
 
-    With `schedule.num_test_episodes` each record also has `test_returns` and `test_lengths`.
+    With `schedule.num_test_episodes` each record also has `test_returns` and `test_lengths`, of
+    episodes in the environment of `eval_env_fn`, or else of `env_fn`.
     """
-    return (yield from finish(start(algo, spec, env_fn, schedule, seed), env_fn))
+    carry = start(algo, spec, env_fn, schedule, seed)
+    return (yield from finish(carry, eval_env_fn or env_fn))
 
 
 def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, Carry]:
-    """Continue a run from a carry to its end, as `run` does, and close the environments."""
+    """Continue a run from a carry to its end, as `run` does, and close the environments.
+
+    `env_fn` makes the environment of the test episodes.
+    """
     schedule = carry.schedule
     try:
         while carry.steps < schedule.steps:

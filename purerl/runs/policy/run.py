@@ -48,6 +48,9 @@ class Run:
     params: Any = dataclasses.field(repr=False)
     env_fn: Callable[[], Any] | None = None  # makes the environment, if its id cannot
     skipped: tuple[str, ...] = ()  # for each newer checkpoint, why it was not used
+    state: Any = dataclasses.field(
+        default=None, repr=False
+    )  # learner, to continue in a custom loop
 
     @property
     def algo(self) -> ModuleType:
@@ -180,7 +183,7 @@ def load(
     for why in found.skipped:
         say(f"skipped a checkpoint: {why}")
     state = jax.tree.unflatten(tree, [jnp.asarray(found.frozen.learner[name]) for name in wanted])
-    return Run(folder, config, found.step, state.params, env_fn, found.skipped)
+    return Run(folder, config, found.step, state.params, env_fn, found.skipped, state)
 
 
 def train(
@@ -193,6 +196,8 @@ def train(
     data_dir: str | None = None,
     datestamp: bool | None = None,
     quiet: bool = False,
+    eval_env_fn: Callable[[], Any] | None = None,
+    on_record: Callable[[dict[str, Any]], Any] | None = None,
     **settings: Any,
 ) -> Run:
     """Train in a new folder and return the run, as `purerl train` does.
@@ -206,6 +211,8 @@ def train(
         data_dir: Folder of all runs; None for the user's default, else `runs`.
         datestamp: Whether folder names begin with the date; None for the user's default.
         quiet: Whether to print nothing.
+        eval_env_fn: Function that makes the environment of the test episodes; None for `env`.
+        on_record: Function that is called with the record of each epoch, a dict of numbers.
         **settings: Fields of the algorithm's `Spec` (also networks), of its schedule, and of
             `purerl.runs.settings.config.Options`.
     """
@@ -222,10 +229,18 @@ def train(
     given = {"algo": algos.get_name(algo), "env": word, "seed": seed}
     given |= {"name": name} if name else {}
     config = configs.from_json(_sort_settings(algo, settings) | given, env_fn, custom=algo)
-    screen = Screen(quiet=quiet)
-    outcome = training.train(config, env_fn, screen, data_dir=data_dir, datestamp=datestamp)
-    params = devices.unreplicate(outcome.carry.learner.params)
-    return Run(outcome.run, config, outcome.step, params, env_fn if callable(env) else None)
+    outcome = training.train(
+        config,
+        env_fn,
+        Screen(quiet=quiet),
+        eval_env_fn=eval_env_fn,
+        on_record=on_record,
+        data_dir=data_dir,
+        datestamp=datestamp,
+    )
+    state = devices.unreplicate(outcome.carry.learner)
+    env_fn = env_fn if callable(env) else None
+    return Run(outcome.run, config, outcome.step, state.params, env_fn, state=state)
 
 
 def _sort_settings(algo: Any, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:

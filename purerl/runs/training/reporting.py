@@ -33,6 +33,8 @@ class Session(NamedTuple):
     env_fn: Callable[[], Any]
     screen: Screen
     sinks: Sequence[Sink]  # custom ones, in addition to those of the options
+    eval_env_fn: Callable[[], Any]  # makes the environment of the test episodes
+    on_record: Callable[[Record], Any] | None = None  # called on all ranks
 
     def say(self, *lines: str) -> None:
         """Write lines to the screen and to `stdout.log`, on rank 0."""

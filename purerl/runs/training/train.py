@@ -47,6 +47,8 @@ def train(
     env_fn: EnvFn | None = None,
     screen: Screen | None = None,
     sinks: Sequence[Sink] = (),
+    eval_env_fn: EnvFn | None = None,
+    on_record: Callable[[Record], Any] | None = None,
     **where: Any,
 ) -> Outcome:
     """Train with a configuration, in a new folder.
@@ -56,6 +58,8 @@ def train(
         env_fn: function that makes the environment; None for the id in the configuration.
         screen: screen for the lines of rank 0; None for the standard output.
         sinks: further receivers of the rows, of the form `purerl.runs.training.sinks.Sink`.
+        eval_env_fn: function that makes the environment of the test episodes; None for `env_fn`.
+        on_record: function that is called with the record of each epoch, on all ranks.
         **where: `data_dir` and `datestamp` for `folder.create_folder`.
     """
     check_packages(config)
@@ -65,7 +69,8 @@ def train(
     lines: list[str] = []
     run = run_on_root(lambda: folder.create_folder(content, say=lines.append, **where))
     env_fn = env_fn or environments.make_env_fn(config.env)
-    session = Session(run, config, env_fn, screen or Screen(), sinks)
+    screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
+    session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
     with _lock_folder(run):
         session.say(*lines, f"{_describe(config)}: {run}")
         return _begin(session)
@@ -80,6 +85,8 @@ def resume(
     screen: Screen | None = None,
     sinks: Sequence[Sink] = (),
     algo: Any = None,
+    eval_env_fn: EnvFn | None = None,
+    on_record: Callable[[Record], Any] | None = None,
 ) -> Outcome:
     """Continue a run from its newest good checkpoint, or from the one of a step.
 
@@ -88,7 +95,7 @@ def resume(
 
     Args:
         run: folder of the run.
-        env_fn, screen, sinks: as in `train`.
+        env_fn, screen, sinks, eval_env_fn, on_record: as in `train`.
         spec: the run's `Spec` if it has custom networks, which no file contains.
         steps: new total of environment steps; None for the last total of the run.
         at: `last` for the newest undamaged checkpoint, `best`, or a step.
@@ -99,7 +106,8 @@ def resume(
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
         check_packages(config)
         env_fn = env_fn or environments.make_env_fn(config.env)
-        session = Session(run, config, env_fn, screen or Screen(), sinks)
+        screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
+        session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
         if not run_on_root(lambda: checkpoint_folders.list_steps(run)) and at == "last":
             session.say(f"{run} has no checkpoint yet. It starts again from step 0.")
             return _begin(session)
@@ -223,10 +231,12 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                 with saver.save_on_fault(carry, score):
                     carry, record = loop.advance(carry)
                 if record and carry.schedule.num_test_episodes:
-                    record |= loop.evaluate_epoch(carry, session.env_fn)
+                    record |= loop.evaluate_epoch(carry, session.eval_env_fn)
                 score = _compute_score(record, score) if record else score
                 if report:
                     report.tell(carry, record, compiled)
+                if record and session.on_record:
+                    session.on_record(record)
                 stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
                 last = stop or carry.steps == total
                 if last or saver.is_due(before, carry.steps, score if record else None):
