@@ -60,8 +60,20 @@ class EnvFault(PurerlError, RuntimeError):
     exit_code = ENVIRONMENT
 
 
-class EpisodesCut(UserWarning):
+class EnvWarning(UserWarning):
+    """Warning: training in this environment may not give what its user expects."""
+
+
+class EpisodesCut(EnvWarning):
     """Warning: episodes may be longer than a rollout, which cuts them at its end."""
+
+
+class NoTimeLimit(EnvWarning):
+    """Warning: the environment declares no time limit, so an episode may never end."""
+
+
+class ScaledReturns(EnvWarning):
+    """Warning: a wrapper scales rewards by running statistics, so returns are scaled too."""
 
 
 class StorageError(PurerlError, OSError):

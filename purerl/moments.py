@@ -63,6 +63,21 @@ def merge(moments: Moments, rows: jax.Array) -> Moments:
     return Moments(moments.mean + part * delta, spread, total)
 
 
+def init_obs_stats(spec: Any) -> Moments | None:
+    """Return initial moments of observations, or None if the settings do not normalise them."""
+    return init_moments(spec.env.obs_shape) if spec.normalise_obs else None
+
+
+def merge_obs(moments: Moments | None, obs: Any) -> Moments | None:
+    """Update the moments with observations `[B, ...]` of all ranks; None stays None."""
+    return None if moments is None else merge(moments, jnp.asarray(obs, jnp.float32))
+
+
+def normalise(obs: Any, moments: Moments | None) -> Any:
+    """Scale observations by running moments; without moments, return them unchanged."""
+    return obs if moments is None else scale(obs, moments)
+
+
 def scale(x: Any, moments: Moments, shift: bool = True) -> jax.Array:
     """Subtract the running mean, divide by the running standard deviation, and clip to ±10.
 

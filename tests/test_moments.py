@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purerl import moments, mpi
+from tests.cases import CASES
 
 
 def near(got: Any, wanted: Any, tolerance: float = 1e-5) -> None:
@@ -100,3 +101,96 @@ def test_scale_shifts_divides_and_clips_and_gives_statistics_no_gradient():
     near(moments.scale(far, moments.init_moments((2,))), far)  # unchanged before the first row
     grads = jax.grad(lambda m: moments.scale(x, m).sum())(seen)
     chex.assert_trees_all_equal(grads, jax.tree.map(jnp.zeros_like, seen))
+
+
+OFF_POLICY = ("td3", "ddpg", "sac-auto", "dqn-double")
+SEEN = moments.Moments(
+    jnp.array([1.0, -2.0, 30.0]), jnp.array([0.5, 4.0, 900.0]), jnp.float32(50.0)
+)
+
+
+def make_pair(name):
+    """Return a learner that normalises observations and one that does not, with equal networks."""
+    case = CASES[name]
+    scaled = case.algo.init(jax.random.key(0), case.spec(normalise_obs=True))
+    plain = case.algo.init(jax.random.key(0), case.spec())
+    assert plain.params.obs_stats is None
+    assert float(scaled.params.obs_stats.rows) == 0
+    return case, scaled.replace(params=scaled.params.replace(obs_stats=SEEN)), plain
+
+
+def scale_by_hand(obs):
+    mean, var = (np.float64(x) for x in SEEN[:2])
+    return np.float32(np.clip((obs - mean) / np.sqrt(var + 1e-8), -10, 10))
+
+
+def trained(state):
+    """The parts of a state that an optimizer or a target update changes."""
+    params = {
+        name: getattr(state.params, name)
+        for name in vars(state.params)
+        if name not in ("spec", "obs_stats")
+    }
+    return params, state.opt_state
+
+
+def agree(a, b):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-5), a, b)
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_losses_and_updates_see_scaled_observations(name):
+    case, scaled, plain = make_pair(name)
+    batch = case.noisy()
+    by_hand = batch._replace(obs=scale_by_hand(batch.obs), next_obs=scale_by_hand(batch.next_obs))
+    for part in (*case.parts, "loss"):
+        loss = jax.value_and_grad(getattr(case.algo, part), has_aux=True)
+        (value, info), grads = loss(scaled.params, batch)
+        (wanted, wanted_info), wanted_grads = loss(plain.params, by_hand)
+        agree((value, info), (wanted, wanted_info))
+        agree(*(trained(plain.replace(params=g))[0] for g in (grads, wanted_grads)))
+    (new, info), (wanted, wanted_info) = (
+        case.algo.update(scaled, batch),
+        case.algo.update(plain, by_hand),
+    )
+    agree((trained(new), info), (trained(wanted), wanted_info))
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_actions_and_values_use_scaled_observations(name):
+    case, scaled, plain = make_pair(name)
+    obs = case.noisy().obs
+    key = jax.random.key(3)
+    for act in (lambda p, o: case.algo.act(p, o, key), case.algo.policy):
+        agree(act(scaled.params, obs), act(plain.params, scale_by_hand(obs)))
+    act = () if name == "dqn-double" else (case.noisy().act,)
+    agree(
+        case.algo.q_value(scaled.params, obs, *act),
+        case.algo.q_value(plain.params, scale_by_hand(obs), *act),
+    )
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_an_update_adds_its_observations_to_the_statistics_after_its_steps(name):
+    case, scaled, _ = make_pair(name)
+    batch = case.noisy()
+    new, _ = case.algo.update(scaled, batch)
+    mean, var, rows = (np.float64(x) for x in SEEN)
+    obs, total = np.float64(batch.obs), rows + len(batch.obs)
+    merged = (rows * mean + obs.sum(axis=0)) / total
+    second = (rows * (var + mean**2) + (obs**2).sum(axis=0)) / total
+    np.testing.assert_allclose(new.params.obs_stats.mean, merged, rtol=1e-5)
+    np.testing.assert_allclose(new.params.obs_stats.var, second - merged**2, rtol=1e-4)
+    assert float(new.params.obs_stats.rows) == total
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_ranks_with_parts_of_a_batch_share_the_statistics_of_observations(name):
+    case, scaled, _ = make_pair(name)
+    batch = case.noisy()
+    parts = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), batch)
+    split = jax.vmap(case.algo.update, in_axes=(None, 0), axis_name=mpi.AXIS)
+    many, _ = split(scaled, parts)
+    one, _ = case.algo.update(scaled, batch)
+    for rank in range(2):
+        agree(jax.tree.map(lambda x, i=rank: x[i], many.params.obs_stats), one.params.obs_stats)

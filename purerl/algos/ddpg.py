@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from purerl import checks, mpi, nets
+from purerl import checks, moments, mpi, nets
 from purerl.fields import network_setting, setting
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import EnvSpec, require_box
@@ -59,6 +59,7 @@ class Spec:
     pi_lr: float = setting(1e-3, "learning rate of the policy")
     q_lr: float = setting(1e-3, "learning rate of the critic")
     act_noise: float = setting(0.1, "std of exploration noise for actions in [-1, 1]")
+    normalise_obs: bool = setting(False, "normalise observations by running statistics")
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -67,6 +68,7 @@ class Spec:
         checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "q_lr"), checks.positive)
         checks.real("act_noise", self.act_noise, 0.0)
+        checks.boolean("normalise_obs", self.normalise_obs)
         checks.hashable(self)
 
 
@@ -83,6 +85,7 @@ class Params:
     target_actor: Any
     target_critic: Any
     spec: Spec = struct.field(pytree_node=False)
+    obs_stats: moments.Moments | None = None  # of observations, if they are normalised
 
 
 @struct.dataclass
@@ -121,12 +124,13 @@ def init(key: jax.Array, spec: Spec) -> State:
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = networks(spec)
-    row = spec.env.example()
-    pi = nets.init_params("actor", actor, key_actor, (row.obs,), row.act.shape)
-    q = nets.init_params("critic", critic, key_critic, (row.obs, row.act), ())
+    row, stats = spec.env.example(), moments.init_obs_stats(spec)
+    obs = moments.normalise(row.obs, stats)
+    pi = nets.init_params("actor", actor, key_actor, (obs,), row.act.shape)
+    q = nets.init_params("critic", critic, key_critic, (obs, row.act), ())
     tx = optimizers(spec)
     opt_state = {"actor": tx["actor"].init(pi), "critic": tx["critic"].init(q)}
-    params = Params(pi, q, jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q), spec)
+    params = Params(pi, q, jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q), spec, stats)
     return State(params, opt_state, jnp.zeros((), jnp.int32))
 
 
@@ -157,6 +161,7 @@ def _unit_action(params: Params, obs: Any) -> jax.Array:
     """Return the policy's actions `[..., A]` in [-1, 1]."""
     spec = params.spec
     spec.env.check_obs(obs)
+    obs = moments.normalise(obs, params.obs_stats)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
 
 
@@ -170,6 +175,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
     """
     spec = checks.spec_of(params)
     spec.env.check_obs_act(obs, act)
+    obs = moments.normalise(obs, params.obs_stats)
     row = (obs, spec.env.obs_shape, spec.env.normalise(act))
     return nets.apply_rows(networks(spec).critic, params.critic, *row)
 
@@ -191,8 +197,9 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     actor, critic = networks(spec)
-    next_act = nets.apply(actor, params.target_actor, batch.next_obs)  # [B, A]
-    next_q = nets.apply(critic, params.target_critic, batch.next_obs, next_act)  # [B]
+    next_obs = moments.normalise(batch.next_obs, params.obs_stats)
+    next_act = nets.apply(actor, params.target_actor, next_obs)  # [B, A]
+    next_q = nets.apply(critic, params.target_critic, next_obs, next_act)  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q  # [B]
     target = jax.lax.stop_gradient(target)
     q = q_value(params, batch.obs, batch.act)  # [B]
@@ -212,8 +219,9 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     checks.spec_of(params).env.check_batch(batch)
     actor, critic = networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic)
-    pi = nets.apply(actor, params.actor, batch.obs)  # [B, A]
-    loss_pi = -nets.apply(critic, frozen, batch.obs, pi).mean()
+    obs = moments.normalise(batch.obs, params.obs_stats)
+    pi = nets.apply(actor, params.actor, obs)  # [B, A]
+    loss_pi = -nets.apply(critic, frozen, obs, pi).mean()
     return loss_pi, {"loss_pi": loss_pi}
 
 
@@ -258,5 +266,10 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
         target_actor=optax.incremental_update(params.actor, params.target_actor, fraction),
         target_critic=optax.incremental_update(params.critic, params.target_critic, fraction),
     )
+
+    # Update the running statistics of the observations, if the setting is on.
+    stats = moments.merge_obs(params.obs_stats, batch.obs)
+    params = dataclasses.replace(params, obs_stats=stats)
+
     opt_state = {"actor": opt_actor, "critic": opt_critic}
     return State(params, opt_state, state.step + 1), info_q | info_pi

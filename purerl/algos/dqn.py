@@ -35,7 +35,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from purerl import checks, mpi, nets
+from purerl import checks, moments, mpi, nets
 from purerl.fields import network_setting, setting
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import Discrete, EnvSpec, require_discrete
@@ -69,6 +69,7 @@ class Spec:
     eps_start: float = setting(1.0, "exploration rate before the first update", rare=True)
     eps_end: float = setting(0.04, "exploration rate after eps_decay updates")
     eps_decay: int = setting(4_000, "updates until the exploration rate is eps_end; linear decay")
+    normalise_obs: bool = setting(False, "normalise observations by running statistics")
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -77,7 +78,7 @@ class Spec:
         checks.each(self, ("gamma", "eps_start", "eps_end"), checks.real, 0.0, 1.0)
         checks.positive("lr", self.lr)
         checks.each(self, ("target_every", "eps_decay"), checks.integer, 1)
-        checks.each(self, ("double", "huber"), checks.boolean)
+        checks.each(self, ("double", "huber", "normalise_obs"), checks.boolean)
         checks.hashable(self)
 
 
@@ -100,6 +101,7 @@ class Params:
     target_critic: Any
     epsilon: jax.Array  # () exploration rate, written by `update`
     spec: Spec = struct.field(pytree_node=False)
+    obs_stats: moments.Moments | None = None  # of observations, if they are normalised
 
 
 @struct.dataclass
@@ -132,9 +134,10 @@ def init(key: jax.Array, spec: Spec) -> State:
     """
     checks.key("key", key)
     checks.spec(spec, Spec)
-    obs = spec.env.example().obs
+    stats = moments.init_obs_stats(spec)
+    obs = moments.normalise(spec.env.example().obs, stats)
     q = nets.init_params("critic", networks(spec).critic, key, (obs,), (spec.env.act_dim,))
-    params = Params(q, jax.tree.map(jnp.copy, q), jnp.float32(spec.eps_start), spec)
+    params = Params(q, jax.tree.map(jnp.copy, q), jnp.float32(spec.eps_start), spec, stats)
     return State(params, {"critic": optimizers(spec)["critic"].init(q)}, jnp.zeros((), jnp.int32))
 
 
@@ -167,6 +170,7 @@ def q_value(params: Params, obs: Any) -> jax.Array:
     """Return the values `[..., n]` of all actions for observations `[..., *obs_shape]`."""
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
+    obs = moments.normalise(obs, params.obs_stats)
     return nets.apply_rows(networks(spec).critic, params.critic, obs, spec.env.obs_shape)
 
 
@@ -197,7 +201,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     """
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
-    next_q = nets.apply(networks(spec).critic, params.target_critic, batch.next_obs)  # [B, n]
+    next_obs = moments.normalise(batch.next_obs, params.obs_stats)
+    next_q = nets.apply(networks(spec).critic, params.target_critic, next_obs)  # [B, n]
     chooser = q_value(params, batch.next_obs) if spec.double else next_q  # [B, n]
     next_value = nets.categorical.chosen(next_q, chooser.argmax(axis=1))  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_value  # [B]
@@ -247,5 +252,8 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     # Decay the exploration rate linearly.
     fraction = jnp.minimum(updates / spec.eps_decay, 1.0)
     epsilon = jnp.float32(spec.eps_start + fraction * (spec.eps_end - spec.eps_start))
-    params = Params(critic, target_critic, epsilon, spec)
+
+    # Update the running statistics of the observations, if the setting is on.
+    stats = moments.merge_obs(params.obs_stats, batch.obs)
+    params = Params(critic, target_critic, epsilon, spec, stats)
     return State(params, {"critic": opt_critic}, updates), info | {"epsilon": epsilon}

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from purerl import checks, mpi, nets, rng
+from purerl import checks, moments, mpi, nets, rng
 from purerl.fields import network_setting, setting
 from purerl.nets import squashed
 from purerl.schedules import OffPolicySchedule
@@ -68,6 +68,7 @@ class Spec:
     target_entropy: float | None = setting(
         None, "target entropy of a learned alpha; none: -(action dimension)", rare=True
     )
+    normalise_obs: bool = setting(False, "normalise observations by running statistics")
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -87,6 +88,7 @@ class Spec:
                     )
         elif self.alpha != "auto":
             raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")
+        checks.boolean("normalise_obs", self.normalise_obs)
         checks.hashable(self)
 
 
@@ -104,6 +106,7 @@ class Params:
     target_critic: tuple[Any, ...]
     log_alpha: jax.Array  # () log of a learned temperature; 0 and unused if fixed
     spec: Spec = struct.field(pytree_node=False)
+    obs_stats: moments.Moments | None = None  # of observations, if they are normalised
 
 
 @struct.dataclass
@@ -141,11 +144,12 @@ def init(key: jax.Array, spec: Spec) -> State:
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = networks(spec)
-    row = spec.env.example()
-    pi = nets.init_params("actor", actor, key_actor, (row.obs,), [row.act.shape] * 2)
-    q = nets.init_ensemble("critic", critic, key_critic, (row.obs, row.act), (), 2)
+    row, stats = spec.env.example(), moments.init_obs_stats(spec)
+    obs = moments.normalise(row.obs, stats)
+    pi = nets.init_params("actor", actor, key_actor, (obs,), [row.act.shape] * 2)
+    q = nets.init_ensemble("critic", critic, key_critic, (obs, row.act), (), 2)
     first = spec.alpha_init if spec.alpha == "auto" else 1.0
-    params = Params(pi, q, jax.tree.map(jnp.copy, q), jnp.log(jnp.float32(first)), spec)
+    params = Params(pi, q, jax.tree.map(jnp.copy, q), jnp.log(jnp.float32(first)), spec, stats)
     opt_state = {name: tx.init(getattr(params, name)) for name, tx in optimizers(spec).items()}
     return State(params, opt_state, jnp.zeros((), jnp.int32))
 
@@ -179,6 +183,7 @@ def distribution(params: Params, obs: Any) -> tuple[jax.Array, jax.Array]:
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
     actor, _ = networks(spec)
+    obs = moments.normalise(obs, params.obs_stats)
     mean, log_std = nets.apply_rows(actor, params.actor, obs, spec.env.obs_shape)
     return mean, log_std.clip(*LOG_STD)
 
@@ -193,6 +198,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
     """
     spec = checks.spec_of(params)
     spec.env.check_obs_act(obs, act)
+    obs = moments.normalise(obs, params.obs_stats)
     row = (obs, spec.env.obs_shape, spec.env.normalise(act))
     critic = networks(spec).critic
     return jnp.stack([nets.apply_rows(critic, tree, *row) for tree in params.critic])
@@ -233,7 +239,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     spec.env.check_batch(batch)
     _, critic = networks(spec)
     next_act, next_logp = sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
-    next_q = nets.q_values(critic, params.target_critic, batch.next_obs, next_act)  # [2, B]
+    next_obs = moments.normalise(batch.next_obs, params.obs_stats)
+    next_q = nets.q_values(critic, params.target_critic, next_obs, next_act)  # [2, B]
     soft = next_q.min(axis=0) - temperature(params) * next_logp  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * soft  # [B]
     target = jax.lax.stop_gradient(target)
@@ -257,7 +264,8 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     _, critic = networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic)
     pi, logp = sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
-    q = nets.q_values(critic, frozen, batch.obs, pi).min(axis=0)  # [B]
+    obs = moments.normalise(batch.obs, params.obs_stats)
+    q = nets.q_values(critic, frozen, obs, pi).min(axis=0)  # [B]
     loss_pi = (temperature(params) * logp - q).mean()
     return loss_pi, {"loss_pi": loss_pi, "logp": logp.mean()}
 
@@ -333,6 +341,7 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
         target_critic=optax.incremental_update(
             params.critic, params.target_critic, 1.0 - spec.polyak
         ),
+        obs_stats=moments.merge_obs(params.obs_stats, batch.obs),
     )
     opt_state = {"actor": opt_actor, "critic": opt_critic, "log_alpha": opt_alpha}
     return State(params, opt_state, state.step + 1), info_q | info_pi | info_alpha

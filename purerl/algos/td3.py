@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from purerl import checks, mpi, nets, rng
+from purerl import checks, moments, mpi, nets, rng
 from purerl.fields import network_setting, setting
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import EnvSpec, require_box
@@ -65,6 +65,7 @@ class Spec:
         0.5, "bound of target smoothing noise for actions in [-1, 1]", rare=True
     )
     policy_delay: int = setting(2, "critic updates per policy and target update")
+    normalise_obs: bool = setting(False, "normalise observations by running statistics")
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -74,6 +75,7 @@ class Spec:
         checks.each(self, ("pi_lr", "q_lr"), checks.positive)
         checks.each(self, ("act_noise", "target_noise", "noise_clip"), checks.real, 0.0)
         checks.integer("policy_delay", self.policy_delay, 1)
+        checks.boolean("normalise_obs", self.normalise_obs)
         checks.hashable(self)
 
 
@@ -90,6 +92,7 @@ class Params:
     target_actor: Any
     target_critic: tuple[Any, ...]
     spec: Spec = struct.field(pytree_node=False)
+    obs_stats: moments.Moments | None = None  # of observations, if they are normalised
 
 
 @struct.dataclass
@@ -128,12 +131,13 @@ def init(key: jax.Array, spec: Spec) -> State:
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)
     actor, critic = networks(spec)
-    row = spec.env.example()
-    pi = nets.init_params("actor", actor, key_actor, (row.obs,), row.act.shape)
-    q = nets.init_ensemble("critic", critic, key_critic, (row.obs, row.act), (), 2)
+    row, stats = spec.env.example(), moments.init_obs_stats(spec)
+    obs = moments.normalise(row.obs, stats)
+    pi = nets.init_params("actor", actor, key_actor, (obs,), row.act.shape)
+    q = nets.init_ensemble("critic", critic, key_critic, (obs, row.act), (), 2)
     tx = optimizers(spec)
     opt_state = {"actor": tx["actor"].init(pi), "critic": tx["critic"].init(q)}
-    params = Params(pi, q, jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q), spec)
+    params = Params(pi, q, jax.tree.map(jnp.copy, pi), jax.tree.map(jnp.copy, q), spec, stats)
     return State(params, opt_state, jnp.zeros((), jnp.int32))
 
 
@@ -164,6 +168,7 @@ def _unit_action(params: Params, obs: Any) -> jax.Array:
     """Return the policy's actions `[..., A]` in [-1, 1]."""
     spec = params.spec
     spec.env.check_obs(obs)
+    obs = moments.normalise(obs, params.obs_stats)
     return nets.apply_rows(networks(spec).actor, params.actor, obs, spec.env.obs_shape)
 
 
@@ -177,6 +182,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
     """
     spec = checks.spec_of(params)
     spec.env.check_obs_act(obs, act)
+    obs = moments.normalise(obs, params.obs_stats)
     row = (obs, spec.env.obs_shape, spec.env.normalise(act))
     critic = networks(spec).critic
     return jnp.stack([nets.apply_rows(critic, tree, *row) for tree in params.critic])
@@ -194,7 +200,8 @@ def target_action(params: Params, batch: Batch) -> jax.Array:
     actor, _ = networks(spec)
     xi = rng.noise(batch, NOISE_DRAWS, spec.env.act_dim)[:, 0]  # [B, A]
     noise = jnp.clip(spec.target_noise * xi, -spec.noise_clip, spec.noise_clip)
-    return jnp.clip(nets.apply(actor, params.target_actor, batch.next_obs) + noise, -1.0, 1.0)
+    next_obs = moments.normalise(batch.next_obs, params.obs_stats)
+    return jnp.clip(nets.apply(actor, params.target_actor, next_obs) + noise, -1.0, 1.0)
 
 
 def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
@@ -216,7 +223,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     spec.env.check_batch(batch)
     _, critic = networks(spec)
     next_act = target_action(params, batch)  # [B, A]
-    next_q = nets.q_values(critic, params.target_critic, batch.next_obs, next_act)  # [2, B]
+    next_obs = moments.normalise(batch.next_obs, params.obs_stats)
+    next_q = nets.q_values(critic, params.target_critic, next_obs, next_act)  # [2, B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q.min(axis=0)  # [B]
     target = jax.lax.stop_gradient(target)
     q = q_value(params, batch.obs, batch.act)  # [2, B]
@@ -236,8 +244,9 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     checks.spec_of(params).env.check_batch(batch)
     actor, critic = networks(params.spec)
     frozen = jax.lax.stop_gradient(params.critic[0])
-    pi = nets.apply(actor, params.actor, batch.obs)  # [B, A]
-    loss_pi = -nets.apply(critic, frozen, batch.obs, pi).mean()
+    obs = moments.normalise(batch.obs, params.obs_stats)
+    pi = nets.apply(actor, params.actor, obs)  # [B, A]
+    loss_pi = -nets.apply(critic, frozen, obs, pi).mean()
     return loss_pi, {"loss_pi": loss_pi}
 
 
@@ -287,6 +296,10 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     params, opt_actor, info_pi = jax.lax.cond(
         due, step_policy, skip_policy, params, state.opt_state["actor"]
     )
+
+    # Update the running statistics of the observations, if the setting is on.
+    stats = moments.merge_obs(params.obs_stats, batch.obs)
+    params = dataclasses.replace(params, obs_stats=stats)
 
     # Report whether the policy moved, and count the update.
     info = info | info_pi | {"loss_pi_count": due.astype(jnp.float32)}

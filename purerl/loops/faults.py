@@ -1,10 +1,12 @@
-"""Check the values that environments return; errors name environment, fault and step."""
+"""Check environments and the values that they return; errors name environment, fault and step."""
 
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from purerl.errors import EnvFault, NonFiniteError
+from purerl.errors import EnvFault, NonFiniteError, NoTimeLimit, ScaledReturns
 from purerl.spaces import EnvSpec
 from purerl.types import Transition
 
@@ -13,6 +15,53 @@ _FLAG = (bool, np.bool_)
 
 
 RAISED = (Exception, SystemExit)  # an environment that calls sys.exit must not end the program
+
+
+def check_env(env: Any, needs_limit: bool) -> None:
+    """Refuse or warn of environments with which training would silently mislead.
+
+    Args:
+        env: Environment, single or vector.
+        needs_limit: Whether to warn if it declares no time limit.
+    """
+    for wrapper in _list_wrappers(env):
+        name, frozen = type(wrapper).__name__, not getattr(wrapper, "update_running_mean", True)
+        if name == "NormalizeObservation" and not frozen:
+            raise ValueError(
+                "the environment is wrapped in NormalizeObservation, which keeps running "
+                "statistics. Test episodes, other environments and exported policies would have "
+                "other statistics. Remove the wrapper and set normalise_obs=True."
+            )
+        if name == "NormalizeReward" and not frozen:
+            warnings.warn(
+                "the environment is wrapped in NormalizeReward, so all returns are in scaled "
+                "units. Test episodes begin with new statistics. For returns in the units of the "
+                "environment, give an eval_env_fn without this wrapper.",
+                ScaledReturns,
+                stacklevel=4,
+            )
+    if needs_limit and get_time_limit(env) is None:
+        warnings.warn(
+            "the environment declares no time limit. If its episodes may last for ever, neither "
+            "they nor test episodes end: set max_ep_len (--max-ep-len 1000).",
+            NoTimeLimit,
+            stacklevel=4,
+        )
+
+
+def get_time_limit(env: Any) -> int | None:
+    """Return the number of steps after which an environment ends its episodes, if it declares it."""
+    limit: int | None = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    limits = [getattr(one, "_max_episode_steps", None) for one in _list_wrappers(env)]
+    return next((found for found in (limit, *limits) if found), None)
+
+
+def _list_wrappers(env: Any) -> Iterator[Any]:
+    """List an environment and everything that it wraps."""
+    while env is not None:
+        yield env
+        inner = getattr(env, "__dict__", {})
+        env = inner.get("env") or next(iter(inner.get("envs") or ()), None)
 
 
 def check_dtype(now: Any, spec: EnvSpec) -> None:

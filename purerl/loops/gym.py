@@ -22,7 +22,7 @@ import numpy as np
 
 from purerl import algos, checks, mpi, rng
 from purerl.errors import EpisodesCut, NonFiniteError
-from purerl.loops import devices, offpolicy, onpolicy, records, vector
+from purerl.loops import devices, faults, offpolicy, onpolicy, records, vector
 from purerl.loops.acting import make_test_policy
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, Record
 from purerl.schedules import ResolvedOnPolicySchedule, ResolvedSchedule, Schedule
@@ -73,6 +73,10 @@ def start(
     )
     try:
         _check_env(spec, envs)
+        if isinstance(envs, vector.OwnEnvs):
+            faults.check_env(envs.envs[0], needs_limit=resolved.max_ep_len is None)
+        else:
+            faults.check_env(envs.env, needs_limit=False)
         return _init_carry(algo, spec, resolved, seed, envs)
     except BaseException:
         envs.close()  # the caller has no carry to close them with
@@ -306,7 +310,7 @@ def _check_cut(schedule: ResolvedOnPolicySchedule, envs: vector.Envs) -> None:
             "env_fn returns a vector environment. Return a single one and set num_envs, or set "
             "continue_episodes=True."
         )
-    own = getattr(getattr(envs.envs[0], "spec", None), "max_episode_steps", None)
+    own = faults.get_time_limit(envs.envs[0])
     limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
     if limit > length:
         warnings.warn(

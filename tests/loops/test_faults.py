@@ -136,3 +136,67 @@ def test_observations_that_the_space_would_truncate_are_refused():
     spec = td3.Spec(EnvSpec.of(Scaled()), **SMALL)
     with pytest.raises(EnvFault, match=r"must return observations .* dtype uint8 .*, got float64"):
         start(Scaled, spec=spec)
+
+
+def run_in(wrap, **changes):
+    """Start TD3 in a wrapped Pendulum-v1 and close it."""
+
+    def make():
+        return wrap(gymnasium.make("Pendulum-v1", **changes))
+
+    spec = td3.Spec(EnvSpec.of(make()), hidden=(4,))
+    loop.start(td3, spec, make, td3.OffPolicySchedule(), 0).envs.close()
+
+
+def freeze(env):
+    env.update_running_mean = False
+    return env
+
+
+def test_running_statistics_of_a_wrapper_are_refused_unless_they_are_frozen():
+    wrappers = gymnasium.wrappers
+    with pytest.raises(ValueError, match="NormalizeObservation, which .* set normalise_obs=True"):
+        run_in(wrappers.NormalizeObservation)
+    with pytest.raises(ValueError, match="NormalizeObservation"):
+        run_in(lambda env: wrappers.ClipAction(wrappers.NormalizeObservation(env)))
+    run_in(lambda env: freeze(wrappers.NormalizeObservation(env)))
+    with pytest.warns(errors.ScaledReturns, match="NormalizeReward, so all returns are in scaled"):
+        run_in(wrappers.NormalizeReward)
+    run_in(lambda env: freeze(wrappers.NormalizeReward(env)))
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_running_statistics_of_vector_environments_are_refused(inside):
+    def make():
+        if inside:
+            single = gymnasium.wrappers.NormalizeObservation
+            return gymnasium.make_vec("Pendulum-v1", num_envs=2, wrappers=(single,))
+        return gymnasium.wrappers.vector.NormalizeObservation(
+            gymnasium.make_vec("Pendulum-v1", num_envs=2)
+        )
+
+    env = make()
+    spec = td3.Spec(EnvSpec.of(env), hidden=(4,))
+    env.close()
+    with pytest.raises(ValueError, match="NormalizeObservation"):
+        loop.start(td3, spec, make, td3.OffPolicySchedule(num_envs=2), 0)
+
+
+def test_an_environment_without_a_time_limit_gives_a_warning_with_the_remedy():
+    from gymnasium.envs.classic_control import PendulumEnv
+
+    spec = td3.Spec(EnvSpec.of(PendulumEnv()), hidden=(4,))
+    with pytest.warns(errors.NoTimeLimit, match=r"declares no time limit.*--max-ep-len 1000"):
+        loop.start(td3, spec, PendulumEnv, td3.OffPolicySchedule(), 0).envs.close()
+
+
+def test_a_time_limit_of_any_kind_silences_the_warning(recwarn):
+    from gymnasium.envs.classic_control import PendulumEnv
+
+    spec = td3.Spec(EnvSpec.of(PendulumEnv()), hidden=(4,))
+    schedule = td3.OffPolicySchedule(max_ep_len=50)
+    loop.start(td3, spec, PendulumEnv, schedule, 0).envs.close()
+    run_in(lambda env: env)
+    limited = functools.partial(gymnasium.wrappers.TimeLimit, max_episode_steps=9)
+    loop.start(td3, spec, lambda: limited(PendulumEnv()), td3.OffPolicySchedule(), 0).envs.close()
+    assert not recwarn.list

@@ -239,8 +239,8 @@ def train(
         datestamp=datestamp,
     )
     state = devices.unreplicate(outcome.carry.learner)
-    env_fn = env_fn if callable(env) else None
-    return Run(outcome.run, config, outcome.step, state.params, env_fn, state=state)
+    own_env_fn = env_fn if callable(env) else None
+    return Run(outcome.run, config, outcome.step, state.params, own_env_fn, state=state)
 
 
 def _sort_settings(algo: Any, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -83,7 +83,7 @@ def _name_leaves(tree: Any) -> dict[str, Any]:
     for name, leaf in named.items():
         if not hasattr(leaf, "dtype"):
             raise ConfigError(f"state{name} must be an array, got {leaf!r:.100}.")
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             raise ConfigError(
                 f"state{name} is a PRNG key. Save jax.random.key_data(key), and use "
                 f"jax.random.wrap_key_data on the restored array."

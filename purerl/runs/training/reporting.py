@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 
 from purerl import errors, mpi
-from purerl.errors import EpisodesCut
+from purerl.errors import EnvWarning
 from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import format_in_a_line
 from purerl.runs.record import checkpoint_folders, folder, progress
@@ -109,10 +109,10 @@ class Report:
 @contextlib.contextmanager
 def report_warnings(tell: Callable[[str], None]) -> Iterator[None]:
     """Pass warnings of the loop to `tell` as lines; show other warnings as usual."""
-    with warnings.catch_warnings(record=True, action="always", category=EpisodesCut) as caught:
+    with warnings.catch_warnings(record=True, action="always", category=EnvWarning) as caught:
         yield
     for one in caught:
-        if issubclass(one.category, EpisodesCut):
+        if issubclass(one.category, EnvWarning):
             tell(f"warning: {one.message}")
         else:
             warnings.showwarning(one.message, one.category, one.filename, one.lineno)

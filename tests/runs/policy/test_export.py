@@ -23,11 +23,12 @@ INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
 @pytest.mark.parametrize(
     ("case", "env", "changes"),
     [
-        ("sac", LONG, {}),
+        ("sac", LONG, {"normalise_obs": True}),
         ("ddpg", LONG, {"hidden": ()}),
         ("ppo-box", LONG, {"initializer": "orthogonal", "head_scale": 3.0}),
         ("ppo-discrete", INTEGERS, {"normalise_obs": True}),
-        ("dqn", INTEGERS, {"hidden": (16,)}),
+        ("dqn", INTEGERS, {"hidden": (16,), "normalise_obs": True}),
+        ("td3", LONG, {"normalise_obs": True}),
         ("vpg-discrete", INTEGERS, {}),
     ],
 )

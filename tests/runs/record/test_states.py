@@ -1,4 +1,4 @@
-"""`purerl.save` and `purerl.restore`: the same bits come back, or an error that names the problem."""
+"""`purerl.save` and `purerl.restore` return the same bits, or raise an error with the reason."""
 
 import io
 import zipfile
