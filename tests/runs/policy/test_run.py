@@ -23,6 +23,7 @@ from purerl.runs.record import arrays as arrays_
 from purerl.runs.record import files
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
+from purerl.runs.training.progress_bar import Screen
 from purerl.spaces import Box, Discrete, EnvSpec
 from tests.cases import BOX, DISCRETE
 from tests.runs.trained import COMMON, SMALL, begun, train_tiny_run
@@ -435,3 +436,37 @@ def test_a_run_that_failed_raises_and_can_be_loaded(tmp_path):
         )
     run = purerl.load(tmp_path / "x-reinforce" / "x-reinforce_s3")
     assert (run.status, run.step) == ("failed", 60)
+
+
+def make_short():
+    return gymnasium.make("Pendulum-v1", max_episode_steps=7)
+
+
+def test_test_episodes_use_their_own_environment_and_each_record_reaches_a_function(tmp_path):
+    small = {"steps": 120, "steps_per_epoch": 40, "start_steps": 40, "update_after": 40}
+    small |= {"batch_size": 4, "hidden": (4,), "num_test_episodes": 2, "update_every": 20}
+    found = []
+    run = purerl.train(
+        "td3", "Pendulum-v1", data_dir=str(tmp_path), quiet=True,
+        eval_env_fn=make_short, on_record=found.append, **small,
+    )  # fmt: skip
+    assert [record["steps"] for record in found] == [40, 80, 120]
+    assert {length for record in found for length in record["test_lengths"]} == {7}
+    assert run.metrics["TestEpLen"].tolist() == [7.0] * 3
+    training.resume(
+        run.folder, steps=160, screen=Screen(quiet=True), eval_env_fn=make_short,
+        on_record=found.append,
+    )  # fmt: skip
+    assert found[-1]["steps"] == 160
+    assert found[-1]["test_lengths"] == [7, 7]
+
+
+def test_a_run_has_the_state_of_its_learner(tmp_path):
+    path = begun("sac").folder
+    run = purerl.load(path)
+    assert run.state.params is run.params
+    other = run.algo.init(jax.random.key(5), run.params.spec)
+    assert jax.tree.structure(run.state) == jax.tree.structure(other)
+    purerl.save(tmp_path / "state.npz", run.state)
+    found = purerl.restore(tmp_path / "state.npz", like=other)
+    assert to_bytes(found) == to_bytes(run.state) != to_bytes(other)
