@@ -1,12 +1,11 @@
 """REDQ: SAC with an ensemble of critics, as a custom algorithm in one file.
 
-    cd examples
+    cd examples  # the commands import examples/redq.py by its name
     python -m purerl train redq --env Pendulum-v1 --steps 5000 --updates-per-burst 250
 
-Everything that is not below is SAC's; the lines that differ from `purerl/algos/sac.py` end with
-`# REDQ`. A module with these names is an algorithm: `purerl.train(redq, "Pendulum-v1")` trains it
-in a folder of runs, and evaluation, videos, export and resume work as for SAC. The commands take
-its import path, here `redq`.
+This file takes from SAC what REDQ shares with it. Lines that differ from `purerl/algos/sac.py` end
+with `# REDQ`. A module with these names is an algorithm: `purerl.train(redq, "Pendulum-v1")` trains
+it in a folder of runs. Evaluation, videos, export and resume work as for SAC.
 
 Reference: Chen et al., 2021, https://arxiv.org/abs/2101.05982.
 """

@@ -19,7 +19,9 @@ RUN = "runs/cartpole-v1-ppo/cartpole-v1-ppo_s0"
 def make_parser(name: str, about: str, example: str, several: bool = False) -> Parser:
     """Return a parser with the folder of a run, or `several` runs, and flags for its checkpoint."""
     made = Parser(name, about, f"examples:\n  purerl {name} {RUN}\n  purerl {name} {example}\n")
-    made.add_argument("run", type=Path, nargs="+" if several else None, help="folder of a run")
+    made.add_argument(
+        "run", type=Path, nargs="+" if several else None, help="folder of a run, or its short name"
+    )
     # fmt: off
     made.add_argument("--checkpoint", "--itr", "-i", type=parse_checkpoint, default="last",
                       metavar="WHICH", help="checkpoint: last, best or a step (default: last)")
@@ -111,5 +113,5 @@ def load_run(args: argparse.Namespace, run: Path) -> Any:
     if mpi.num_procs() > 1:
         raise errors.ConfigError("this command runs in one process. Start it without mpiexec.")
     setup()
-    env_fn, algo = parse_env(args.env), parse_algo(args.algo)
+    env_fn, algo, run = parse_env(args.env), parse_algo(args.algo), status.find_run(run)
     return runs.load(run, args.checkpoint, env_fn, say=print_warning, algo=algo)

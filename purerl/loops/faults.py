@@ -50,7 +50,7 @@ def check_env(env: Any, needs_limit: bool) -> None:
 
 
 def get_time_limit(env: Any) -> int | None:
-    """Return the number of steps after which an environment ends its episodes, if it declares it."""
+    """Return the number of steps after which an environment cuts episodes, if it declares one."""
     limit: int | None = getattr(getattr(env, "spec", None), "max_episode_steps", None)
     limits = [getattr(one, "_max_episode_steps", None) for one in _list_wrappers(env)]
     return next((found for found in (limit, *limits) if found), None)

@@ -89,6 +89,7 @@ def _check_run(args: argparse.Namespace) -> int:
     """Check the checkpoints of a run, and replay it if it diverged."""
     from purerl.runs.record import checkpoint  # start-up time
 
+    args.run = status.find_run(args.run)
     run, code, whole = args.run, 0, []
     status.read_config(run)
     state = status.read_status(run)

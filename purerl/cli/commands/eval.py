@@ -11,7 +11,7 @@ from purerl import errors
 from purerl.cli import checkpoint_arguments as arguments
 from purerl.runs.console import print_lines, print_warning, write_text
 from purerl.runs.policy.evaluation import reserve_path
-from purerl.runs.record import files
+from purerl.runs.record import files, status
 
 
 def main(words: list[str]) -> int:
@@ -26,8 +26,9 @@ def main(words: list[str]) -> int:
     if args.out and args.out.exists():
         raise errors.ConfigError(f"{args.out} already exists; purerl never overwrites files.")
     lines, code = "", 0
-    for folder in args.run:
+    for given in args.run:
         try:
+            folder = status.find_run(given)
             found = _evaluate(args, folder)
             lines += json.dumps(found, allow_nan=False) + "\n"
             files.make_folder(folder / "eval")

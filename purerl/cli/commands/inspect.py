@@ -22,7 +22,7 @@ def main(words: list[str]) -> int:
     path: Path = parser.parse_args(words).run
     try:
         if not (path / "rank0.npz").exists():
-            return _describe_run(path)
+            return _describe_run(status.find_run(path))
         print_lines(_describe_checkpoint(path))
         return 0
     except RecursionError as error:

@@ -6,6 +6,7 @@ A run's `status.json` contains versions, machine, command, status and step. Olde
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import json
 import math
@@ -109,7 +110,7 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
         config = read_json(run / "config.json")
         env, algo = (str(config.get(name, "")) for name in ("env", "algo"))
         words += ["--env", env] if ":" in env and verb != "plot" else []
-        words += ["--algo", algo] if algo not in NAMES and verb != "plot" else []
+        words += ["--algo", algo] if algo not in ("", *NAMES) and verb != "plot" else []
     ranks = ranks or read_status(run).get("ranks", 1)
     if ranks != 1 and verb == "resume":
         words += ["--num-cpu", str(ranks)]
@@ -144,6 +145,28 @@ def is_running(run: Path) -> bool:
     except Damaged as error:  # locked, or without a lock file
         return isinstance(error.__cause__, BlockingIOError)
     return False
+
+
+def find_run(given: Path) -> Path:
+    """Return the run that a path or a short name means; refuse one that means several.
+
+    The path is a run, a folder that contains one run, or the beginning of the name of a run or of
+    its folder. A relative path may start in the data folder. If nothing is found, return the path.
+    """
+    home = Path(read_user_defaults()["data_dir"]).expanduser()
+    for place in (given, home / given):
+        if (place / "config.json").exists():
+            return place
+        found = [one.path for one in list_runs(place)]
+        if not found and place != given and place.parent.is_dir():
+            folders = place.parent.glob(f"{glob.escape(place.name)}*")
+            found = [one.path for folder in folders for one in list_runs(folder)]
+        if len(found) > 1:
+            several = ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")
+            raise ConfigError(f"{given} means {len(found)} runs: {several}. Choose one of them.")
+        if found:
+            return found[0]
+    return given
 
 
 def read_config(folder: Path) -> dict[str, Any]:

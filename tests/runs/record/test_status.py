@@ -1,6 +1,7 @@
 """Status files of runs, suggested commands, and errors for wrong folders."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +68,27 @@ def test_a_configuration_that_cannot_be_read_is_refused(run, tmp_path):
     (run / "config.json").symlink_to(tmp_path / "data" / "other" / "other_s0" / "config.json")
     with pytest.raises(ConfigError, match="is not a run: .* not a regular file"):
         status.read_config(run)
+
+
+def test_a_run_is_found_by_its_path_its_folder_its_name_or_the_start_of_it(tmp_path, monkeypatch):
+    home = tmp_path / "data"
+    monkeypatch.setenv("PURERL_DATA_DIR", str(home))
+    monkeypatch.chdir(tmp_path)
+    run = make_folder(home / "pole-ppo" / "pole-ppo_s0")
+    for given in (run, run.parent, "pole-ppo/pole-ppo_s0", "pole-ppo", "pole", "pole-ppo/pole-p"):
+        assert status.find_run(Path(given)) == run, given
+    assert status.find_run(Path("data/pole-ppo")) == Path("data/pole-ppo/pole-ppo_s0")
+    assert status.find_run(Path("pendulum")) == Path("pendulum")
+    assert status.find_run(tmp_path / "pole") == tmp_path / "pole"  # an absolute path is no name
+    make_folder(home / "pole-ppo" / "pole-ppo_s1")
+    for given in ("pole-ppo", "pole", "pole-ppo/pole"):
+        with pytest.raises(ConfigError, match=r"means 2 runs: .*_s0, .*_s1\. Choose one"):
+            status.find_run(Path(given))
+    assert status.find_run(Path("pole-ppo/pole-ppo_s0")) == run
+
+
+def make_folder(run):
+    run.mkdir(parents=True)
+    config = {"algo": "ppo", "env": "E", "seed": 0, "schedule": {"steps": 1}}
+    (run / "config.json").write_text(json.dumps(config))
+    return run
