@@ -72,14 +72,16 @@ LEARNERS = {
     "ppo-box": Learner(ppo, False, MANY, ROLLOUTS, ppo.value),
 }
 
-SECOND_KIND = ("reinforce-discrete", "vpg-box", "trpo-discrete", "ppo-discrete")
+# Learners that share most of their code with another one; `make test-all` runs them.
+COMPLETE = ("ddpg", "reinforce-discrete", "vpg-box", "vpg-discrete", "trpo-box", "trpo-discrete")
+COMPLETE += ("ppo-discrete",)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each probe with every learner."""
     params = []
     for name, learner in LEARNERS.items():
-        marks = [pytest.mark.complete] if name in SECOND_KIND else []
+        marks = [pytest.mark.complete] if name in COMPLETE else []
         params.append(pytest.param(learner, id=name, marks=marks))
     metafunc.parametrize("learner", params)
 
