@@ -1,6 +1,7 @@
 """Strict JAX for all tests: one thread, the CPU, no silent rank promotion."""
 # ruff: noqa: E402 - the environment must be set before JAX is imported
 
+import gc
 import itertools
 import os
 import signal
@@ -24,6 +25,7 @@ import purerl
 from purerl.spaces import Box, EnvSpec
 
 purerl.setup(threads=1, cache=True, devices=2)
+gc.set_threshold(100_000, 50, 1_000)  # each collection visits millions of objects of JAX
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
@@ -46,7 +48,7 @@ def _free_programs():
     """
     yield
     maps = Path("/proc/self/maps")
-    if next(_tests) % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 45_000:
+    if next(_tests) % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 52_000:
         jax.clear_caches()
 
 

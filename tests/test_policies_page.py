@@ -5,6 +5,8 @@ import shlex
 import subprocess
 import sys
 
+import pytest
+
 from tests.mpi.launch import ROOT, clean
 
 # All commands run in one process, because each start of JAX takes seconds.
@@ -16,6 +18,7 @@ for arguments in {commands!r}:
 TEXT = (ROOT / "docs" / "policies.md").read_text()
 
 
+@pytest.mark.complete
 def test_the_snippets_and_commands_run_one_after_the_other(tmp_path):
     def python(*arguments):
         env = clean(DISPLAY="", WAYLAND_DISPLAY="", SDL_VIDEODRIVER="dummy")

@@ -11,12 +11,6 @@ from flax import linen as nn
 from tests.cases import Case
 
 
-def once_per_algorithm(test: Any) -> Any:
-    """Mark all cases of a test but the representatives as `complete`."""
-    test.once_per_algorithm = True
-    return test
-
-
 def equal(a: Any, b: Any) -> None:
     """Assert equal structure, dtypes and bits."""
     assert jax.tree.structure(a) == jax.tree.structure(b)

@@ -18,7 +18,6 @@ from tests.contract.shared import (
     equal,
     evaluate,
     learner,
-    once_per_algorithm,
 )
 
 
@@ -139,7 +138,6 @@ def test_settings_of_another_algorithm_are_refused(case, key):
             case.algo.init(key, wrong)
 
 
-@once_per_algorithm
 def test_actions_stay_32_bits_wide_where_jax_may_have_64(case, key):
     obs = np.zeros((2, *case.env.obs_shape), np.float32)
     with jax.enable_x64(True):
@@ -148,14 +146,12 @@ def test_actions_stay_32_bits_wide_where_jax_may_have_64(case, key):
         assert case.algo.policy(params, obs).dtype == case.env.action.dtype
 
 
-@once_per_algorithm
 def test_networks_of_low_precision_give_losses_of_full_precision(case):
     networks = custom_networks(case, dtype=jnp.bfloat16)
     state, info = case.algo.update(learner(case, **networks), case.batch())
     assert {jnp.result_type(x).name for x in jax.tree.leaves((state.params, info))} == {"float32"}
 
 
-@once_per_algorithm
 def test_parameters_of_low_precision_keep_it(case):
     networks = custom_networks(case, "low precision")
     state = learner(case, **networks)

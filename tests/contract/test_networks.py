@@ -9,10 +9,9 @@ import pytest
 from flax import linen as nn
 
 from purerl.spaces import Box
-from tests.contract.shared import custom_networks, learner, once_per_algorithm
+from tests.contract.shared import custom_networks, learner
 
 
-@once_per_algorithm
 def test_custom_networks_see_images_and_learn(case):
     env = dataclasses.replace(case.env, obs_shape=(4, 4, 2), obs_dtype="uint8")
     image = case._replace(env=env)
@@ -56,7 +55,6 @@ def test_custom_networks_must_be_hashable_modules(case):
             case.spec(**{name: lambda obs: obs})
 
 
-@once_per_algorithm
 def test_settings_of_the_default_networks_reach_each_of_them(case, key):
     def networks(**settings):
         params = learner(case, **settings).params

@@ -13,7 +13,7 @@ from purerl.nets import policies
 from purerl.spaces import Box, EnvSpec
 from purerl.types import PolicyBatch
 from tests.cases import Case, make_rollout
-from tests.contract.shared import close, compile_once, equal, learner, once_per_algorithm
+from tests.contract.shared import close, compile_once, equal, learner
 
 ON_POLICY = True
 
@@ -104,7 +104,6 @@ def test_prepare_refuses_wrong_shapes_by_name(case):
         case.algo.prepare(learner(case).params, tuple(rollout))
 
 
-@once_per_algorithm
 def test_constant_rewards_give_no_nan(case):
     rollout = make_rollout(case.env)
     flat = rollout._replace(rew=0 * rollout.rew, terminated=rollout.terminated | True)
@@ -116,7 +115,6 @@ def test_constant_rewards_give_no_nan(case):
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(state.params))
 
 
-@once_per_algorithm
 def test_results_do_not_depend_on_how_a_box_is_scaled(case):
     if not isinstance(case.env.action, Box):
         pytest.skip("no box")

@@ -9,10 +9,9 @@ import pytest
 from purerl import mpi
 from purerl.buffers import replay
 from purerl.types import Batch
-from tests.contract.shared import close, equal, host, learner, once_per_algorithm
+from tests.contract.shared import close, equal, host, learner
 
 
-@once_per_algorithm
 def test_update_is_pure_and_repeatable(case):
     state, batch = learner(case), case.batch()
     before = host((state, batch._replace(key=None)))
@@ -67,7 +66,6 @@ def test_metrics_that_were_not_computed_are_zero_and_not_counted(case):
     assert all((name, 1.0) in seen for name, _ in seen)
 
 
-@once_per_algorithm
 def test_update_works_under_scan_as_in_a_loop(case):
     batches = [case.batch(seed=s, key=None)._replace(key=jax.random.key(s)) for s in range(4)]
     state = scanned = learner(case)
@@ -78,7 +76,6 @@ def test_update_works_under_scan_as_in_a_loop(case):
     close(state, scanned, rtol=1e-4)
 
 
-@once_per_algorithm
 def test_update_works_under_vmap_over_seeds(case):
     batches = [case.batch(seed=s) for s in range(3)]
     keys = jax.random.split(jax.random.key(7), 3)
@@ -94,7 +91,6 @@ def test_update_works_under_vmap_over_seeds(case):
         close(jax.tree.map(lambda x, i=i: x[i], many), one, rtol=1e-3, atol=1e-4)
 
 
-@once_per_algorithm
 def test_a_caller_can_donate_the_state(case):
     state, batch = learner(case), case.batch()
     expected, _ = case.algo.update(state, batch)
@@ -106,7 +102,6 @@ def test_a_caller_can_donate_the_state(case):
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(read))
 
 
-@once_per_algorithm
 def test_devices_with_parts_of_a_batch_do_the_update_of_the_whole(case):
     state, batch = learner(case), case.noisy()
     parts = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), batch)

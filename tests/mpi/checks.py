@@ -226,16 +226,13 @@ def check_states_come_into_step_and_are_equal() -> None:
     raises(mpi.RanksDisagree, "1 of 2 entries of words", mpi.assert_in_sync, words, "words")
 
 
-ONE_EACH = (
-    *("ddpg", "td3", "sac-auto", "dqn"),
-    *("reinforce-discrete", "vpg-box", "trpo-box", "ppo-options"),
-)
+FEW = ("td3", "trpo-box", "ppo-options")
 
 
 def check_every_algorithm_learns_the_same_from_parts_as_one_from_all() -> None:
-    assert {CASES[name].algo for name in ONE_EACH} == {case.algo for case in CASES.values()}
     # Programs that average are compiled at every start, so only `make test-mpi` takes all cases.
-    for name in ONE_EACH if RANKS == 2 else CASES:
+    # In `make test`, the contract averages all algorithms over an axis of one process.
+    for name in FEW if RANKS == 2 else CASES:
         case = CASES[name]
         size = 6 * RANKS
         state = case.algo.init(jax.random.key(0), case.spec())

@@ -49,6 +49,7 @@ def test_an_example_runs_on_two_ranks(fork):
     assert said[2].startswith("step     2,000")
 
 
+@pytest.mark.complete
 def test_the_command_line_of_spinning_up_starts_ranks(tmp_path):
     words = [
         "ppo",
