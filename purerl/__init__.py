@@ -115,7 +115,7 @@ def load(path: Any, checkpoint: str | int = "last", **options: Any) -> "Run":
     Args:
         path: Folder of the run.
         checkpoint: Which checkpoint to load: `last`, `best`, or the step of one.
-        **options: Options `env_fn` and `spec` of `purerl.runs.policy.run.load`.
+        **options: Options `env_fn`, `spec` and `algo` of `purerl.runs.policy.run.load`.
     """
     from purerl.runs.policy import run
 

@@ -240,6 +240,12 @@ def test_the_cart_pole_in_jax_is_that_of_gymnasium(monkeypatch):
     assert (bool(row.terminated), bool(row.truncated), int(after.steps)) == (False, True, 0)
 
 
+def test_a_custom_critic_trains():
+    out = run("examples/layernorm_critic.py", "--steps", "1000")
+    assert re.search(r"^step +1,000  test return +-\d+\.\d  q1 +-?\d", out, re.MULTILINE)
+    assert re.search(r"\nreturn: -\d+\.\d\n$", out)
+
+
 def test_eight_seeds_learn_in_one_update():
     out = run("examples/vmap_seeds.py", "--steps", "1300")
     assert len(re.findall(r"-\d+\.?\d*", out.splitlines()[-1])) == 8

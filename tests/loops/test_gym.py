@@ -125,12 +125,12 @@ def test_start_refuses_arguments_that_do_not_fit():
     for seed in (-1, 2**32, 1.0, "0", np.int64(3), True):
         with pytest.raises(ValueError, match=r"^seed must be an integer in 0 \.\. 2\*\*32 - 1"):
             loop.start(td3, spec, env_fn, schedule(), seed)
-    with pytest.raises(
-        ValueError, match=r"^schedule of purerl\.algos\.td3 must be an OffPolicySchedule"
-    ):
+    with pytest.raises(ValueError, match=r"^schedule of td3 must be an OffPolicySchedule"):
         loop.start(td3, spec, env_fn, OnPolicySchedule(), 0)
-    with pytest.raises(ValueError, match=r"^algo must be a module such as .*, got 'td3'"):
-        loop.start("td3", spec, env_fn, schedule(), 0)
+    with pytest.raises(
+        ValueError, match=r"script' .* is not an algorithm: it lacks Spec, SCHEDULE"
+    ):
+        loop.start(script, spec, env_fn, schedule(), 0)
     with pytest.raises(ValueError, match=r"^spec must be a td3\.Spec, got a ddpg\.Spec"):
         loop.start(td3, ddpg.Spec(spec.env), env_fn, schedule(), 0)
     other = td3.Spec(dataclasses.replace(spec.env, obs_shape=(4,)))

@@ -185,7 +185,7 @@ def test_errors_name_numbers_that_are_not_finite():
 
 def test_start_refuses_off_policy_schedules_and_rollouts_that_do_not_divide():
     env_fn = script.make_singles(1)[0]
-    with pytest.raises(ValueError, match=r"^schedule of purerl\.algos\.vpg must be an OnPolicySch"):
+    with pytest.raises(ValueError, match=r"^schedule of vpg must be an OnPolicySch"):
         loop.start(vpg, SPEC, env_fn, OffPolicySchedule(), 0)
     spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=7)
     with pytest.raises(ValueError, match="^minibatch_size must divide the 30 rows of a rollout"):

@@ -352,7 +352,7 @@ class Actor(nn.Module):
 def test_a_run_with_custom_networks_needs_its_spec_to_be_loaded(tmp_path):
     run = train_quickly(actor=Actor(), data_dir=str(tmp_path))
     assert "Actor" in json.loads((run.folder / "config.json").read_text())["spec"]["actor"]["repr"]
-    with pytest.raises(ConfigError, match=r"actor is a custom network.*train\.resume\("):
+    with pytest.raises(ConfigError, match=r"actor is a custom object.*train\.resume\("):
         purerl.load(run.folder)
     with pytest.raises(ConfigError, match="is complete: 120 of 120"):  # the call that it names
         training.resume(Path(run.folder), spec=run.config.spec)
