@@ -179,15 +179,23 @@ def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, C
         carry.envs.close()
 
 
-def evaluate_epoch(carry: Carry, env_fn: Callable[[], Any]) -> Record:
-    """Play the schedule's test episodes on all ranks; return their returns and lengths."""
+def evaluate_epoch(
+    carry: Carry, env_fn: Callable[[], Any], should_stop: Callable[[], bool] = lambda: False
+) -> Record:
+    """Play the schedule's test episodes on all ranks; return their returns and lengths.
+
+    If `should_stop` returns True between two steps, the evaluation ends and the record is empty.
+    """
     schedule = carry.schedule
     own: Record = {"test_returns": [], "test_lengths": []}
     episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
     if episodes:
         args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len)
-        own = evaluate(carry.algo, carry.learner.params, env_fn, *args)
+        params = carry.learner.params
+        own = evaluate(carry.algo, params, env_fn, *args, should_stop=should_stop)
     everyone = mpi.allgather(own)
+    if not all(everyone):  # a rank was stopped
+        return {}
     return {name: [x for one in everyone for x in one[name]] for name in own}
 
 
@@ -200,6 +208,7 @@ def evaluate(
     episodes: int,
     max_ep_len: int | None = None,
     deterministic: bool = True,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Record:
     """Play whole episodes in new environments.
 
@@ -215,9 +224,10 @@ def evaluate(
             the first step, so that short episodes do not count more often.
         max_ep_len: Length at which episodes are cut, or None for the environment's own limit.
         deterministic: Whether to act by `policy`. Otherwise `act` samples, with one key per step.
+        should_stop: Function that is called before each step; True ends the evaluation.
 
     Returns:
-        A dict of `test_returns` and `test_lengths`.
+        A dict of `test_returns` and `test_lengths`; empty if `should_stop` ended the evaluation.
     """
     checks.integer("episodes", episodes, 1)
     checks.integer("epoch", epoch, 0)
@@ -236,6 +246,8 @@ def evaluate(
         _check_env(params.spec, envs)
         obs = envs.reset()
         while left.any():
+            if should_stop():
+                return {}
             step = envs.step(obs, acting(obs))
             obs = step.obs
             for i in records.count_step(step, ep_return, ep_length):

@@ -97,4 +97,10 @@ MUTANTS = [
     Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise', "    if False:\n        raise", T_COMMANDS),
     Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
     Mutant(PLACES, 'if found == "running" and not is_running(run):', "if False:", T_COMMANDS),
+    # A stop request inside of an evaluation.
+    Mutant("purerl/loops/gym.py", "            if should_stop():\n", "            if False:\n", "tests/runs/training/test_train.py -k evaluation"),
+    Mutant("purerl/runs/training/train.py", "while (carry.steps < total or pending) and not stop:", "while carry.steps < total and not stop:", "tests/runs/training/test_train.py -k evaluation"),
+    Mutant("purerl/runs/training/train.py", "done = step == total and not pending", "done = step == total", "tests/runs/training/test_train.py -k evaluation"),
+    Mutant("purerl/runs/training/train.py", "before, record = carry.steps, pending", "before, record = carry.steps, None", "tests/runs/training/test_train.py -k evaluation"),
+    Mutant("purerl/runs/training/saving.py", ' | ({"pending": to_json(pending)} if pending else {})', "", "tests/runs/training/test_train.py -k evaluation"),
 ]  # fmt: skip

@@ -168,9 +168,9 @@ def _format_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {format_in_a_line(error)}"
 
 
-def summarise_end(run: Path, step: int, total: int, score: float) -> str:
+def summarise_end(run: Path, step: int, total: int, score: float, done: bool) -> str:
     """Return the last lines of a run that is complete or was stopped."""
-    if step < total:
+    if not done:
         return f"stopped at step {step:,} of {total:,}. Continue: {format_command('resume', run)}"
     result = f"return {score:.1f}" if math.isfinite(score) else "no episode has ended"
     more = format_command("resume", run, "--steps", str(2 * total))

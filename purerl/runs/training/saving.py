@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from purerl import errors, mpi
-from purerl.loops.carry import Carry
+from purerl.loops.carry import Carry, Record
 from purerl.mpi.host import run_on_root
 from purerl.runs.record import checkpoint, checkpoint_folders, folder
 from purerl.runs.record.checkpoint import Loaded
@@ -43,11 +43,14 @@ class Saver:
         marked = run_on_root(lambda: checkpoint_folders.read_best(self.run))
         return math.isfinite(score) and (marked is None or score > marked[1])
 
-    def save(self, carry: Carry, score: float, last: bool) -> None:
-        """Save a checkpoint; tolerate fewer than `PATIENCE` failures in a row, none at the end."""
+    def save(self, carry: Carry, score: float, last: bool, pending: Record | None = None) -> None:
+        """Save a checkpoint; tolerate fewer than `PATIENCE` failures in a row, none at the end.
+
+        `pending` is the record of an epoch whose evaluation was stopped.
+        """
         try:
             notes = run_on_root(lambda: self.report.notes() if self.report else {})
-            notes |= {"score": to_json(score)}
+            notes |= {"score": to_json(score)} | ({"pending": to_json(pending)} if pending else {})
             args = (self.run, carry, self.about, self.segments, self.options.keep, notes)
             self.segments = checkpoint.save(*args, self.say_once)
             run_on_root(lambda: folder.update_status(self.run, step=carry.steps))

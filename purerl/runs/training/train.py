@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 
 from purerl import errors, mpi
-from purerl.errors import ConfigError, EnvFault
+from purerl.errors import ConfigError, Damaged, EnvFault
 from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, Record
@@ -223,15 +223,17 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
         saver.prune()
     total, known = carry.schedule.steps, notes.get("score")
     score = math.nan if known is None else known
-    stop = False
+    pending, stop = _read_pending(notes), False
     try:
         with collect_requests(carry.ranks) as asked, reporting.time_compilations() as compiled:
-            while carry.steps < total and not stop:
-                before = carry.steps
-                with saver.save_on_fault(carry, score):
-                    carry, record = loop.advance(carry)
+            while (carry.steps < total or pending) and not stop:
+                before, record = carry.steps, pending
+                if record is None:
+                    with saver.save_on_fault(carry, score):
+                        carry, record = loop.advance(carry)
                 if record and carry.schedule.num_test_episodes:
-                    record |= loop.evaluate_epoch(carry, session.eval_env_fn)
+                    tests = loop.evaluate_epoch(carry, session.eval_env_fn, lambda: bool(asked))
+                    record, pending = (record | tests, None) if tests else (None, record)
                 score = _compute_score(record, score) if record else score
                 if report:
                     report.tell(carry, record, compiled)
@@ -240,7 +242,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                 stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
                 last = stop or carry.steps == total
                 if last or saver.is_due(before, carry.steps, score if record else None):
-                    saver.save(carry, score, last)
+                    saver.save(carry, score, last, pending)
     except BaseException as error:
         if isinstance(error, EnvFault):
             error.add_note(f"This happened after environment step {before:,} of the run.")
@@ -253,10 +255,24 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
         if report:
             report.close()
     step, seconds = carry.steps, round(sum(compiled), 3)
-    ended = "done" if step == total else "stopped"
+    done = step == total and not pending
+    ended = "done" if done else "stopped"
     folder.update_status(run, step=step, status=ended, compile_seconds=seconds, score=score)
-    session.say(reporting.summarise_end(run, step, total, score))
-    return Outcome(run, errors.DONE if step == total else errors.STOPPED, step, score, carry)
+    session.say(reporting.summarise_end(run, step, total, score, done))
+    return Outcome(run, errors.DONE if done else errors.STOPPED, step, score, carry)
+
+
+def _read_pending(notes: dict[str, Any]) -> Record | None:
+    """Return the record of an epoch whose evaluation was stopped, from a checkpoint's notes."""
+    record = notes.get("pending")
+    if record is None:
+        return None
+    needed = {"epoch", "steps", "updates", "ep_returns", "ep_lengths"}
+    if isinstance(record, dict) and needed <= record.keys():
+        numbers = [x for one in record.values() for x in (one if isinstance(one, list) else [one])]
+        if all(type(x) in (int, float) for x in numbers):
+            return record
+    raise Damaged(f"the pending record of a checkpoint is not a record: {record!r:.200}.")
 
 
 def _compute_score(record: Record, before: float) -> float:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import gymnasium
 import pytest
 
 from purerl import errors
@@ -262,3 +263,65 @@ def test_a_raised_total_of_steps_is_remembered(tmp_path):
             train.resume(outcome.run, steps=500, screen=Screen(quiet=True))
     again = train.resume(outcome.run, screen=Screen(quiet=True))
     assert again.step == 500
+
+
+class StopInTest(gymnasium.Wrapper):
+    """Asks this process to stop at the 300th step of all test episodes together."""
+
+    steps = 0
+
+    def step(self, action):
+        type(self).steps += 1
+        if type(self).steps == 300:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("algo", ["td3", "ppo"])
+def test_a_stop_request_ends_an_evaluation_which_is_repeated_after_resuming(algo, tmp_path):
+    small = {"steps": 300, "steps_per_epoch": 100, "num_test_episodes": 2, "max_ep_len": 100}
+    if algo == "td3":
+        small |= {"start_steps": 50, "update_after": 50, "update_every": 50, "batch_size": 8}
+    content = {"algo": algo, "env": "Pendulum-v1", "seed": 3, "spec": {"hidden": [8]}}
+    config = configs.from_json(content | {"schedule": small, "options": {"save_freq": None}})
+    quiet = {"screen": Screen(quiet=True), "data_dir": str(tmp_path)}
+    whole = train.train(config, **quiet)
+
+    StopInTest.steps = 0  # two episodes of 100 steps at each epoch: it is inside of the second
+    config = dataclasses.replace(config, name="stopped")
+    stopped = train.train(
+        config, eval_env_fn=lambda: StopInTest(gymnasium.make("Pendulum-v1")), **quiet
+    )
+    assert (stopped.code, stopped.step) == (errors.STOPPED, 200)
+    assert StopInTest.steps == 300
+    assert len(table(stopped.run / "progress.txt", "\t")) == 1
+    assert status.read_status(stopped.run)["status"] == "stopped"
+    resumed = train.resume(stopped.run, screen=Screen(quiet=True))
+    assert resumed.code == errors.DONE
+    assert final(resumed.run) == final(whole.run)
+
+
+def test_a_run_stopped_in_its_last_evaluation_is_not_complete(tmp_path):
+    content = {"algo": "ppo", "env": "Pendulum-v1", "spec": {"hidden": [8]}}
+    small = {"steps": 100, "steps_per_epoch": 100, "num_test_episodes": 4, "max_ep_len": 100}
+    config = configs.from_json(content | {"schedule": small})
+    StopInTest.steps = 0
+    stopped = train.train(
+        config,
+        eval_env_fn=lambda: StopInTest(gymnasium.make("Pendulum-v1")),
+        screen=Screen(io.StringIO()),
+        data_dir=str(tmp_path),
+    )
+    assert (stopped.code, stopped.step) == (errors.STOPPED, 100)
+    assert train.resume(stopped.run, screen=Screen(quiet=True)).code == errors.DONE
+    rows = table(stopped.run / "progress.txt", "\t")
+    assert [row["TotalEnvInteracts"] for row in rows] == ["100"]
+
+
+def test_a_pending_record_of_a_stranger_is_checked(tmp_path):
+    good = {"epoch": 1, "steps": 2, "updates": 0, "ep_returns": [1.5], "ep_lengths": [2]}
+    assert train._read_pending({"pending": good}) == good
+    assert train._read_pending({}) is None
+    for bad in ("x", [], {}, good | {"loss": "x"}, good | {"ep_returns": [[1]]}, {"epoch": 1}):
+        with pytest.raises(errors.Damaged, match="is not a record"):
+            train._read_pending({"pending": bad})
