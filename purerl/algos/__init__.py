@@ -71,6 +71,7 @@ ALGORITHMS = {
     ),
 }
 NAMES = tuple(ALGORITHMS)
+_SIMILAR = {"a2c": "vpg", "a3c": "vpg", "pg": "vpg", "npg": "trpo"}  # near in meaning
 CONTRACT = ("Spec", "SCHEDULE", "init", "act", "policy", "loss", "update")  # of every algorithm
 
 
@@ -84,7 +85,8 @@ def __getattr__(name: str) -> Any:
 def check(name: str) -> None:
     """Refuse a name that is not an algorithm, and suggest the nearest name."""
     if name not in NAMES:
-        near = difflib.get_close_matches(name.lower(), NAMES, 1)
+        word = _SIMILAR.get(name.lower(), name.lower())
+        near = difflib.get_close_matches(word, NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
 

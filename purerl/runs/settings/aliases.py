@@ -30,6 +30,21 @@ SYNONYMS = {  # names in Spinning Up and in other libraries
     "cpu": "num_cpu",
     "dt": "datestamp",
     "l": "layers",
+    "gae_lambda": "lam",  # Stable-Baselines3
+    "clip_range": "clip_ratio",
+    "buffer_size": "replay_size",
+    "target_update_interval": "target_every",
+    "train_freq": "update_every",
+    "gradient_steps": "updates_per_burst",
+    "n_envs": "num_envs",
+}
+# Settings of other libraries that are no synonyms: the setting that must exist, and the way.
+ELSEWHERE = {
+    "n_epochs": ("train_pi_iters", "train_pi_iters and train_v_iters"),
+    "n_steps": ("steps_per_epoch", "steps_per_epoch = n_steps * num_envs"),
+    "tau": ("polyak", "polyak = 1 - tau"),
+    "learning_starts": ("start_steps", "start_steps and update_after"),
+    "device": ("steps", "the environment variable JAX_PLATFORMS, for example JAX_PLATFORMS=cpu"),
 }
 REFUSED = {
     "actor_critic": "give custom networks in Python, as Spec(actor=..., critic=...)",
@@ -95,6 +110,9 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     end with it, or else the name with the nearest spelling. `form` formats a name for the hint.
     """
     known = {name.lower(): name for name in known}
+    setting, way = ELSEWHERE.get(word, ("", ""))
+    if setting in known:
+        return f" In purerl this is {way}."
     word = word.lower().replace("learning_rate", "lr")
     near = [n for n in (word, SYNONYMS.get(word)) if n in known][:1]
     if not near and len(word) > 1:

@@ -25,6 +25,10 @@ from purerl.runs.settings import aliases
         ("sac", "exp_name", ("run", "name")),
         ("sac", "dt", ("run", "datestamp")),
         ("sac", "l", ("run", "layers")),
+        ("ppo", "gae_lambda", ("spec", "lam")),
+        ("ppo", "clip-range", ("spec", "clip_ratio")),
+        ("td3", "buffer_size", ("schedule", "replay_size")),
+        ("dqn", "target_update_interval", ("spec", "target_every")),
     ],
 )
 def test_a_setting_is_found_under_its_names(algo, key, place):
@@ -35,6 +39,10 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
     ("algo", "key", "message"),
     [
         ("ppo", "clip", "Did you mean 'clip_ratio' or 'vf_clip'?"),
+        ("ppo", "n_epochs", "In purerl this is train_pi_iters and train_v_iters."),
+        ("sac", "tau", "In purerl this is polyak = 1 - tau."),
+        ("ppo", "tau", "ppo has no setting 'tau'."),
+        ("vpg", "device", "this is the environment variable JAX_PLATFORMS"),
         ("ppo", "learning-rate", "no setting 'learning-rate'. Did you mean 'pi_lr' or 'vf_lr'?"),
         ("dqn", "learning_rate", "Did you mean 'lr'?"),
         ("ppo", "Gamma", "Did you mean 'gamma'?"),
