@@ -71,6 +71,17 @@ def test_the_snippets_of_the_mpi_page_continue_the_first_one(tmp_path):
     assert run.returncode == 0, run.stderr
 
 
+# All commands run in one process, because each start of JAX takes seconds.
+IN_ONE_PROCESS = """
+import sys
+from purerl import run
+from purerl.cli import main
+for module, *arguments in {commands!r}:
+    sys.argv = [module, *arguments]
+    code = main.main(arguments) if module == "purerl" else run.main(arguments)
+    assert not code, (arguments, code)
+    print("=== next ===", flush=True)
+"""
 STEPS = re.compile(r"--steps (\d+)")
 
 
@@ -82,14 +93,20 @@ def halve_steps(match: re.Match[str]) -> str:
 def test_the_purerl_commands_work_in_order(tmp_path):
     commands = [c for c in COMMANDS if c.startswith("python -m purerl")]
     assert len(commands) == 11
-    for command in commands:
-        words = [sys.executable, *shlex.split(STEPS.sub(halve_steps, command))[1:]]
-        env = os.environ | {"PYTHONPATH": str(ROOT)}
-        run = subprocess.run(
-            words, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=LIMIT
-        )
-        assert run.returncode == 0, run.stderr
-        assert run.stdout.strip()
+    words = [shlex.split(STEPS.sub(halve_steps, command))[2:] for command in commands]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", IN_ONE_PROCESS.format(commands=words)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=env,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+    outputs = done.stdout.split("=== next ===\n")
+    assert len(outputs) == len(commands) + 1
+    assert all(map(str.strip, outputs[:-1])), done.stdout
 
 
 SCRIPTS = [c for c in COMMANDS if c.startswith("python") and "-m purerl" not in c]

@@ -87,7 +87,7 @@ def test_help_shows_metadata_and_defaults():
 def test_every_setting_has_help(source):
     parser, _ = parse("", source)
     actions = [a for group in parser.groups.values() for a in group._group_actions]
-    words = {f.name for f in dataclasses.fields(source)} - {"env", "actor", "critic"}
+    words = {f.name for f in dataclasses.fields(source)} - {"env", "actor", "critic", "optimizer"}
     assert {a.dest for a in actions} == words
     for action in actions:
         assert len(action.help.rpartition(" (")[0]) > 5, action.dest

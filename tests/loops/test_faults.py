@@ -158,7 +158,7 @@ def test_running_statistics_of_a_wrapper_are_refused_unless_they_are_frozen():
     with pytest.raises(ValueError, match="NormalizeObservation, which .* set normalise_obs=True"):
         run_in(wrappers.NormalizeObservation)
     with pytest.raises(ValueError, match="NormalizeObservation"):
-        run_in(lambda env: wrappers.ClipAction(wrappers.NormalizeObservation(env)))
+        run_in(lambda env: wrappers.TimeAwareObservation(wrappers.NormalizeObservation(env)))
     run_in(lambda env: freeze(wrappers.NormalizeObservation(env)))
     with pytest.warns(errors.ScaledReturns, match="NormalizeReward, so all returns are in scaled"):
         run_in(wrappers.NormalizeReward)

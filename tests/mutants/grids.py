@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(KEYS, '.replace("learning_rate", "lr")', "", T_KEYS),
     Mutant(KEYS, "for n in (word, SYNONYMS.get(word))", "for n in (word,)", f"{T_OPTIONS} -k lead_to_the_setting"),
     Mutant(KEYS, ' and word != "lr"]', "]", T_KEYS),
-    Mutant(KEYS, "other for other, name in SYNONYMS.items() if name in known", "other for other in SYNONYMS", T_KEYS),
+    Mutant(KEYS, "other for other in ours if SYNONYMS[other] in known", "other for other in SYNONYMS", T_KEYS),
     Mutant(ENVIRONMENTS, "if near and near[0] not in said:", "if False:", f"{T_OPTIONS} -k unknown_environment_id"),
     Mutant(REPORT, "if issubclass(one.category, EnvWarning):", "if True:", f"{T_REPORT} -k warns_of"),
     Mutant(REPORT, ', action="always", category=EnvWarning', "", "tests/runs/policy/test_run.py -k notes_in_one_line"),

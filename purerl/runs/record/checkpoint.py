@@ -193,12 +193,15 @@ def _find_newest(
 
 
 def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
-    """Refuse a checkpoint made with other settings, and name those that differ."""
+    """Refuse a checkpoint made with other settings, and name those that differ.
+
+    A setting that is newer than the checkpoint must be off: None or False.
+    """
     now, then = (_flatten(x) for x in (wanted, {name: found.get(name) for name in wanted}))
     changes = [
         f"{name} was {then.get(name)!r}, now it is {now.get(name)!r}"
         for name in then | now
-        if then.get(name) != now.get(name)
+        if then.get(name) != now.get(name) and (name in then or now[name] not in (None, False))
     ]
     if not changes:
         return

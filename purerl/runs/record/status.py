@@ -161,6 +161,7 @@ def find_run(given: Path) -> Path:
         if not found and place != given and place.parent.is_dir():
             folders = place.parent.glob(f"{glob.escape(place.name)}*")
             found = [one.path for folder in folders for one in list_runs(folder)]
+        found.sort()
         if len(found) > 1:
             several = ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")
             raise ConfigError(f"{given} means {len(found)} runs: {several}. Choose one of them.")

@@ -16,7 +16,16 @@ from purerl.errors import ConfigError
 from purerl.fields import PARTS
 from purerl.runs.record.files import to_json
 
-SYNONYMS = {  # names in Spinning Up and in other libraries
+STABLE_BASELINES = {
+    "gae_lambda": "lam",
+    "clip_range": "clip_ratio",
+    "buffer_size": "replay_size",
+    "target_update_interval": "target_every",
+    "train_freq": "update_every",
+    "gradient_steps": "updates_per_burst",
+    "n_envs": "num_envs",
+}
+SYNONYMS = STABLE_BASELINES | {  # names in Spinning Up and in other libraries
     "env_name": "env",
     "env_id": "env",
     "exp_name": "name",
@@ -30,13 +39,6 @@ SYNONYMS = {  # names in Spinning Up and in other libraries
     "cpu": "num_cpu",
     "dt": "datestamp",
     "l": "layers",
-    "gae_lambda": "lam",  # Stable-Baselines3
-    "clip_range": "clip_ratio",
-    "buffer_size": "replay_size",
-    "target_update_interval": "target_every",
-    "train_freq": "update_every",
-    "gradient_steps": "updates_per_burst",
-    "n_envs": "num_envs",
 }
 # Settings of other libraries that are no synonyms: the setting that must exist, and the way.
 ELSEWHERE = {
@@ -95,7 +97,8 @@ def resolve_name(algo: Any, key: str) -> Setting:
         if refused in REFUSED:
             raise ConfigError(f"{key}: {REFUSED[refused]}.")
     if part not in PARTS or name not in known:
-        near = [*known, *(other for other, name in SYNONYMS.items() if name in known)]
+        ours = SYNONYMS.keys() - STABLE_BASELINES.keys()
+        near = [*known, *(other for other in ours if SYNONYMS[other] in known)]
         raise ConfigError(f"{algos.get_name(algo)} has no setting {key!r}.{suggest(name, near)}")
     setting = known[name]
     if setting.part != part:

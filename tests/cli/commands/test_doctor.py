@@ -29,7 +29,7 @@ def test_doctor_finds_the_cause_of_a_divergence_and_reports_damage(tmp_path):
     done = python("-m", "purerl", "doctor", str(path.parent), "--checkpoint", "100")
     assert done.code == 6
     assert "must have" in done.out
-    assert python("-m", "purerl", "doctor", str(tmp_path)).code == 2
+    assert python("-m", "purerl", "doctor", str(tmp_path / "nothing")).code == 2
 
 
 def test_doctor_describes_the_machine():

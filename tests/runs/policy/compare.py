@@ -8,9 +8,10 @@ from purerl.spaces import Box
 def draw_observations(run, number=64):
     """Draw observations on which actions differ, around the mean of the statistics."""
     rng, env = np.random.default_rng(5), run.params.spec.env
-    if np.dtype(env.obs_dtype).kind != "f":
-        return rng.integers(0, 6, (number, *env.obs_shape)).astype(env.obs_dtype)
     stats = getattr(run.params, "obs_stats", None)
+    if np.dtype(env.obs_dtype).kind != "f":
+        most = 6 if stats is None else 60
+        return rng.integers(0, most, (number, *env.obs_shape)).astype(env.obs_dtype)
     middle = 0 if stats is None else np.asarray(stats.mean)
     return (middle + 4 * rng.normal(size=(number, *env.obs_shape))).astype(np.float32)
 
