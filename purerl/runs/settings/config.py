@@ -128,8 +128,8 @@ def from_json(
     """Make a configuration from plain data, in which only `algo` and `env` are required.
 
     `spec` replaces the spec in the data, for custom networks. Without `spaces`, they are read from
-    an environment, made by `env_fn` or from the id in the data. `custom` is
-    the module of an algorithm that is not purerl's. All mistakes are reported at once.
+    an environment, made by `env_fn` or from the id in the data. `custom` is the module of an
+    algorithm that is not purerl's. All mistakes are reported at once.
     """
     content = {k: v for k, v in content.items() if k not in ("spaces", "exp_name")}
     _check_keys("the configuration", content, KEYS)
