@@ -7,7 +7,8 @@ This file takes from SAC what REDQ shares with it. Lines that differ from `purer
 with `# REDQ`. A module with these names is an algorithm: `purerl.train(redq, "Pendulum-v1")` trains
 it in a folder of runs. Evaluation, videos, export and resume work as for SAC.
 
-Reference: Chen et al., 2021, https://arxiv.org/abs/2101.05982.
+Reference: Chen et al., 2021, https://arxiv.org/abs/2101.05982. Unlike there, the policy takes a
+step with every update of the critics, as in SAC, not once for several of them.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl import checks, mpi, nets
+from purerl import checks, moments, mpi, nets
 from purerl.algos import sac
 from purerl.algos.sac import (
     NOISE_DRAWS,
@@ -70,7 +71,8 @@ def init(key: jax.Array, spec: Spec) -> State:
     """Initialise a learner: SAC's, with as many critics as `spec` asks for."""
     state, row = sac.init(key, spec), spec.env.example()
     critic, key = sac.networks(spec).critic, jax.random.fold_in(key, 1)
-    q = nets.init_ensemble("critic", critic, key, (row.obs, row.act), (), spec.critics)  # REDQ
+    obs = moments.normalise(row.obs, state.params.obs_stats)
+    q = nets.init_ensemble("critic", critic, key, (obs, row.act), (), spec.critics)  # REDQ
     params = dataclasses.replace(state.params, critic=q, target_critic=jax.tree.map(jnp.copy, q))
     opt_state = state.opt_state | {"critic": optimizers(spec)["critic"].init(q)}
     return State(params, opt_state, state.step)
@@ -81,8 +83,9 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     spec: Any = params.spec
     critic = sac.networks(spec).critic
     next_act, next_logp = sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
-    next_q = nets.q_values(critic, params.target_critic, batch.next_obs, next_act)  # [E, B]
-    key = jax.random.fold_in(batch.key, 1)  # REDQ
+    next_obs = moments.normalise(batch.next_obs, params.obs_stats)
+    next_q = nets.q_values(critic, params.target_critic, next_obs, next_act)  # [E, B]
+    key = jax.random.fold_in(batch.key, 2**32 - 1)  # REDQ: no draw of the noise has this counter
     chosen = jax.random.choice(key, spec.critics, (spec.subset,), replace=False)  # REDQ
     soft = next_q[chosen].min(axis=0) - temperature(params) * next_logp  # [B]  # REDQ
     target = jax.lax.stop_gradient(batch.rew + spec.gamma * (1.0 - batch.terminated) * soft)
@@ -95,7 +98,8 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     """Return temperature times log-density minus the mean of all critics."""
     frozen = jax.lax.stop_gradient(params.critic)
     pi, logp = sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
-    q = nets.q_values(sac.networks(params.spec).critic, frozen, batch.obs, pi).mean(axis=0)  # REDQ
+    obs = moments.normalise(batch.obs, params.obs_stats)
+    q = nets.q_values(sac.networks(params.spec).critic, frozen, obs, pi).mean(axis=0)  # REDQ
     loss_pi = (temperature(params) * logp - q).mean()
     return loss_pi, {"loss_pi": loss_pi, "logp": logp.mean()}
 
@@ -125,5 +129,8 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     moved = step(critics, "actor", actor_loss)
     cooled = step(critics, "log_alpha", alpha_loss)  # at the old policy
     target = optax.incremental_update(critics.critic, params.target_critic, 1.0 - spec.polyak)
-    params = dataclasses.replace(moved, log_alpha=cooled.log_alpha, target_critic=target)
+    stats = moments.merge_obs(params.obs_stats, batch.obs)
+    params = dataclasses.replace(
+        moved, log_alpha=cooled.log_alpha, target_critic=target, obs_stats=stats
+    )
     return State(params, opt_state, state.step + 1), info

@@ -54,6 +54,12 @@ def test_no_file_imports_its_module(run):
         purerl.load(run.folder, algo=sac)
 
 
+def test_it_can_normalise_observations_as_sac_does(redq, tmp_path):
+    settings = SMALL | {"normalise_obs": True}
+    run = purerl.train(redq, "Pendulum-v1", data_dir=str(tmp_path), **settings)
+    assert float(run.params.obs_stats.rows) == 8 * int(run.state.step) > 0
+
+
 def test_it_resumes_bit_for_bit(redq, run, tmp_path):
     whole = purerl.train(redq, "Pendulum-v1", data_dir=str(tmp_path), **SMALL | {"steps": 300})
     train.resume(run.folder, steps=300, screen=Screen(quiet=True), algo=redq)
@@ -124,6 +130,11 @@ def test_names_are_never_those_of_another_algorithm():
     impostor = types.ModuleType("sac")
     assert algos.get_name(impostor) == "custom.sac"
     assert algos.get_name(types.SimpleNamespace()) == "custom"
+    sys.modules["ppo"] = own = types.ModuleType("ppo")  # a file ppo.py of the user
+    try:
+        assert algos.get_name(own) == "custom.ppo"
+    finally:
+        del sys.modules["ppo"]
     assert algos.get_name(types.ModuleType("my.redq")) == "my.redq"
 
 
@@ -136,6 +147,19 @@ def test_an_unknown_name_is_refused_with_the_names_there_are(name):
 def test_a_module_that_is_no_algorithm_is_refused():
     with pytest.raises(ConfigError, match="is not an algorithm: it lacks Spec, SCHEDULE, init"):
         algos.find("json")
+    with pytest.raises(ConfigError, match="algo must be a name, module, class or SimpleNamespace"):
+        algos.load(3)
+    parts = {name: getattr(sac, name) for name in (*algos.CONTRACT, "NOISE_DRAWS")}
+    with pytest.raises(ConfigError, match="Spec of custom must be a frozen dataclass"):
+        algos.load(types.SimpleNamespace(**parts | {"Spec": dict}))
+
+
+def test_an_import_error_inside_a_package_is_shown(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "broken_package").mkdir()
+    (tmp_path / "broken_package" / "__init__.py").write_text("import nothing_of_this_name")
+    with pytest.raises(ModuleNotFoundError, match="nothing_of_this_name"):
+        algos.find("broken_package.redq")
 
 
 def test_it_may_bring_facts_about_itself():

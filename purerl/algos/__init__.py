@@ -6,6 +6,7 @@ A custom algorithm needs none of that: pass its module instead of a name, as in
 `purerl.train(my_algorithm, "Pendulum-v1")`.
 """
 
+import dataclasses
 import difflib
 import importlib
 import importlib.util
@@ -118,7 +119,9 @@ def find(name: str) -> Any:
     try:
         words = name.split(".")
         found = all(map(str.isidentifier, words)) and importlib.util.find_spec(name)
-    except (ModuleNotFoundError, ValueError):  # a package above it is missing, or is no package
+    except (ModuleNotFoundError, ValueError) as error:  # no package of this name
+        if not name.startswith(str(getattr(error, "name", "") or name)):
+            raise  # an import inside of the package failed
         found = None
     if not found:
         check(name)  # which names the nearest
@@ -126,7 +129,9 @@ def find(name: str) -> Any:
 
 
 def _check_contract(algo: Any) -> Any:
-    """Return a custom algorithm that can be a key, or name everything it lacks."""
+    """Return a custom algorithm as a hashable object; name everything that it lacks."""
+    if not isinstance(algo, ModuleType | type | SimpleNamespace):
+        raise ConfigError(f"algo must be a name, module, class or SimpleNamespace, got {algo!r}.")
     lacks = [name for name in CONTRACT if not hasattr(algo, name)]
     schedule = getattr(algo, "SCHEDULE", None)
     if isinstance(schedule, OnPolicySchedule):
@@ -138,6 +143,9 @@ def _check_contract(algo: Any) -> Any:
             f"SCHEDULE of {get_name(algo)} must be an OffPolicySchedule or an OnPolicySchedule of "
             f"purerl.schedules, got {schedule!r}."
         )
+    spec = getattr(algo, "Spec", None)
+    if spec is not None and not (isinstance(spec, type) and dataclasses.is_dataclass(spec)):
+        raise ConfigError(f"Spec of {get_name(algo)} must be a frozen dataclass, got {spec!r}.")
     if lacks:
         raise ConfigError(
             f"{algo!r} is not an algorithm: it lacks {', '.join(lacks)}. Give a name ("
@@ -155,8 +163,9 @@ def get_name(algo: str | Any) -> str:
     if isinstance(algo, str):
         return algo
     name = str(getattr(algo, "__name__", "custom"))
-    if sys.modules.get(name) is algo and name.removeprefix("purerl.algos.") in NAMES:
-        return name.removeprefix("purerl.algos.")
+    package, _, last = name.rpartition(".")
+    if package == __name__ and last in NAMES and sys.modules.get(name) is algo:
+        return last
     return f"custom.{name}" if name in NAMES else name
 
 
@@ -164,6 +173,6 @@ def get_facts(algo: str | Any) -> Algorithm:
     """Return the facts about an algorithm; a custom module may have its own in `ALGORITHM`."""
     if (name := get_name(algo)) in ALGORITHMS:
         return ALGORITHMS[name]
-    title = str(getattr(algo, "__doc__", "")).partition("\n")[0]
+    title = (getattr(algo, "__doc__", None) or "").partition("\n")[0]
     own: Algorithm = getattr(algo, "ALGORITHM", Algorithm(title, _BOTH, {}, ()))
     return own

@@ -129,7 +129,7 @@ def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Initialise a learner; `key` is the PRNG key of its parameters."""
+    """Initialise a learner with `key`; its statistics have no effect before the first update."""
     checks.key("key", key)
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)

@@ -17,22 +17,27 @@ _FLAG = (bool, np.bool_)
 RAISED = (Exception, SystemExit)  # an environment that calls sys.exit must not end the program
 
 
-def check_env(env: Any, needs_limit: bool) -> None:
-    """Refuse or warn of environments with which training would silently mislead.
+def check_env(env: Any, spec: Any, needs_limit: bool) -> None:
+    """Check for wrappers and missing time limits that make results misleading.
 
     Args:
-        env: Environment, single or vector.
+        env: Environment, single or vector. The workers of an asynchronous one cannot be seen.
+        spec: Settings of the algorithm.
         needs_limit: Whether to warn if it declares no time limit.
     """
     for wrapper in _list_wrappers(env):
-        name, frozen = type(wrapper).__name__, not getattr(wrapper, "update_running_mean", True)
-        if name == "NormalizeObservation" and not frozen:
+        names = {cls.__name__ for cls in type(wrapper).__mro__}
+        frozen = not getattr(wrapper, "update_running_mean", True)
+        if "NormalizeObservation" in names and not frozen:
+            instead = "set normalise_obs=True"
+            if not hasattr(spec, "normalise_obs"):
+                instead = "freeze it (update_running_mean = False), or use ppo with normalise_obs"
             raise ValueError(
-                "the environment is wrapped in NormalizeObservation, which keeps running "
-                "statistics. Test episodes, other environments and exported policies would have "
-                "other statistics. Remove the wrapper and set normalise_obs=True."
+                f"the environment is wrapped in NormalizeObservation, which keeps running "
+                f"statistics. Test episodes, other environments and exported policies would have "
+                f"other statistics. Remove the wrapper and {instead}."
             )
-        if name == "NormalizeReward" and not frozen:
+        if "NormalizeReward" in names and not frozen:
             warnings.warn(
                 "the environment is wrapped in NormalizeReward, so all returns are in scaled "
                 "units. Test episodes begin with new statistics. For returns in the units of the "
@@ -53,15 +58,21 @@ def get_time_limit(env: Any) -> int | None:
     """Return the number of steps after which an environment cuts episodes, if it declares one."""
     limit: int | None = getattr(getattr(env, "spec", None), "max_episode_steps", None)
     limits = [getattr(one, "_max_episode_steps", None) for one in _list_wrappers(env)]
-    return next((found for found in (limit, *limits) if found), None)
+    return next((n for n in (limit, *limits) if isinstance(n, int) and n > 0), None)
 
 
 def _list_wrappers(env: Any) -> Iterator[Any]:
     """List an environment and everything that it wraps."""
-    while env is not None:
+    import gymnasium  # start-up time
+
+    seen: set[int] = set()
+    while isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv) and id(env) not in seen:
+        seen.add(id(env))
         yield env
         inner = getattr(env, "__dict__", {})
-        env = inner.get("env") or next(iter(inner.get("envs") or ()), None)
+        several = inner.get("envs")
+        first = several[0] if isinstance(several, list | tuple) and several else None
+        env = inner.get("env", first)
 
 
 def check_dtype(now: Any, spec: EnvSpec) -> None:

@@ -74,9 +74,9 @@ def start(
     try:
         _check_env(spec, envs)
         if isinstance(envs, vector.OwnEnvs):
-            faults.check_env(envs.envs[0], needs_limit=resolved.max_ep_len is None)
+            faults.check_env(envs.envs[0], spec, needs_limit=resolved.max_ep_len is None)
         else:
-            faults.check_env(envs.env, needs_limit=False)
+            faults.check_env(envs.env, spec, needs_limit=False)
         return _init_carry(algo, spec, resolved, seed, envs)
     except BaseException:
         envs.close()  # the caller has no carry to close them with
@@ -232,6 +232,7 @@ def evaluate(
     checks.integer("episodes", episodes, 1)
     checks.integer("epoch", epoch, 0)
     checks.seed(seed)
+    algo = algos.load(algo)
     rank, params = mpi.proc_id(), devices.unreplicate(params)
     envs = vector.make_envs(
         env_fn, None, lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n), max_ep_len

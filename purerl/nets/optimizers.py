@@ -51,16 +51,25 @@ def check_optimizer(optimizer: Any, groups: tuple[str, ...]) -> None:
     if isinstance(optimizer, dict):
         raise ValueError(
             f"optimizer must be hashable: give pairs, (('{groups[-1]}', optax.adamw),), got "
-            f"{optimizer!r}."
+            f"{optimizer!r:.200}."
         )
-    pairs = dict(optimizer) if _is_pairs(optimizer) else {"": optimizer}
-    for group, one in pairs.items():
-        if group and group not in groups:
+    several = _is_pairs(optimizer)
+    names = [group for group, _ in optimizer] if several else []
+    if several and (not names or sorted(map(str, names)) != sorted({*map(str, names)})):
+        raise ValueError(
+            f"optimizer must have one pair for each group it changes, got {optimizer!r:.200}."
+        )
+    for group in names:
+        if group not in groups:
             raise ValueError(
                 f"optimizer has a group {group!r}; the groups are {', '.join(groups)}."
             )
-        if not (one is None or callable(one) or isinstance(one, optax.GradientTransformation)):
-            raise ValueError(f"optimizer must be {how}, or pairs of group and these, got {one!r}.")
+    for one in [one for _, one in optimizer] if several else [optimizer]:
+        good = callable(one) or isinstance(one, optax.GradientTransformation)
+        if not good and (several or one is not None):
+            raise ValueError(
+                f"optimizer must be {how}, or a tuple of pairs of group and these, got {one!r:.100}."
+            )
 
 
 def _is_pairs(optimizer: Any) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from purerl import errors
-from purerl.algos import td3
+from purerl.algos import td3, vpg
 from purerl.errors import EnvFault
 from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
@@ -180,6 +180,30 @@ def test_running_statistics_of_vector_environments_are_refused(inside):
     env.close()
     with pytest.raises(ValueError, match="NormalizeObservation"):
         loop.start(td3, spec, make, td3.OffPolicySchedule(num_envs=2), 0)
+
+
+@pytest.mark.parametrize("attribute", [4, np.zeros(3), "self", [], None])
+def test_attributes_of_an_environment_are_not_taken_for_wrapped_environments(attribute):
+    def make():
+        env = gymnasium.make("Pendulum-v1").unwrapped
+        env.env = env.envs = env if isinstance(attribute, str) else attribute
+        env._max_episode_steps = "many"
+        return env
+
+    spec = td3.Spec(EnvSpec.of(make()), hidden=(4,))
+    loop.start(td3, spec, make, td3.OffPolicySchedule(), 0).envs.close()
+
+
+def test_the_remedy_for_running_statistics_fits_the_algorithm():
+    class Mine(gymnasium.wrappers.NormalizeObservation):
+        """A subclass is found, too."""
+
+    def make():
+        return Mine(gymnasium.make("Pendulum-v1"))
+
+    spec = vpg.Spec(EnvSpec.of(make()), hidden=(4,))
+    with pytest.raises(ValueError, match=r"freeze it .* or use ppo with normalise_obs"):
+        loop.start(vpg, spec, make, vpg.SCHEDULE, 0)
 
 
 def test_an_environment_without_a_time_limit_gives_a_warning_with_the_remedy():

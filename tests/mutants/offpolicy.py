@@ -314,7 +314,7 @@ MUTANTS = [
     Mutant("purerl/algos/ppo.py", "if nets.find_custom(spec, name, lr) is None else now.rate", "", "tests/nets/test_optimizers.py"),
     Mutant("purerl/algos/ppo.py", "now.opt_state[name], old)", "now.opt_state[name])", "tests/nets/test_optimizers.py"),
     # Custom algorithms.
-    Mutant("purerl/algos/__init__.py", "if sys.modules.get(name) is algo and", "if", "tests/test_custom_algorithm.py"),
+    Mutant("purerl/algos/__init__.py", "and sys.modules.get(name) is algo", "", "tests/test_custom_algorithm.py"),
     Mutant("purerl/algos/__init__.py", 'return f"custom.{name}" if name in NAMES else name', "return name", "tests/test_custom_algorithm.py"),
     Mutant("purerl/algos/__init__.py", 'lacks += ["NOISE_DRAWS"] if not hasattr(algo, "NOISE_DRAWS") else []', "pass", "tests/test_custom_algorithm.py"),
     Mutant("purerl/runs/settings/config.py", "    if given != name:\n", "    if False:\n", "tests/test_custom_algorithm.py"),
@@ -331,8 +331,8 @@ MUTANTS = [
     Mutant("purerl/algos/dqn.py", "stats = moments.merge_obs(params.obs_stats, batch.obs)", "stats = params.obs_stats", "tests/test_moments.py"),
     Mutant("purerl/algos/td3.py", "stats = moments.merge_obs(params.obs_stats, batch.obs)", "stats = params.obs_stats", "tests/test_moments.py"),
     # Environments that would mislead, and states in files.
-    Mutant("purerl/loops/faults.py", 'name == "NormalizeObservation" and not frozen', 'name == "NormalizeObservation"', "tests/loops/test_faults.py"),
-    Mutant("purerl/loops/faults.py", 'env = inner.get("env") or next(iter(inner.get("envs") or ()), None)', 'env = inner.get("env")', "tests/loops/test_faults.py"),
+    Mutant("purerl/loops/faults.py", '"NormalizeObservation" in names and not frozen', '"NormalizeObservation" in names', "tests/loops/test_faults.py"),
+    Mutant("purerl/loops/faults.py", 'env = inner.get("env", first)', 'env = inner.get("env")', "tests/loops/test_faults.py"),
     Mutant("purerl/loops/gym.py", "needs_limit=resolved.max_ep_len is None", "needs_limit=True", "tests/loops/test_faults.py"),
     Mutant("purerl/runs/record/states.py", "    if digest != content[-_DIGITS:]:", "    if False:", "tests/runs/record/test_states.py"),
     Mutant("purerl/runs/record/states.py", "        if saved.get(name) != due.get(name)", "        if name not in saved", "tests/runs/record/test_states.py"),

@@ -110,6 +110,10 @@ def test_a_schedule_of_the_learning_rate_counts_gradient_steps():
         ((("q", optax.sgd),), "optimizer has a group 'q'; the groups are actor, critic"),
         ("adam", "optimizer must be an Optax transformation or a function .*, got 'adam'"),
         ((("critic", 3),), "optimizer must be an Optax transformation .* got 3"),
+        ((("critic", None),), "optimizer must be an Optax transformation .* got None"),
+        ((), "optimizer must have one pair for each group it changes"),
+        ((("critic", optax.sgd),) * 2, "optimizer must have one pair for each group"),
+        ((("", optax.sgd),), "optimizer has a group ''"),
     ],
 )
 def test_other_optimizers_are_refused(optimizer, message):

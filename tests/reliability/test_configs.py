@@ -16,7 +16,7 @@ from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Options
 
 ENVS = {"dqn": "CartPole-v1", "reinforce": "CartPole-v1"}
-NETWORKS = ("actor", "critic")  # objects in Python, which no file can contain
+NETWORKS = ("actor", "critic", "optimizer")  # objects in Python, which no file can contain
 WRONG = {
     "negative": -1,
     "zero": 0,

@@ -201,7 +201,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     changes = [
         f"{name} was {then.get(name)!r}, now it is {now.get(name)!r}"
         for name in then | now
-        if then.get(name) != now.get(name) and (name in then or now[name] not in (None, False))
+        if then.get(name) != now.get(name) and (name in then or not _is_off(now[name]))
     ]
     if not changes:
         return
@@ -210,6 +210,10 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     if found.get("ranks") != wanted.get("ranks", found.get("ranks")):
         text += f" Type: {status.format_command('resume', run, ranks=found.get('ranks'))}"
     raise NoCheckpoint(text)
+
+
+def _is_off(value: Any) -> bool:
+    return value is None or value is False
 
 
 def _flatten(tree: dict[str, Any]) -> dict[str, Any]:

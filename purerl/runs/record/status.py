@@ -6,11 +6,11 @@ A run's `status.json` contains versions, machine, command, status and step. Olde
 
 import contextlib
 import fcntl
-import glob
 import hashlib
 import json
 import math
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,8 +150,8 @@ def is_running(run: Path) -> bool:
 def find_run(given: Path) -> Path:
     """Return the run that a path or a short name means; refuse one that means several.
 
-    The path is a run, a folder that contains one run, or the beginning of the name of a run or of
-    its folder. A relative path may start in the data folder. If nothing is found, return the path.
+    The path is a run, a folder that contains one run, or the beginning of such a path in the data
+    folder, but `x_s1` is not the beginning of `x_s10`. If nothing is found, return the path.
     """
     home = Path(read_user_defaults()["data_dir"]).expanduser()
     for place in (given, home / given):
@@ -159,7 +159,9 @@ def find_run(given: Path) -> Path:
             return place
         found = [one.path for one in list_runs(place)]
         if not found and place != given and place.parent.is_dir():
-            folders = place.parent.glob(f"{glob.escape(place.name)}*")
+            number = r"\d" if place.name[-1:].isdigit() else "$."
+            begins = re.compile(f"{re.escape(place.name)}(?!{number})")
+            folders = [path for path in place.parent.iterdir() if begins.match(path.name)]
             found = [one.path for folder in folders for one in list_runs(folder)]
         found.sort()
         if len(found) > 1:

@@ -20,7 +20,6 @@ STABLE_BASELINES = {
     "gae_lambda": "lam",
     "clip_range": "clip_ratio",
     "buffer_size": "replay_size",
-    "target_update_interval": "target_every",
     "train_freq": "update_every",
     "gradient_steps": "updates_per_burst",
     "n_envs": "num_envs",
@@ -45,6 +44,7 @@ ELSEWHERE = {
     "n_epochs": ("train_pi_iters", "train_pi_iters and train_v_iters"),
     "n_steps": ("steps_per_epoch", "steps_per_epoch = n_steps * num_envs"),
     "tau": ("polyak", "polyak = 1 - tau"),
+    "target_update_interval": ("target_every", "target_every, counted in updates"),
     "learning_starts": ("start_steps", "start_steps and update_after"),
     "device": ("steps", "the environment variable JAX_PLATFORMS, for example JAX_PLATFORMS=cpu"),
 }
@@ -112,11 +112,11 @@ def suggest(word: str, known: Iterable[str], form: Callable[[str], str] = repr) 
     These are, ignoring case, the word itself or its synonym. Else they are the names that begin or
     end with it, or else the name with the nearest spelling. `form` formats a name for the hint.
     """
-    known = {name.lower(): name for name in known}
+    known, word = {name.lower(): name for name in known}, word.lower()
     setting, way = ELSEWHERE.get(word, ("", ""))
     if setting in known:
         return f" In purerl this is {way}."
-    word = word.lower().replace("learning_rate", "lr")
+    word = word.replace("learning_rate", "lr")
     near = [n for n in (word, SYNONYMS.get(word)) if n in known][:1]
     if not near and len(word) > 1:
         near = [n for n in known if n.startswith(word) and word != "lr"]  # not lr_decay_updates

@@ -63,6 +63,7 @@ def train(
         **where: `data_dir` and `datestamp` for `folder.create_folder`.
     """
     check_packages(config)
+    _check_functions(config, eval_env_fn, on_record)
     check_memory(config, mpi.num_procs())
     mpi.assert_in_sync(_flatten_config(config), "the configuration")
     content = configs.to_json(config)
@@ -105,6 +106,7 @@ def resume(
         config = read_config(run, env_fn, spec, steps, algo)
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
         check_packages(config)
+        _check_functions(config, eval_env_fn, on_record)
         env_fn = env_fn or environments.make_env_fn(config.env)
         screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
         session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
@@ -171,6 +173,20 @@ def check_memory(config: Config, ranks: int) -> None:
         raise ConfigError(str(error)) from error
 
 
+def _check_functions(config: Config, eval_env_fn: Any, on_record: Any) -> None:
+    """Refuse arguments that are not functions, and test environments with other spaces."""
+    for name, given in (("eval_env_fn", eval_env_fn), ("on_record", on_record)):
+        if given is not None and not callable(given):
+            raise ConfigError(f"{name} must be a function or None, got {given!r}.")
+    if eval_env_fn is not None:
+        found = environments.read_env_spec("of eval_env_fn", eval_env_fn)
+        if found != config.spec.env:
+            raise ConfigError(
+                f"eval_env_fn must make environments with the spaces of training, "
+                f"{config.spec.env}, got {found}."
+            )
+
+
 def _flatten_config(config: Config) -> dict[str, str]:
     """Return the entries of a configuration as text by their names, to compare between ranks."""
     plain = jax.tree.map(repr, configs.to_json(config), is_leaf=lambda x: x is None)
@@ -223,8 +239,9 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
         saver.prune()
     total, known = carry.schedule.steps, notes.get("score")
     score = math.nan if known is None else known
-    pending, stop = _read_pending(notes), False
+    stop = False
     try:
+        pending = _read_pending(notes)
         with collect_requests(carry.ranks) as asked, reporting.time_compilations() as compiled:
             while (carry.steps < total or pending) and not stop:
                 before, record = carry.steps, pending
@@ -238,7 +255,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                 if report:
                     report.tell(carry, record, compiled)
                 if record and session.on_record:
-                    session.on_record(record)
+                    session.on_record(dict(record))
                 stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
                 last = stop or carry.steps == total
                 if last or saver.is_due(before, carry.steps, score if record else None):
@@ -269,6 +286,7 @@ def _read_pending(notes: dict[str, Any]) -> Record | None:
         return None
     needed = {"epoch", "steps", "updates", "ep_returns", "ep_lengths"}
     if isinstance(record, dict) and needed <= record.keys():
+        record = {name: math.nan if x is None else x for name, x in record.items()}
         numbers = [x for one in record.values() for x in (one if isinstance(one, list) else [one])]
         if all(type(x) in (int, float) for x in numbers):
             return record

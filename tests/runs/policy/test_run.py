@@ -461,6 +461,20 @@ def test_test_episodes_use_their_own_environment_and_each_record_reaches_a_funct
     assert found[-1]["test_lengths"] == [7, 7]
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"eval_env_fn": "Pendulum-v1"}, "eval_env_fn must be a function or None, got 'Pend"),
+        ({"on_record": 3}, "on_record must be a function or None, got 3"),
+        ({"eval_env_fn": partial(gymnasium.make, "CartPole-v1")}, "with the spaces of training"),
+    ],
+)
+def test_wrong_functions_are_refused_before_a_folder_is_made(given, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        purerl.train("td3", "Pendulum-v1", data_dir=str(tmp_path), quiet=True, **given)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_run_has_the_state_of_its_learner(tmp_path):
     path = begun("sac").folder
     run = purerl.load(path)

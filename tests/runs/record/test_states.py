@@ -103,6 +103,9 @@ def test_other_arrays_are_named_with_both_shapes(tmp_path):
 def test_anything_but_arrays_is_refused_before_a_file_is_made(tmp_path):
     with pytest.raises(ConfigError, match=r"state\['a'\] must be an array, got 3"):
         purerl.save(tmp_path / "x", {"a": 3})
+    for wrong in (np.complex64(1), np.array(["x"]), np.array([{}], object)):
+        with pytest.raises(ConfigError, match=r"state\['a'\] is of type .* can be saved"):
+            purerl.save(tmp_path / "x", {"a": wrong})
     with pytest.raises(ConfigError, match=r"is a PRNG key. Save jax\.random\.key_data"):
         purerl.save(tmp_path / "x", {"a": jax.random.key(0)})
     assert not list(tmp_path.iterdir())

@@ -80,6 +80,8 @@ def test_a_run_is_found_by_its_path_its_folder_its_name_or_the_start_of_it(tmp_p
     assert status.find_run(Path("data/pole-ppo")) == Path("data/pole-ppo/pole-ppo_s0")
     assert status.find_run(Path("pendulum")) == Path("pendulum")
     assert status.find_run(tmp_path / "pole") == tmp_path / "pole"  # an absolute path is no name
+    make_folder(home / "other" / "other_s10")
+    assert status.find_run(Path("other/other_s1")) == Path("other/other_s1")
     make_folder(home / "pole-ppo" / "pole-ppo_s1")
     for given in ("pole-ppo", "pole", "pole-ppo/pole"):
         with pytest.raises(ConfigError, match=r"means 2 runs: .*_s0, .*_s1\. Choose one"):

@@ -28,7 +28,6 @@ from purerl.runs.settings import aliases
         ("ppo", "gae_lambda", ("spec", "lam")),
         ("ppo", "clip-range", ("spec", "clip_ratio")),
         ("td3", "buffer_size", ("schedule", "replay_size")),
-        ("dqn", "target_update_interval", ("spec", "target_every")),
     ],
 )
 def test_a_setting_is_found_under_its_names(algo, key, place):
@@ -41,6 +40,7 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
         ("ppo", "clip", "Did you mean 'clip_ratio' or 'vf_clip'?"),
         ("ppo", "n_epochs", "In purerl this is train_pi_iters and train_v_iters."),
         ("sac", "tau", "In purerl this is polyak = 1 - tau."),
+        ("dqn", "target_update_interval", "this is target_every, counted in updates"),
         ("ppo", "tau", "ppo has no setting 'tau'."),
         ("vpg", "device", "this is the environment variable JAX_PLATFORMS"),
         ("ppo", "learning-rate", "no setting 'learning-rate'. Did you mean 'pi_lr' or 'vf_lr'?"),
