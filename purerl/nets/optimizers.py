@@ -68,7 +68,8 @@ def check_optimizer(optimizer: Any, groups: tuple[str, ...]) -> None:
         good = callable(one) or isinstance(one, optax.GradientTransformation)
         if not good and (several or one is not None):
             raise ValueError(
-                f"optimizer must be {how}, or a tuple of pairs of group and these, got {one!r:.100}."
+                f"optimizer must be {how}, or a tuple of pairs of group and these, got "
+                f"{one!r:.100}."
             )
 
 
