@@ -103,7 +103,11 @@ def test_scale_shifts_divides_and_clips_and_gives_statistics_no_gradient():
     chex.assert_trees_all_equal(grads, jax.tree.map(jnp.zeros_like, seen))
 
 
-OFF_POLICY = ("td3", "ddpg", "sac-auto", "dqn-double")
+OFF_POLICY = (
+    "td3",
+    "sac-auto",
+    *(pytest.param(x, marks=pytest.mark.complete) for x in ("ddpg", "dqn-double")),
+)
 SEEN = moments.Moments(
     jnp.array([1.0, -2.0, 30.0]), jnp.array([0.5, 4.0, 900.0]), jnp.float32(50.0)
 )

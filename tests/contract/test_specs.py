@@ -5,8 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.contract.shared import learner
-
 
 def test_spec_is_frozen_hashable_and_equal_by_value(case):
     assert case.spec() == case.spec()
@@ -51,14 +49,3 @@ def test_spec_refuses_image_observations_and_names_the_wrapper(case):
     images = dataclasses.replace(case.env, obs_shape=(8, 8, 3), obs_dtype="uint8")
     with pytest.raises(ValueError, match=r"flat observations.*FlattenObservation"):
         case.algo.Spec(images)
-
-
-def test_equal_specs_share_one_trace_of_update(case):
-    case.algo.update(learner(case), case.batch())
-    before = case.algo.update._cache_size()
-    for seed in range(3):
-        state = learner(case, seed)
-        state = state.replace(params=dataclasses.replace(state.params, spec=case.spec()))
-        for step in range(3):
-            state, _ = case.algo.update(state, case.batch(seed=step))
-    assert case.algo.update._cache_size() == before

@@ -1,5 +1,6 @@
 """`update`: pure, traced once, and equal under every transformation of JAX."""
 
+import dataclasses
 import math
 
 import jax
@@ -127,3 +128,14 @@ def test_update_accepts_samples_of_the_replay_buffer(case, key):
     batch = replay.sample(buffer, key, 6)
     assert isinstance(batch, Batch)
     case.algo.update(learner(case), batch)
+
+
+def test_equal_specs_share_one_trace_of_update(case):
+    case.algo.update(learner(case), case.batch())
+    before = case.algo.update._cache_size()
+    for seed in range(3):
+        state = learner(case, seed)
+        state = state.replace(params=dataclasses.replace(state.params, spec=case.spec()))
+        for step in range(3):
+            state, _ = case.algo.update(state, case.batch(seed=step))
+    assert case.algo.update._cache_size() == before
