@@ -104,9 +104,11 @@ class Parser(argparse.ArgumentParser):
         if action.nargs in (None, "+") and not values:
             return f"argument {flag}: expected a value"
         if len(values) > most and not loose:
+            name = flag.lstrip("-").replace("-", "_")
+            grid = f"--grid {name}={','.join(values)}"
             return (
                 f"argument {flag}: unexpected value {values[most]!r}. Write a tuple without "
-                f"spaces, 64,64. To train with several values, use purerl sweep."
+                f"spaces, 64,64. To train with several values, use purerl sweep with {grid}."
             )
         try:
             if most:

@@ -248,6 +248,10 @@ def _sort_settings(algo: Any, settings: dict[str, Any]) -> dict[str, dict[str, A
     sources = configs.get_sources(algo)
     parts = {x.name: part for part, cls in sources.items() for x in dataclasses.fields(cls)}
     del parts["env"]
+    other = {k: v for k, v in aliases.SYNONYMS.items() if v in parts and k not in parts}
+    if twice := [other[name] for name in settings if other.get(name) in settings]:
+        raise ConfigError(f"{twice[0]} is given twice, also under another name.")
+    settings = {other.get(name, name): value for name, value in settings.items()}
     for name in settings:
         if name not in parts:
             hint = aliases.suggest(name, parts) or f" Choose from {', '.join(parts)}."

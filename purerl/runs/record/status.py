@@ -188,4 +188,5 @@ def read_config(folder: Path) -> dict[str, Any]:
             runs = [one.path for one in list_runs(data_dir)]
             meant = [str(run) for run in runs if folder.name in (run.name, run.parent.name)]
             hint = f" Did you mean {' or '.join(meant[:5])}?" if meant else ""
-    raise ConfigError(f"{folder} is not a run: it has no config.json.{hint}")
+    reason = "it has no config.json" if folder.exists() else "there is no such folder"
+    raise ConfigError(f"{folder} is not a run: {reason}.{hint or ' purerl list runs shows all.'}")

@@ -14,7 +14,7 @@ def test_inspect_prints_settings_and_refuses_other_folders(tmp_path, capsys, mon
     said = capsys.readouterr().out.splitlines()
     assert {'algo = "ppo"', "schedule.steps = 9", "status: done", "checkpoints: none"} <= {*said}
     assert call("inspect", "a_s0") == 2
-    assert f"is not a run: it has no config.json. Did you mean {run}?" in capsys.readouterr().err
+    assert f"is not a run: there is no such folder. Did you mean {run}?" in capsys.readouterr().err
     (run / "config.json").write_text("[]")
     assert call("inspect", run) == 2
 

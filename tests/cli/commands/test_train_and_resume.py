@@ -116,7 +116,7 @@ def test_a_preset_may_be_part_of_a_configuration(trained, tmp_path):
         ("--set seed=1", ["use the flag --seed instead"]),
         ("--set actor=x", ["in Python, as Spec(actor"]),
         ("--steps 100 --epochs 3", ["steps and epochs both set the run's length"]),
-        ("--hid 64 64 --l 2", ["To train with several values, use purerl sweep"]),
+        ("--hid 64 64 --l 2", ["use purerl sweep with --grid hid=64,64."]),
         ("--num_cpu some", ["expected an integer, got 'some'"]),
         ("--num-cpu 0", ["expected auto or an integer of at least 1"]),
         ("--seed -1", ["seed must be an integer"]),

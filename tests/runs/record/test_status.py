@@ -52,11 +52,15 @@ def test_the_name_of_a_run_is_refused_with_its_path(run, tmp_path, name):
 
 
 def test_without_a_similar_run_only_the_reason_is_given(run, tmp_path, monkeypatch):
-    with pytest.raises(ConfigError, match=r"/nowhere is not a run: it has no config\.json\.$"):
+    with pytest.raises(
+        ConfigError, match=r"/nowhere is not a run: there is no such folder\. purerl list runs"
+    ):
         status.read_config(tmp_path / "nowhere")
     (tmp_path / "user.json").write_text("[]")
     monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "user.json"))
-    with pytest.raises(ConfigError, match=r"pole_s3 is not a run: it has no config\.json\.$"):
+    with pytest.raises(
+        ConfigError, match=r"pole_s3 is not a run: there is no such folder\. purerl list runs"
+    ):
         status.read_config(tmp_path / "pole_s3")
 
 
