@@ -188,7 +188,8 @@ def die_with_parent() -> None:
 def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> list[set[int]]:
     """Wait for the launcher; return the ranks in the order in which their processes ended.
 
-    Ranks that had ended at the same check are in one set, because their order is unknown.
+    Ranks that had ended at the same check are in one set, because their order is unknown. A rank
+    that had ended when it was first seen may also have ended before the check before.
     """
     watched: dict[int, int] = {}  # descriptor of a process -> its rank
     seen: set[int] = set()
@@ -198,17 +199,21 @@ def _wait_for_launcher(process: Any, folder: Path, signals: _SignalRelay) -> lis
         running = process.poll() is None
         if running:
             signals.kill_if_overdue()
-        gone: set[int] = set()  # ranks that ended before this check, in unknown order
+        new, gone = set[int](), set[int]()  # ranks that are first seen, and that ended before
         for path in folder.glob("pid-*") if hasattr(os, "pidfd_open") else ():
             rank, text = int(path.name.removeprefix("pid-")), path.read_text()
             if rank not in seen and text:
                 seen.add(rank)
+                new.add(rank)
                 try:
                     watched[os.pidfd_open(int(text))] = rank
                 except ProcessLookupError:
                     gone.add(rank)
         ready = select.select(list(watched), [], [], 0.05 if running else 0.0)[0]
-        ended.append(gone | {watched.pop(descriptor) for descriptor in ready})
+        now = gone | {watched.pop(descriptor) for descriptor in ready}
+        if ended:
+            ended[-1] |= now & new
+        ended.append(now)
         for descriptor in ready:
             os.close(descriptor)
     for descriptor in watched:

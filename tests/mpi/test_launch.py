@@ -181,3 +181,25 @@ def test_ranks_of_other_hosts_without_notes_are_not_reported(tmp_path, capsys):
     assert launch._decide_code(75, 2, [], tmp_path) == 75
     assert launch._decide_code(-15, 2, [], tmp_path) == 143
     assert not capsys.readouterr().err
+
+
+def test_a_rank_that_is_first_seen_after_its_end_may_have_ended_first(tmp_path):
+    """Rank 1 is killed, the launcher kills rank 0, and the file of rank 1 is seen last."""
+    first, second = (subprocess.Popen([sys.executable, "-c", ""]) for _ in range(2))
+    os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)  # it stays a process that has ended
+    second.wait()
+    (tmp_path / "pid-0").write_text(str(first.pid))
+
+    class Launcher:
+        checks = 0
+
+        def poll(self):
+            self.checks += 1
+            if self.checks == 2:
+                (tmp_path / "pid-1").write_text(str(second.pid))
+            return None if self.checks < 3 else 9
+
+    relay = types.SimpleNamespace(kill_if_overdue=lambda: None)
+    found = launch._wait_for_launcher(Launcher(), tmp_path, relay)
+    first.wait()
+    assert found[0] == {0, 1}
