@@ -129,7 +129,7 @@ def find(name: str) -> Any:
 
 
 def _check_contract(algo: Any) -> Any:
-    """Return a custom algorithm as a hashable object; name everything that it lacks."""
+    """Return a custom algorithm as a hashable object, or raise an error with all missing names."""
     if not isinstance(algo, ModuleType | type | SimpleNamespace):
         raise ConfigError(f"algo must be a name, module, class or SimpleNamespace, got {algo!r}.")
     lacks = [name for name in CONTRACT if not hasattr(algo, name)]

@@ -31,9 +31,9 @@ def make_parser(name: str, about: str, example: str, several: bool = False) -> P
 
 
 def add_import_flags(made: argparse.ArgumentParser) -> None:
-    """Add the flags that allow what no file may import."""
-    made.add_argument("--env", metavar="ID", help="module:Id of the run's environment, to allow it")
-    text = "module of the run's custom algorithm, to allow it"
+    """Add the flags for modules, which are imported only if the user names them."""
+    made.add_argument("--env", metavar="ID", help="custom environment of the run, as module:Id")
+    text = "custom algorithm of the run, as an import path"
     made.add_argument("--algo", metavar="MODULE", help=text)
 
 
@@ -92,7 +92,7 @@ def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | N
 
 
 def parse_algo(name: str | None) -> Any:
-    """Return the name of one of purerl's algorithms, or the custom module that was typed."""
+    """Return the name of one of purerl's algorithms, or import a custom one by its path."""
     if name is not None and name not in algos.NAMES:
         _import_from_here()
     return None if name is None else algos.find(name)

@@ -1,16 +1,16 @@
 """Optimizers of a learner: Adam, or those in `Spec(optimizer=...)`.
 
-    Spec(env, optimizer=functools.partial(optax.adamw, weight_decay=1e-4))  # called with each rate
-    Spec(env, optimizer=optax.chain(optax.clip_by_global_norm(0.5), optax.adam(3e-4)))  # as it is
-    Spec(env, optimizer=(("critic", optax.sgd),))  # of one group; the others keep Adam
+    Spec(env, optimizer=functools.partial(optax.adamw, weight_decay=1e-4))  # called with the rates
+    Spec(env, optimizer=optax.chain(optax.clip_by_global_norm(0.5), optax.adam(3e-4)))
+    Spec(env, optimizer=(("critic", optax.sgd),))  # the other groups keep Adam
 
 A learning rate that changes is a schedule of Optax, counted in gradient steps:
 
     def decaying(lr):
         return optax.adam(optax.linear_schedule(lr, 0.0, transition_steps=10_000))
 
-Settings are compared by value, and a function equals only itself. So make an optimizer once and
-share it between specs: two of them are two programs.
+Settings are compared by value, and a function equals only itself. Make an optimizer once and share
+it between specs, because each new one compiles the update again.
 """
 
 from typing import Any

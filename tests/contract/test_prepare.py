@@ -125,5 +125,5 @@ def test_results_do_not_depend_on_how_a_box_is_scaled(case):
     for _ in range(3):
         scaled, _ = case.algo.update(scaled, batch)
         plain, _ = case.algo.update(plain, same)
-    strip = lambda s: dataclasses.replace(s.params, spec=None)  # noqa: E731
-    close(strip(scaled), strip(plain), rtol=1e-3, atol=1e-5)
+    found, wanted = (dataclasses.replace(s.params, spec=None) for s in (scaled, plain))
+    close(found, wanted, rtol=1e-3, atol=1e-5)

@@ -148,25 +148,27 @@ def is_running(run: Path) -> bool:
 
 
 def find_run(given: Path) -> Path:
-    """Return the run that a path or a short name means; refuse one that means several.
+    """Return the run that a path or a short name matches; refuse one that matches several.
 
     The path is a run, a folder that contains one run, or the beginning of such a path in the data
     folder, but `x_s1` is not the beginning of `x_s10`. If nothing is found, return the path.
     """
+    if (given / "config.json").exists():
+        return given
     home = Path(read_user_defaults()["data_dir"]).expanduser()
     for place in (given, home / given):
         if (place / "config.json").exists():
             return place
         found = [one.path for one in list_runs(place)]
         if not found and place != given and place.parent.is_dir():
-            number = r"\d" if place.name[-1:].isdigit() else "$."
-            begins = re.compile(f"{re.escape(place.name)}(?!{number})")
+            no_digit = r"(?!\d)" if place.name[-1:].isdigit() else ""
+            begins = re.compile(re.escape(place.name) + no_digit)
             folders = [path for path in place.parent.iterdir() if begins.match(path.name)]
             found = [one.path for folder in folders for one in list_runs(folder)]
         found.sort()
         if len(found) > 1:
             several = ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")
-            raise ConfigError(f"{given} means {len(found)} runs: {several}. Choose one of them.")
+            raise ConfigError(f"{given} matches {len(found)} runs: {several}. Choose one of them.")
         if found:
             return found[0]
     return given

@@ -88,9 +88,12 @@ def test_a_run_is_found_by_its_path_its_folder_its_name_or_the_start_of_it(tmp_p
     assert status.find_run(Path("other/other_s1")) == Path("other/other_s1")
     make_folder(home / "pole-ppo" / "pole-ppo_s1")
     for given in ("pole-ppo", "pole", "pole-ppo/pole"):
-        with pytest.raises(ConfigError, match=r"means 2 runs: .*_s0, .*_s1\. Choose one"):
+        with pytest.raises(ConfigError, match=r"matches 2 runs: .*_s0, .*_s1\. Choose one"):
             status.find_run(Path(given))
     assert status.find_run(Path("pole-ppo/pole-ppo_s0")) == run
+    (tmp_path / "user.json").write_text("[]")
+    monkeypatch.setenv("PURERL_CONFIG", str(tmp_path / "user.json"))
+    assert status.find_run(run) == run  # the user's defaults are not needed
 
 
 def make_folder(run):
