@@ -136,6 +136,8 @@ def test_names_are_never_those_of_another_algorithm():
     finally:
         del sys.modules["ppo"]
     assert algos.get_name(types.ModuleType("my.redq")) == "my.redq"
+    copy = types.ModuleType("purerl.algos.ppo")  # a changed copy, loaded beside the original
+    assert algos.get_name(copy) == "purerl.algos.ppo"
 
 
 @pytest.mark.parametrize("name", ["sax", "no_such_module", "no.such.module", "a b", "os;x", ".x"])
