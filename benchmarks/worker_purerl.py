@@ -146,11 +146,15 @@ def make_update_window(algo: ModuleType) -> Callable[[], float]:
     rollout = Rollout(
         floats[..., :17], floats[..., 17:23], floats[..., 23], floats[..., 24:], none, none
     )
-    state = [learner]
+    schedule = OnPolicySchedule(rollout_steps=length).resolve(1)
+    metrics = onpolicy.list_metrics(algo, learner, schedule)
+    state = (learner, init_tally(len(metrics), 1))
 
     def window() -> float:
+        nonlocal state
         began = time.perf_counter()
-        state[0], _, finite = onpolicy.learn(algo, 1, state[0], rollout, np.zeros(4, np.uint32))
+        *new, finite = onpolicy.learn(algo, 1, *state, rollout, np.zeros(4, np.uint32))
+        state = (new[0], new[1])
         assert finite
         return 1 / (time.perf_counter() - began)
 

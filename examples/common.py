@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import purerl
-from purerl import errors, mpi
+from purerl import algos, errors, mpi
 from purerl.cli import options, values
 from purerl.loops import gym as loop
-from purerl.runs.settings import environments
+from purerl.runs.settings import aliases, environments, presets
+from purerl.runs.settings import config as configs
 from purerl.runs.training.reporting import report_warnings
 
 METRICS = ("loss_q", "q1", "q", "alpha", "epsilon", "loss_v", "kl", "entropy")  # to print
@@ -23,39 +23,45 @@ def train(
     algo: ModuleType,
     doc: str,
     env: str,
-    schedule: Any,
     argv: Sequence[str] | None = None,
-    **settings: Any,
 ) -> float:
     """Train with the settings of the command line; return the last mean return.
+
+    All other settings are those of `purerl train`: the preset of the environment, if there is one,
+    and the defaults of the algorithm.
 
     Args:
         algo: Module of `purerl.algos`.
         doc: Text of `--help`.
         env: Default Gymnasium id.
-        schedule: Schedule that contains the defaults of its flags.
         argv: Arguments of the command line. None: the arguments of this process.
-        **settings: Defaults of algorithm settings that differ from those of its `Spec`.
     """
     mpi.init()  # first: from here on, a rank that fails ends the job
     # Make one flag for each setting of the algorithm and of the schedule.
     parser = make_parser(doc)
     parser.add_argument("--env", default=env, help=f"Gymnasium id ({env})")
-    options.add_settings(parser, algo.Spec, schedule, **settings)
+    text = "preset of settings; none: the algorithm's defaults (that of the environment)"
+    parser.add_argument("--preset", metavar="NAME", help=text)
+    options.add_settings(parser, algo.Spec, algo.SCHEDULE)
     args = parser.parse_args(argv)
     # Check the settings before any rank starts.
-    schedule = options.build(parser, schedule, args)
+    name = algos.get_name(algo)
+    given = {key: value for key, value in vars(args).items() if key in aliases.list_settings(algo)}
     env_fn = environments.make_env_fn(args.env)
     try:
-        spaces = environments.read_env_spec(args.env, env_fn)
-        spec = options.build(parser, algo.Spec, args, env=spaces)
-        schedule.resolve(args.num_cpu or 1)
+        preset = presets.choose_preset(name, args.env, args.preset)
+        tuned = aliases.build_configuration(algo, preset.settings) if preset else None
+        content = aliases.build_configuration(algo, given, tuned)
+        config, rounded = configs.settle(configs.from_json(content, env_fn), args.num_cpu or 1)
+        config.schedule.resolve(args.num_cpu or 1)
         mpi.fork(args.num_cpu)
     except (ValueError, mpi.MPIUnavailable) as error:
         parser.error(str(error))
     # Make the learner, the buffer and the environments.
+    spec, schedule = config.spec, config.schedule
     purerl.setup(devices=schedule.devices)
-    notes: list[str] = []
+    notes = [presets.describe_preset(preset)] if preset else []
+    notes += [rounded] if rounded else []
     try:
         with report_warnings(notes.append):
             carry = loop.start(algo, spec, env_fn, schedule, args.seed)
@@ -65,7 +71,6 @@ def train(
         if mpi.is_root():
             parser.error(str(error))
         sys.exit(errors.USAGE)
-    name = algo.__name__.rpartition(".")[2]
     line = f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps"
     if carry.ranks > 1:
         line += f" on {carry.ranks} ranks, processes {mpi.allgather(os.getpid())}"
@@ -78,7 +83,8 @@ def train(
         line = f"step {record['steps']:>9,}  {rate:>7,.0f} steps/s"
         if record["ep_returns"]:
             score = statistics.fmean(record["ep_returns"])
-            line += f"  return {score:>9.1f}"
+            what = "random" if "random_steps" in record else "return"
+            line += f"  {what} {score:>9.1f}"
         if "test_returns" in record:
             score = statistics.fmean(record["test_returns"])
             line += f"  test return {score:>9.1f}"

@@ -8,15 +8,9 @@ field of `ddpg.Spec` and of the schedule is a flag; `--help` lists them. The def
 Up's, except for fewer steps, shorter epochs and fewer random steps.
 """
 
-import dataclasses
-
 from common import train
 
 from purerl.algos import ddpg
 
-SCHEDULE = dataclasses.replace(
-    ddpg.SCHEDULE, steps=15_000, steps_per_epoch=1_000, start_steps=1_000, num_test_episodes=10
-)
-
 if __name__ == "__main__":
-    train(ddpg, __doc__, "Pendulum-v1", SCHEDULE)
+    train(ddpg, __doc__, "Pendulum-v1")

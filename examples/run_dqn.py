@@ -8,13 +8,9 @@ By default: CartPole-v1, 50 000 steps, under a minute on one core, a return of 5
 and `dqn.SCHEDULE`, chosen for small control tasks.
 """
 
-import dataclasses
-
 from common import train
 
 from purerl.algos import dqn
 
-SCHEDULE = dataclasses.replace(dqn.SCHEDULE, steps_per_epoch=2_000)
-
 if __name__ == "__main__":
-    train(dqn, __doc__, "CartPole-v1", SCHEDULE)
+    train(dqn, __doc__, "CartPole-v1")

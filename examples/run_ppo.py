@@ -10,13 +10,9 @@ reaches a return of about -200 on Pendulum-v1. Every field of `ppo.Spec` and of 
 flag; `--help` lists them. The defaults are Spinning Up's.
 """
 
-import dataclasses
-
 from common import train
 
 from purerl.algos import ppo
 
-SCHEDULE = dataclasses.replace(ppo.SCHEDULE, steps=100_000, num_test_episodes=5)
-
 if __name__ == "__main__":
-    train(ppo, __doc__, "CartPole-v1", SCHEDULE)
+    train(ppo, __doc__, "CartPole-v1")

@@ -7,13 +7,9 @@ By default: CartPole-v1, 200 000 steps, ten seconds on one core, a return of abo
 of `reinforce.Spec` and of the schedule is a flag; `--help` lists them.
 """
 
-import dataclasses
-
 from common import train
 
 from purerl.algos import reinforce
 
-SCHEDULE = dataclasses.replace(reinforce.SCHEDULE, steps=200_000, num_test_episodes=5)
-
 if __name__ == "__main__":
-    train(reinforce, __doc__, "CartPole-v1", SCHEDULE)
+    train(reinforce, __doc__, "CartPole-v1")

@@ -10,15 +10,9 @@ Up's, except for fewer steps, shorter epochs and fewer random steps. HalfCheetah
 `mujoco`.
 """
 
-import dataclasses
-
 from common import train
 
 from purerl.algos import sac
 
-SCHEDULE = dataclasses.replace(
-    sac.SCHEDULE, steps=10_000, steps_per_epoch=1_000, start_steps=1_000, num_test_episodes=10
-)
-
 if __name__ == "__main__":
-    train(sac, __doc__, "Pendulum-v1", SCHEDULE)
+    train(sac, __doc__, "Pendulum-v1")

@@ -8,15 +8,9 @@ field of `td3.Spec` and of the schedule is a flag; `--help` lists them. The defa
 Up's, except for fewer steps, shorter epochs and fewer random steps.
 """
 
-import dataclasses
-
 from common import train
 
 from purerl.algos import td3
 
-SCHEDULE = dataclasses.replace(
-    td3.SCHEDULE, steps=15_000, steps_per_epoch=1_000, start_steps=1_000, num_test_episodes=10
-)
-
 if __name__ == "__main__":
-    train(td3, __doc__, "Pendulum-v1", SCHEDULE)
+    train(td3, __doc__, "Pendulum-v1")

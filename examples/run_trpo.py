@@ -8,13 +8,9 @@ By default: CartPole-v1, 100 000 steps, ten seconds on one core, a return of 500
 `trpo.Spec` and of the schedule is a flag; `--help` lists them. The defaults are Spinning Up's.
 """
 
-import dataclasses
-
 from common import train
 
 from purerl.algos import trpo
 
-SCHEDULE = dataclasses.replace(trpo.SCHEDULE, steps=100_000, num_test_episodes=5)
-
 if __name__ == "__main__":
-    train(trpo, __doc__, "CartPole-v1", SCHEDULE)
+    train(trpo, __doc__, "CartPole-v1")

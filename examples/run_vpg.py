@@ -10,13 +10,9 @@ The defaults are Spinning Up's, except for the learning rate of the policy. With
 and one gradient step per rollout, the return was 50 after 200 000 steps.
 """
 
-import dataclasses
-
 from common import train
 
 from purerl.algos import vpg
 
-SCHEDULE = dataclasses.replace(vpg.SCHEDULE, steps=200_000, num_test_episodes=5)
-
 if __name__ == "__main__":
-    train(vpg, __doc__, "CartPole-v1", SCHEDULE, pi_lr=1e-2)
+    train(vpg, __doc__, "CartPole-v1")

@@ -76,6 +76,10 @@ class ScaledReturns(EnvWarning):
     """Warning: a wrapper scales rewards by running statistics, so returns are scaled too."""
 
 
+class CountsRounded(UserWarning):
+    """Warning: counts of a schedule were rounded up to what ranks and environments can share."""
+
+
 class StorageError(PurerlError, OSError):
     """A file could not be read or written."""
 

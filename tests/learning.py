@@ -66,7 +66,7 @@ PENDULUM = {
 }
 HALFCHEETAH = {"steps": 100_000, "steps_per_epoch": 5_000}  # other settings: Spinning Up's
 
-CARTPOLE = {"steps": 200_000, "num_test_episodes": 10}
+CARTPOLE = {"steps": 200_000, "steps_per_epoch": 4_000, "num_test_episodes": 10}
 FIVE = (0, 1, 2, 3, 4)
 MINIBATCHES = {"train_pi_iters": 10, "train_v_iters": 10, "target_kl": None, "lam": 0.95}
 
@@ -127,7 +127,7 @@ PRESETS = {
         FIVE,
         1000.0,
         {},
-        {"steps": 80_000, "num_test_episodes": 10},
+        {"steps": 80_000, "steps_per_epoch": 4_000, "num_test_episodes": 10},
         raw=True,
     ),
     "ppo-halfcheetah": Preset(

@@ -9,37 +9,90 @@ from purerl.schedules import (
     OnPolicySchedule,
     ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
+    list_rounded,
 )
 
 COUNTS = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
 
 
-def test_counts_must_be_multiples_of_environments_and_ranks():
+def test_counts_are_rounded_up_to_multiples_of_environments_and_ranks():
     for name in COUNTS:
-        near = r"must be a multiple of num_envs = 4, got 1002\. The nearest multiple is 1000"
-        with pytest.raises(ValueError, match=f"^{name} counts .* {near}"):
-            OffPolicySchedule(**({"num_envs": 4} | {name: 1002}))
-        with pytest.raises(ValueError, match=rf"^{name} .* num_envs times ranks = 8, got 1004"):
-            OffPolicySchedule(**({"num_envs": 4} | {name: 1004})).resolve(2)
-    with pytest.raises(ValueError, match="^replay_size .* ranks = 3"):
-        OffPolicySchedule(steps=9000, steps_per_epoch=900, start_steps=9, update_after=999).resolve(
-            3
-        )
-    with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs = 3"):
-        OnPolicySchedule(num_envs=3, steps=4000)
-    with pytest.raises(ValueError, match="^steps_per_epoch .* num_envs times ranks = 3"):
-        OnPolicySchedule().resolve(3)
+        settled = OffPolicySchedule(num_envs=4, **{name: 1002}).settle(2)
+        assert getattr(settled, name) == 1008
+        assert getattr(OffPolicySchedule(num_envs=4, **{name: 1008}).settle(2), name) == 1008
+    assert OffPolicySchedule(replay_size=1_001).settle(2).replay_size == 1_002
+    assert OffPolicySchedule(batch_size=99, devices=4).settle().batch_size == 100
+    assert OffPolicySchedule(start_steps=0, num_envs=4).settle(2).start_steps == 0
+    assert OnPolicySchedule(rollout_steps=1_000, num_envs=3).settle().rollout_steps == 1_002
+    assert OnPolicySchedule(rollout_steps=1_000, num_envs=3).settle(2).rollout_steps == 1_002
+    # Each of 4 environments has 252 steps, which 3 devices share.
+    shared = OnPolicySchedule(rollout_steps=1_000, num_envs=4, devices=3).settle(1)
+    assert shared.rollout_steps == 1_008
+
+
+def test_a_run_and_its_epochs_consist_of_whole_rollouts():
+    schedule = OnPolicySchedule(steps=100_000, rollout_steps=2_048, steps_per_epoch=5_000)
+    settled = schedule.settle()
+    assert (settled.steps, settled.steps_per_epoch) == (49 * 2_048, 3 * 2_048)
+    assert settled.settle() == settled
+
+
+def test_a_single_length_is_that_of_rollouts_and_epochs_as_in_spinning_up():
+    settled = OnPolicySchedule(steps=10_000, steps_per_epoch=4_000).settle()
+    assert (settled.steps, settled.rollout_steps, settled.steps_per_epoch) == (12_000, 4_000, 4_000)
+    rows = OnPolicySchedule(steps=200_000, rollout_steps=500).settle()
+    assert (rows.rollout_steps, rows.steps_per_epoch) == (500, 4_000)
+
+
+@pytest.mark.parametrize(
+    ("steps", "rollout", "epoch"),
+    [(20_000, 1_000, 1_000), (200_000, 1_000, 4_000), (5_000, 250, 250), (7, 1, 1)],
+)
+def test_short_on_policy_runs_have_short_rollouts_and_twenty_epochs(steps, rollout, epoch):
+    settled = OnPolicySchedule(steps=steps).settle()
+    assert (settled.rollout_steps, settled.steps_per_epoch) == (rollout, epoch)
+
+
+def test_rollouts_that_cut_episodes_are_longer():
+    settled = [OnPolicySchedule(steps=n, continue_episodes=False).settle() for n in (20_000, 10**6)]
+    assert [one.rollout_steps for one in settled] == [1_000, 4_000]
+    assert [one.steps_per_epoch for one in settled] == [1_000, 4_000]
+
+
+@pytest.mark.parametrize(
+    ("steps", "epoch", "start", "after"),
+    [
+        (400_000, 4_000, 10_000, 1_000),
+        (100_000, 4_000, 10_000, 1_000),
+        (20_000, 1_000, 2_000, 1_000),
+        (5_000, 250, 500, 500),
+        (800, 50, 80, 100),  # an epoch is at least a burst, the first update samples a full batch
+    ],
+)
+def test_short_off_policy_runs_have_fewer_random_steps_and_shorter_epochs(
+    steps, epoch, start, after
+):
+    settled = OffPolicySchedule(steps=steps).settle()
+    found = (settled.steps_per_epoch, settled.start_steps, settled.update_after)
+    assert found == (epoch, start, after)
+
+
+def test_rounded_counts_are_listed_and_derived_ones_are_not():
+    given = OnPolicySchedule(steps=10_000, steps_per_epoch=4_000)
+    expected = "rounded up to what fits: steps from 10,000 to 12,000"
+    assert list_rounded(given, given.settle()) == expected
+    given = OffPolicySchedule(steps=10_001, start_steps=51, num_envs=2)
+    expected = "rounded up to what fits: steps from 10,001 to 10,002, start_steps from 51 to 52"
+    assert list_rounded(given, given.settle()) == expected
+    assert list_rounded(OffPolicySchedule(), OffPolicySchedule().settle(4)) == ""
+
+
+def test_every_rank_needs_rows_for_its_batches():
     with pytest.raises(ValueError, match=r"^update_after must be .* 16 ranks .* = 1600, got 1008"):
-        OffPolicySchedule(
-            steps=1600, steps_per_epoch=1600, start_steps=0, update_after=1008
-        ).resolve(16)
+        OffPolicySchedule(update_after=1008).resolve(16)
     with pytest.raises(ValueError, match=r"^replay_size must be .* 4 ranks .* = 400, got 200"):
         OffPolicySchedule(replay_size=200, update_after=400).resolve(4)
-    with pytest.raises(
-        ValueError,
-        match=r"^steps must be a multiple of .* 2048, got 100000\. .* is 100352",
-    ):
-        OnPolicySchedule(steps=100_000, steps_per_epoch=2_048)
+    assert OffPolicySchedule().resolve(16).update_after == 1_600  # derived
 
 
 @pytest.mark.parametrize(
@@ -94,7 +147,7 @@ def test_a_resolved_schedule_has_no_none_but_the_environments_own_limit(schedule
 def test_the_derived_numbers_are_per_rank_and_environment():
     off = OffPolicySchedule(num_envs=4).resolve(2)
     assert (off.update_every, off.updates_per_burst) == (56, 56)  # 50, rounded up to 8
-    assert OnPolicySchedule(num_envs=4).resolve(2).rollout_length == 4_000 // 8
+    assert OnPolicySchedule(num_envs=4).resolve(2).rollout_length == 1_000 // 8
 
 
 def test_resolve_does_not_change_the_schedule_of_the_user():
@@ -111,4 +164,4 @@ def test_rows_in_memory_are_counted_for_each_setting():
         "update_every": 50,
         "updates_per_burst": 700,
     }
-    assert OnPolicySchedule().resolve(2).count_rows(2) == {"steps_per_epoch": 3 * 2_000}
+    assert OnPolicySchedule().resolve(2).count_rows(2) == {"rollout_steps": 3 * 500}

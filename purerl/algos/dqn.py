@@ -84,7 +84,6 @@ class Spec:
 
 SCHEDULE = OffPolicySchedule(
     steps=50_000,
-    steps_per_epoch=1_000,
     start_steps=1_000,
     update_after=1_000,
     batch_size=64,

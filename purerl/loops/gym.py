@@ -21,11 +21,16 @@ import jax
 import numpy as np
 
 from purerl import algos, checks, mpi, rng
-from purerl.errors import EpisodesCut, NonFiniteError
+from purerl.errors import CountsRounded, EpisodesCut, NonFiniteError
 from purerl.loops import devices, faults, offpolicy, onpolicy, records, vector
 from purerl.loops.acting import make_test_policy
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, Record
-from purerl.schedules import ResolvedOnPolicySchedule, ResolvedSchedule, Schedule
+from purerl.schedules import (
+    ResolvedOnPolicySchedule,
+    ResolvedSchedule,
+    Schedule,
+    list_rounded,
+)
 
 __all__ = [
     "Carry",
@@ -54,7 +59,8 @@ def start(
         env_fn: Function that returns a new Gymnasium environment; it is called
             `schedule.num_envs` times. Or a function that returns one vector environment of that
             size.
-        schedule: Schedule of acting and learning, of the same class as `algo.SCHEDULE`.
+        schedule: Schedule of acting and learning, of the same class as `algo.SCHEDULE`. Counts
+            that do not fit are rounded up, with a warning.
         seed: Integer in 0 .. 2**32 - 1. Seed and other arguments together determine the run.
     """
     checks.seed(seed)
@@ -62,6 +68,8 @@ def start(
     _check_algo(algo, spec, schedule)
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     resolved = schedule.resolve(ranks)
+    if rounded := list_rounded(schedule, resolved):
+        warnings.warn(rounded, CountsRounded, stacklevel=2)
     # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks)
     _check_world(algo, spec, resolved, seed)
@@ -116,14 +124,15 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
     """Continue a run by one burst (off-policy), or by one rollout and update (on-policy).
 
     An off-policy advance ends at the next multiple of `update_every`, end of an epoch or end of the
-    run, whichever comes first. An on-policy advance is one epoch.
+    run, whichever comes first. An on-policy advance is one rollout and one update.
 
     Returns:
         The new carry, and a record if an epoch ended, else None. A record has `epoch`, `steps` and
         `updates`, and the `ep_returns` and `ep_lengths` of the episodes that ended. It also has
         the mean of each metric over the updates that computed it. A metric that no update computed
         is absent. A metric with several values in an epoch also has `_std`, `_min` and `_max`. The
-        statistics of `val` are over the steps of the epoch.
+        statistics of `val` are over the steps of the epoch. If the epoch had random first steps,
+        `random_steps` is their number.
     """
     schedule = carry.schedule
     if carry.is_stale:
@@ -137,8 +146,9 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
             f"with more steps to train longer."
         )
     if isinstance(carry, OnPolicyCarry):
-        return records.close_epoch(onpolicy.advance(carry))
-    carry = offpolicy.advance(carry)
+        carry = onpolicy.advance(carry)
+    else:
+        carry = offpolicy.advance(carry)
     ended = carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
     return records.close_epoch(carry) if ended else (carry, None)
 
@@ -330,7 +340,7 @@ def _check_cut(schedule: ResolvedOnPolicySchedule, envs: vector.Envs) -> None:
             f"episodes may have {limit:,} steps, but a rollout of one environment has {length:,}. "
             f"With continue_episodes=False the loop cuts longer episodes at the end of a rollout "
             f"and starts new ones. REINFORCE learns only from episodes that end, so it learns "
-            f"nothing if all are cut. Raise steps_per_epoch or lower num_envs.",
+            f"nothing if all are cut. Raise rollout_steps or lower num_envs.",
             EpisodesCut,
             stacklevel=4,
         )

@@ -12,7 +12,7 @@ from purerl import mpi, rng
 from purerl.loops import acting, faults, records
 from purerl.loops.carry import OnPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
-from purerl.loops.metrics import list_names, tally_values
+from purerl.loops.metrics import list_names, merge_tallies, tally_values
 from purerl.schedules import ResolvedOnPolicySchedule
 from purerl.types import Rollout, Transition
 
@@ -22,17 +22,21 @@ def advance(carry: OnPolicyCarry) -> OnPolicyCarry:
     schedule = carry.schedule
     carry, rollout = collect(carry, schedule.rollout_length)
     words = acting.pack_key_words(carry, carry.updates)
-    learner, tally, finite = learn(carry.algo, schedule.devices, carry.learner, rollout, words)
-    steps = carry.steps + schedule.steps_per_epoch
+    learner, tally, finite = learn(
+        carry.algo, schedule.devices, carry.learner, carry.tally, rollout, words
+    )
+    steps = carry.steps + schedule.rollout_steps
     carry = dataclasses.replace(carry, learner=learner, tally=tally, steps=steps)
     records.check_learner(carry, 1, finite)
     return dataclasses.replace(carry, updates=carry.updates + 1)
 
 
 def learn(
-    algo: ModuleType, devices: int, learner: Any, rollout: Rollout, words: Any
+    algo: ModuleType, devices: int, learner: Any, tally: jax.Array, rollout: Rollout, words: Any
 ) -> tuple[Any, jax.Array, jax.Array]:
-    """Prepare a rollout and update on it, in one compiled program that donates the learner.
+    """Prepare a rollout and update on it, in one compiled program.
+
+    The learner and the tally are donated.
 
     The result equals `prepare` and `update` with the key
     `stream(seed, rank, "update", updates done before)`. Each of several devices prepares the whole
@@ -42,20 +46,21 @@ def learn(
         algo: A module of `purerl.algos`.
         devices: Number of devices.
         learner: State of the algorithm.
+        tally: Statistics of the metrics since the last record.
         rollout: Transitions `[T, N, ...]`.
         words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
 
     Returns:
-        The learner, the tally of the metrics, and whether all parameters and metrics are finite.
+        The learner, the tally, and whether all parameters and metrics are finite.
     """
-    args = (learner, rollout, words)
+    args = (learner, tally, rollout, words)
     result: tuple[Any, jax.Array, jax.Array] = _compiled_learn()(algo, devices, *args)
     return result
 
 
 @functools.cache
 def _compiled_learn() -> Any:
-    return jit_fast(static_argnums=(0, 1), donate_argnums=2)(_split_learn)
+    return jit_fast(static_argnums=(0, 1), donate_argnums=(2, 3))(_split_learn)
 
 
 def _split_learn(algo: ModuleType, devices: int, *args: Any) -> Any:
@@ -64,7 +69,12 @@ def _split_learn(algo: ModuleType, devices: int, *args: Any) -> Any:
 
 
 def _learn(
-    algo: ModuleType, devices: int, learner: Any, rollout: Rollout, words: jax.Array
+    algo: ModuleType,
+    devices: int,
+    learner: Any,
+    tally: jax.Array,
+    rollout: Rollout,
+    words: jax.Array,
 ) -> tuple[Any, jax.Array, jax.Array]:
     batch = algo.prepare(learner.params, rollout)
     key = rng.stream(words[0], words[1], "update", words[2:])
@@ -74,7 +84,7 @@ def _learn(
         info = mpi.pmean(info)
     if "val" in info:
         info |= {"val": batch.val}  # values of all steps of the rollout, before the update
-    tally = tally_values(info)
+    tally = merge_tallies(tally, tally_values(info))
     return learner, tally, records.are_all_finite((learner.params, tally[1]))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from purerl import mpi
 from purerl.errors import Diverged
 from purerl.loops import vector
-from purerl.loops.carry import Carry, Record
+from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.loops.devices import init_tally, unreplicate
 from purerl.loops.metrics import merge_tallies, read_tally
 from purerl.types import Transition
@@ -81,6 +81,10 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
         "ep_lengths": list(itertools.chain(*ep_lengths)),
         **read_tally(carry.metrics, total, single=carry.ranks),
     }
+    if isinstance(carry, OffPolicyCarry):
+        began = (carry.steps - 1) // carry.schedule.steps_per_epoch * carry.schedule.steps_per_epoch
+        random = min(carry.steps, carry.schedule.start_steps) - began
+        record |= {"random_steps": random} if random > 0 else {}
     carry = dataclasses.replace(
         carry,
         tally=init_tally(len(carry.metrics), carry.schedule.devices),

@@ -45,7 +45,6 @@ def test_the_overview_and_lists_need_no_jax(tmp_path):
         (("train", "ppo", *SMALL, "--gama", "1"), "unknown flag --gama. Did you mean --gamma?"),
         (("train", "ppo", *SMALL, "--name", "../x"), "name must consist of letters"),
         (("train", "ppo", *SMALL, "--save-freq", "0"), "save_freq must be"),
-        (("train", "ppo", *SMALL, "--num-cpu", "3"), "a multiple of num_envs times ranks = 3"),
         (("resume", "/nowhere"), "/nowhere is not a run"),
     ],
 )

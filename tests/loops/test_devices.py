@@ -69,10 +69,6 @@ def test_more_devices_than_jax_has_are_refused():
         ValueError, match=r"devices is 4 but JAX sees 2.*purerl\.setup\(devices=4\)"
     ):
         records("td3", OFF(devices=4))
-    with pytest.raises(ValueError, match="batch_size must be a multiple of devices = 3, got 20"):
-        OFF(devices=3)
-    with pytest.raises(ValueError, match="steps_per_epoch .* a multiple of ranks times devices"):
-        records("ppo", ON(steps=402, steps_per_epoch=201, devices=2))
     with pytest.raises(ValueError, match="^devices must be an integer of at least 1, got 0"):
         ON(devices=0)
 

@@ -229,3 +229,35 @@ def test_statistics_of_values_are_over_the_steps_of_an_epoch():
     found = [record[name] for name in ("val", "val_std", "val_min", "val_max")]
     np.testing.assert_allclose(found, [val.mean(), val.std(), val.min(), val.max()], rtol=1e-4)
     assert "loss_pi_std" not in record  # a single update has no spread
+
+
+def test_an_epoch_of_several_rollouts_has_the_episodes_and_metrics_of_all():
+    lengths = {"steps": 120, "rollout_steps": 20, "steps_per_epoch": 60}
+    env_fn = script.make_singles(1)[0]
+    rows = finish(start(env_fn, steps=120, steps_per_epoch=20))[1]
+    carry, records = finish(start(env_fn, **lengths))
+    counts = [one and (one["epoch"], one["steps"], one["updates"]) for one in records]
+    assert counts == [None, None, (1, 60, 3), None, None, (2, 120, 6)]
+    for record, parts in zip(records[2::3], (rows[:3], rows[3:]), strict=True):
+        assert record["ep_returns"] == [x for part in parts for x in part["ep_returns"]]
+        assert record["ep_lengths"] == [x for part in parts for x in part["ep_lengths"]]
+        for name in ("loss_v", "val", "entropy"):
+            mean = np.mean([part[name] for part in parts])
+            assert record[name] == pytest.approx(mean, rel=1e-4, abs=1e-6), name
+        losses = [part["loss_v"] for part in parts]
+        found = [record[f"loss_v_{kind}"] for kind in ("std", "min", "max")]
+        np.testing.assert_allclose(found, [np.std(losses), min(losses), max(losses)], rtol=1e-3)
+    assert not np.asarray(carry.tally)[0].any()
+
+
+def test_the_last_epoch_ends_with_the_run():
+    env_fn = script.make_singles(1)[0]
+    _, records = finish(start(env_fn, steps=100, rollout_steps=20, steps_per_epoch=60))
+    assert [record["steps"] for record in records if record] == [60, 100]
+
+
+def test_a_loop_warns_of_counts_that_it_rounds_up():
+    expected = "^rounded up to what fits: steps from 50 to 60$"
+    with pytest.warns(errors.CountsRounded, match=expected):
+        carry = start(script.make_singles(1)[0], steps=50, steps_per_epoch=30)
+    assert carry.schedule.steps == 60

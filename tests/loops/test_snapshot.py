@@ -18,7 +18,7 @@ OFF = OffPolicySchedule(
     steps=330, steps_per_epoch=110, start_steps=40, update_after=50, update_every=10,
     updates_per_burst=2, batch_size=16, replay_size=150, num_test_episodes=0,
 )  # fmt: skip
-ON = OnPolicySchedule(steps=360, steps_per_epoch=60, num_envs=2)
+ON = OnPolicySchedule(steps=360, rollout_steps=60, steps_per_epoch=180, num_envs=2)
 ENVS = {"reinforce": "CartPole-v1", "vpg": "Pendulum-v1", "trpo": "CartPole-v1"}
 ENVS |= {"ppo": "Pendulum-v1", "dqn": "CartPole-v1"}
 

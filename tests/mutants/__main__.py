@@ -26,6 +26,7 @@ from tests.mutants import (
     onpolicy,
     plots,
     policies,
+    presets,
     ranks,
     reliability,
     reports,
@@ -33,7 +34,7 @@ from tests.mutants import (
 )
 
 ROOT = Path(__file__).parents[2]
-PARTS = (grids, offpolicy, onpolicy, plots, policies, ranks, reliability, runs, reports)
+PARTS = (grids, offpolicy, onpolicy, plots, policies, ranks, reliability, runs, reports, presets)
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 

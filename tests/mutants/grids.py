@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(KEYS, ' and word != "lr"]', "]", T_KEYS),
     Mutant(KEYS, "other for other in ours if SYNONYMS[other] in known", "other for other in SYNONYMS", T_KEYS),
     Mutant(ENVIRONMENTS, "if near and near[0] not in said:", "if False:", f"{T_OPTIONS} -k unknown_environment_id"),
-    Mutant(REPORT, "if issubclass(one.category, EnvWarning):", "if True:", f"{T_REPORT} -k warns_of"),
+    Mutant(REPORT, "if issubclass(one.category, EnvWarning):", "if True:", f"{T_REPORT} -k loop_warnings"),
     Mutant(REPORT, ', action="always", category=EnvWarning', "", "tests/runs/policy/test_run.py -k notes_in_one_line"),
     Mutant(KEYS, "        if name in seen:\n", "        if False:\n", T_KEYS),
     Mutant(KEYS, "width * (1 if layers is None else layers)", "width", T_KEYS),

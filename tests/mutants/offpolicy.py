@@ -179,7 +179,7 @@ MUTANTS = [
     # Units and specs.
     Mutant("purerl/spaces.py", "return (act - middle.astype(np.float32)) / half.astype(np.float32)", "return act / half.astype(np.float32)", T_SPACES),
     Mutant("purerl/spaces.py", "return middle.astype(np.float32) + half.astype(np.float32) * act", "return half.astype(np.float32) * act", T_SPACES),
-    Mutant("purerl/schedules.py", "every = self.update_every or math.ceil(50 / unit) * unit", "every = self.update_every or 50", T_SCHEDULES),
+    Mutant("purerl/schedules.py", "every = _round_up(self.update_every or 50, unit)", "every = self.update_every or 50", T_SCHEDULES),
     Mutant("purerl/spaces.py", "action: Box | Discrete = Discrete(int(act.n), int(act.start))", "action: Box | Discrete = Discrete(int(act.n))", T_SPACES),
     # Streams.
     Mutant(RNG, "jax.random.fold_in(jax.random.fold_in(key, high), low)", "jax.random.fold_in(key, low)", T_RNG),

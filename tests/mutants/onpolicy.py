@@ -252,7 +252,7 @@ MUTANTS = [
     Mutant(ON, "    faults.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)\n", "", T_ON),
     Mutant(ON, "    records.check_learner(carry, 1, finite)\n", "", T_ON),
     Mutant(ON, "batch._replace(key=key)", "batch", T_ON),
-    Mutant(ON, "steps = carry.steps + schedule.steps_per_epoch", "steps = carry.steps + 1", T_ON),
+    Mutant(ON, "steps = carry.steps + schedule.rollout_steps", "steps = carry.steps + 1", T_ON),
     Mutant(LOOP, "    if not isinstance(schedule, kind):", "    if False:", T_ON),
     Mutant(LOOP, "    if not isinstance(envs, vector.OwnEnvs):\n        raise", "    if envs:\n        raise", T_ON),
     Mutant(LOOP, "        _check_cut(schedule, envs)\n", "", T_ON),

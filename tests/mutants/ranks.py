@@ -105,7 +105,4 @@ MUTANTS = [
     Mutant("purerl/loops/devices.py", "ranks if mpi.num_procs() == 1 else mpi.num_local()", "1", T_RANKS),
     Mutant("purerl/loops/devices.py", "return schedule.devices * (", "return 1 * (", "tests/reliability/test_room.py"),
     Mutant("purerl/moments.py", "    var = mpi.psum(jnp.square(rows - mean[None]).sum(axis=0)) / new\n", "    var = mpi.pmean(jnp.square(rows - mean[None]).mean(axis=0))\n", T_RANKS),
-    Mutant("purerl/schedules.py", "if getattr(self, name) < ranks * self.batch_size:", "if False:", "tests/test_types.py"),
-    Mutant("purerl/schedules.py", "if self.batch_size % self.devices:", "if False:", T_DEVICES),
-    Mutant("purerl/schedules.py", '        _check_multiples(self, ("steps_per_epoch",), ranks * self.devices, "ranks times devices")\n', "", T_DEVICES),
 ]  # fmt: skip

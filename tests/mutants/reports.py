@@ -37,7 +37,7 @@ T_TRAIN = "tests/runs/training/test_train.py"
 
 MUTANTS = [
     Mutant(SCREEN, "self.live = not self.quiet and self.stream.isatty()", "self.live = not self.quiet", T_BAR),
-    Mutant(SCREEN, "if not self.live or now - self._drawn < PAUSE:", "if not self.live or now - self._drawn > PAUSE:", T_BAR),
+    Mutant(SCREEN, "self.row_is_open or now - self._drawn < PAUSE:", "self.row_is_open or now - self._drawn > PAUSE:", T_BAR),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_BAR),
     Mutant(SCREEN, "self._replace_bar(write_lines, line)", 'self._replace_bar(write_text, line + "\\n")', T_BAR),
     Mutant("purerl/runs/training/sinks.py", "purge = step + 1 if step else None", "purge = 0", "tests/runs/training/test_sinks.py"),

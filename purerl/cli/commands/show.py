@@ -9,6 +9,7 @@ from purerl import algos
 from purerl.cli.options import Parser
 from purerl.runs import interrupts
 from purerl.runs.console import print_lines
+from purerl.runs.settings import presets
 
 FUNCTIONS = "init|act|policy|prepare|update|loss|[a-z].*loss"
 
@@ -42,5 +43,8 @@ def main(words: list[str]) -> int:
                 default = field.default if settings is cls else getattr(settings, field.name)
                 comment = field.metadata.get("help", "")
                 text.append(f"  {field.name:<20} {default!r:<16} {comment}".rstrip())
+    if found := presets.read_presets(args.algo):
+        text += ["", "Presets: `purerl train` uses that of the environment"]
+        text += [f"  {one.name:<28} {one.about}" for one in found.values()]
     print_lines("\n".join([*text, "", f"`purerl train {args.algo} --help` lists their flags."]))
     return 0

@@ -14,6 +14,7 @@ from purerl.runs.console import print_lines, write_text
 from purerl.runs.record.files import to_json
 from purerl.runs.settings import aliases
 from purerl.runs.settings import config as configs
+from purerl.runs.settings.presets import describe_preset
 from purerl.runs.sweeps import tasks
 from purerl.runs.sweeps.grid import ExperimentGrid, run_variants
 from purerl.runs.sweeps.jobs import Plan
@@ -48,10 +49,16 @@ def main(words: list[str]) -> int:
         write_text(sys.stdout, HELP)
         return errors.USAGE if name.startswith("--grid") else errors.DONE
     algo = parse_algo(name)
-    from purerl.cli.commands.train_and_resume import make_parser, read_settings  # imports JAX
+    from purerl.cli.commands.train_and_resume import (  # imports JAX
+        choose_preset,
+        make_parser,
+        read_settings,
+    )
 
     args = make_parser(algo, words, "purerl sweep").parse_args(words[1:])
     settings, base = read_settings(algo, args)
+    if preset := choose_preset(algo, args):
+        print_lines(describe_preset(preset))
     items = split_pairs("--grid", args.grid, several=True)
     axes: Axes = {key: (None, [value]) for key, value in settings.items()}
     axes |= read_axes(algo, items, ONCE, settings)
@@ -85,7 +92,7 @@ def run_grid(algo: Any, axes: Axes, args: argparse.Namespace, base: Mapping[str,
     for name, seed, settings in named:
         try:
             content = aliases.build_configuration(algo, settings, base)
-            tasks.complete_config(content | {"seed": seed, "name": name}, algo)
+            tasks.complete_config(content | {"seed": seed, "name": name}, algo, plan.num_cpu)
         except ConfigError as error:
             refused[name] = str(error)
     if len(refused) == len({name for name, *_ in named}):

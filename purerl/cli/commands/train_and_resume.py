@@ -18,8 +18,9 @@ from purerl.cli.options import Parser
 from purerl.mpi.host import run_on_root
 from purerl.runs.console import print_lines, print_warning
 from purerl.runs.record import folder, status
-from purerl.runs.settings import aliases
+from purerl.runs.settings import aliases, presets
 from purerl.runs.settings import config as configs
+from purerl.runs.settings.presets import Preset
 from purerl.runs.training import dry_run
 from purerl.runs.training import train as runs
 
@@ -45,6 +46,8 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     algo = arguments.parse_algo(name)
     args = make_parser(algo, words[1:], prog=prog).parse_args(words[1:])
     settings, base = read_settings(algo, args)
+    preset = choose_preset(algo, args)
+    notes = [presets.describe_preset(preset)] if preset else []
     content = aliases.build_configuration(algo, settings, base)
     if not content.get("env"):
         raise errors.ConfigError("--env is missing. Give one, for example --env CartPole-v1.")
@@ -60,6 +63,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
         print_lines(dropped)
     purerl.setup(devices=made[0].schedule.devices)
     if args.dry_run:
+        print_lines("\n".join(notes))
         dry_run.report_needs(made, env_fn, args.num_cpu or 1)
         return errors.DONE
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
@@ -69,7 +73,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
         rest = " ".join(str(one.seed) for one in made[number:])
         note = f"not started: seed {rest}. Run the same command with --seed {rest}"
         try:
-            code = runs.train(config, env_fn, **where).code
+            code = runs.train(config, env_fn, notes=notes, **where).code
         except BaseException as error:
             if rest:
                 error.add_note(note)
@@ -101,8 +105,10 @@ def resume(words: list[str]) -> int:
 
 
 def read_settings(algo: Any, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of the command line and preset, and the configuration they override."""
+    """Return the settings of the command line and file, and the configuration they override."""
     base = status.read_json(args.config) if args.config else {}
+    if preset := choose_preset(algo, args):
+        base = aliases.build_configuration(algo, preset.settings)
     if base.get("algo", name := algos.get_name(algo)) != name:
         raise errors.ConfigError(f"{args.config} is for {base['algo']!r}, not {name!r}.")
     fields = aliases.list_settings(algo).keys() - {*aliases.COMMAND}
@@ -113,9 +119,18 @@ def read_settings(algo: Any, args: argparse.Namespace) -> tuple[dict[str, Any], 
     own = (*configs.KEYS, "spaces", "exp_name")
     over = {aliases.resolve_name(algo, key).name for key in typed}
     below = {k: v for k, v in base.items() if k in own}
-    preset = {k: v for k, v in base.items() if k not in own}  # settings that are in no part
-    preset = {k: v for k, v in preset.items() if aliases.resolve_name(algo, k).name not in over}
-    return preset | typed, below
+    loose = {k: v for k, v in base.items() if k not in own}  # settings that are in no part
+    loose = {k: v for k, v in loose.items() if aliases.resolve_name(algo, k).name not in over}
+    return loose | typed, below
+
+
+def choose_preset(algo: Any, args: argparse.Namespace) -> Preset | None:
+    """Return the preset of a command line; a configuration file takes the place of one."""
+    if args.config and args.preset not in (None, presets.NONE):
+        raise errors.ConfigError("--config and --preset both give settings. Give only one of them.")
+    if args.config:
+        return None
+    return presets.choose_preset(algo, vars(args).get("env"), args.preset)
 
 
 def find_mistakes(algo: Any, args: argparse.Namespace) -> list[str]:
@@ -176,6 +191,8 @@ def _add_run_flags(parser: Parser, grid: bool) -> None:
     add("--datestamp", "--dt", action=argparse.BooleanOptionalAction, help="date in folders (no)")
     add("--config", type=Path, metavar="FILE",
         help="JSON file with settings, for example a config.json")
+    add("--preset", metavar="NAME",
+        help="`purerl show ALGO` lists presets; none: defaults (that of the environment)")
     add("--set", action="append", nargs="+", metavar="KEY=VALUE",
         help="settings, for example gamma=0.98 or spec.gamma=0.98")
     add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")

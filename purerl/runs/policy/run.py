@@ -11,7 +11,7 @@ buffer and no environment, and nothing in the folder can execute code.
 import csv
 import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,7 +28,7 @@ from purerl.loops import gym as loop
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
 from purerl.runs.record import checkpoint_folders, files, status
-from purerl.runs.settings import aliases, environments
+from purerl.runs.settings import aliases, environments, presets
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
@@ -194,6 +194,7 @@ def train(
     data_dir: str | None = None,
     datestamp: bool | None = None,
     quiet: bool = False,
+    preset: str | None = None,
     eval_env_fn: Callable[[], Any] | None = None,
     on_record: Callable[[dict[str, Any]], Any] | None = None,
     **settings: Any,
@@ -209,6 +210,7 @@ def train(
         data_dir: Folder of all runs; None for the user's default, else `runs`.
         datestamp: Whether folder names begin with the date; None for the user's default.
         quiet: Whether to print nothing.
+        preset: Name of a preset, or `none`; None for that of the environment `env`, if it has one.
         eval_env_fn: Function that makes the environment of the test episodes; None for `env`.
         on_record: Function that is called with the record of each epoch, a dict of numbers.
         **settings: Fields of the algorithm's `Spec` (also networks), of its schedule, and of
@@ -226,22 +228,28 @@ def train(
     algo = algos.load(algo)
     given = {"algo": algos.get_name(algo), "env": word, "seed": seed}
     given |= {"name": name} if name else {}
-    config = configs.from_json(_sort_settings(algo, settings) | given, env_fn, custom=algo)
+    chosen = presets.choose_preset(given["algo"], env, preset)
+    tuned = _sort_settings(algo, chosen.settings) if chosen else {}
+    parts = {
+        part: tuned.get(part, {}) | own for part, own in _sort_settings(algo, settings).items()
+    }
+    config = configs.from_json(parts | given, env_fn, custom=algo)
     outcome = training.train(
         config,
         env_fn,
         Screen(quiet=quiet),
         eval_env_fn=eval_env_fn,
         on_record=on_record,
+        notes=[presets.describe_preset(chosen)] if chosen else (),
         data_dir=data_dir,
         datestamp=datestamp,
     )
     state = devices.unreplicate(outcome.carry.learner)
     own_env_fn = env_fn if callable(env) else None
-    return Run(outcome.run, config, outcome.step, state.params, own_env_fn, state=state)
+    return Run(outcome.run, outcome.config, outcome.step, state.params, own_env_fn, state=state)
 
 
-def _sort_settings(algo: Any, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _sort_settings(algo: Any, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Group settings by the part of the configuration that they belong to."""
     sources = configs.get_sources(algo)
     parts = {x.name: part for part, cls in sources.items() for x in dataclasses.fields(cls)}

@@ -15,6 +15,7 @@ from purerl.runs.console import format_clock
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
 from purerl.runs.record.logger import EpochLogger
+from purerl.schedules import ResolvedOnPolicySchedule
 from purerl.spaces import Discrete
 
 # Metrics of the table of algorithms -> Spinning Up's columns, and those shown for each epoch.
@@ -22,7 +23,7 @@ COLUMNS = {metric: column for one in ALGORITHMS.values() for metric, column in o
 AVERAGED = {metric for metric, column in COLUMNS.items() if column.startswith("Average")}
 SHOWN = dict.fromkeys(metric for one in ALGORITHMS.values() for metric in one.screen)
 SPREAD = ("_std", "_min", "_max")
-COUNTERS = ("epoch", "steps", "updates")
+COUNTERS = ("epoch", "steps", "updates", "random_steps")
 HEADER_EVERY = 20  # lines
 
 
@@ -72,6 +73,23 @@ def describe_sizes(carry: Carry) -> str:
     return text
 
 
+def describe_schedule(carry: Carry) -> str:
+    """Return how often a run updates and prints a row, and how long its actions are random."""
+    schedule = carry.schedule
+    rows = f"a row every {schedule.steps_per_epoch:,} steps"
+    if isinstance(schedule, ResolvedOnPolicySchedule):
+        return f"an update every {schedule.rollout_steps:,} steps, {rows}"
+    bursts = f"{schedule.updates_per_burst:,} updates every {schedule.update_every:,} steps, {rows}"
+    if carry.steps >= schedule.start_steps:
+        return bursts
+    return f"{bursts}; (return) is of the first {schedule.start_steps:,} steps, which are random"
+
+
+def format_test(record: Record) -> str:
+    """Return the last cell of a row, with the space before it; empty without an evaluation."""
+    return f" {_mean(record['test_returns']):>10.1f}" if "test_returns" in record else ""
+
+
 class Logs:
     """The logs in a run's folder: new, or cut back to the rows counted in a checkpoint's notes."""
 
@@ -91,28 +109,33 @@ class Logs:
         self.last = (time.monotonic(), notes.get("step", 0))
         self.waiting: list[tuple[Record, dict[str, Any]]] = []  # not yet on disk
 
-    def add(self, record: Record, total: int) -> tuple[dict[str, Any], list[str]]:
-        """Queue the record of an epoch for `write`; return its row and its lines for the screen.
+    def add(self, record: Record) -> dict[str, Any]:
+        """Queue the record of an epoch for `write`; return its row."""
+        row = make_row(record, time.monotonic() - self.began)
+        self.waiting.append((record, row))
+        return row
+
+    def format_row(self, record: Record, total: int, is_tested: bool) -> list[str]:
+        """Return the lines of an epoch for the screen, without the cell of `format_test`.
 
         The first line is a header if the columns are new, or after `HEADER_EVERY` lines.
         """
         now = time.monotonic()
-        row = make_row(record, now - self.began)
-        self.waiting.append((record, row))
         rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
         left = (total - record["steps"]) / max(rate, 1e-9)
         self.last = (now, record["steps"])
-        cells = {"step": f"{record['steps']:,}", "return": f"{_mean(record['ep_returns']):.1f}"}
-        if "test_returns" in record:
-            cells["test"] = f"{_mean(record['test_returns']):.1f}"
+        mean = f"{_mean(record['ep_returns']):.1f}"
+        random = record.get("random_steps")  # then these are not returns of the policy
+        cells = {"step": f"{record['steps']:,}", "return": f"({mean})" if random else mean}
         cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
         metrics = {name: record[name] for name in SHOWN if name in record}
         cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
         cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}
-        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (cells, cells.values())]
+        names = [*cells, "test"] if is_tested else [*cells]
+        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (names, cells.values())]
         is_new = tuple(cells) != self.shown or self.lines == HEADER_EVERY
         self.shown, self.lines = tuple(cells), 1 if is_new else self.lines + 1
-        return row, lines if is_new else lines[1:]
+        return lines if is_new else lines[1:]
 
     def write(self) -> None:
         """Write the queued epochs, each completely or not at all."""

@@ -15,6 +15,7 @@ from purerl import algos
 from purerl.errors import ConfigError
 from purerl.fields import PARTS
 from purerl.runs.record.files import to_json
+from purerl.schedules import EPOCH, ROLLOUT, OnPolicySchedule
 
 STABLE_BASELINES = {
     "gae_lambda": "lam",
@@ -42,7 +43,7 @@ SYNONYMS = STABLE_BASELINES | {  # names in Spinning Up and in other libraries
 # Settings of other libraries that are no synonyms: the setting that must exist, and the way.
 ELSEWHERE = {
     "n_epochs": ("train_pi_iters", "train_pi_iters and train_v_iters"),
-    "n_steps": ("steps_per_epoch", "steps_per_epoch = n_steps * num_envs"),
+    "n_steps": ("rollout_steps", "rollout_steps = n_steps * num_envs"),
     "tau": ("polyak", "polyak = 1 - tau"),
     "target_update_interval": ("target_every", "target_every, counted in updates"),
     "learning_starts": ("start_steps", "start_steps and update_after"),
@@ -169,10 +170,13 @@ def build_configuration(
     if wrong:
         raise ConfigError("\n".join(wrong))
     spec, schedule, run = parts["spec"], parts["schedule"], parts.pop("run")
-    epochs, default = run.get("epochs"), algos.load(algo).SCHEDULE.steps_per_epoch
-    per_epoch = schedule.get("steps_per_epoch", default)
-    if epochs is not None and isinstance(per_epoch, int):  # else the schedule refuses it
-        schedule["steps"] = epochs * per_epoch
+    if (epochs := run.get("epochs")) is not None:
+        if (per_epoch := schedule.get("steps_per_epoch")) is None:
+            schedule["steps_per_epoch"] = per_epoch = EPOCH
+            if isinstance(algos.load(algo).SCHEDULE, OnPolicySchedule):  # not as long as an epoch
+                schedule.setdefault("rollout_steps", ROLLOUT)
+        if isinstance(per_epoch, int):  # else the schedule refuses it
+            schedule["steps"] = epochs * per_epoch
     layers = run.get("layers")
     if layers is not None or isinstance(spec.get("hidden"), int):  # a number is a tuple of one
         width = spec.get("hidden", algos.load(algo).Spec.hidden[:1])

@@ -14,6 +14,7 @@ from purerl.errors import ConfigError
 from purerl.fields import PARTS, setting
 from purerl.runs.record import files
 from purerl.runs.settings import environments
+from purerl.schedules import list_rounded
 from purerl.spaces import Box, Discrete, EnvSpec
 
 KEYS = ("algo", "env", "seed", "name", *PARTS)
@@ -70,6 +71,16 @@ class Config:
 def _check_run(seed: Any = 0, name: Any = "run") -> None:
     checks.seed(seed)
     files.check_name(name)
+
+
+def settle(config: Config, ranks: int) -> tuple[Config, str]:
+    """Fill in the schedule for a number of ranks; also return a sentence about rounded counts."""
+    try:
+        schedule = config.schedule.settle(ranks)
+    except ValueError as error:  # a rounded count does not fit to the others
+        raise ConfigError(str(error)) from error
+    rounded = list_rounded(config.schedule, schedule)
+    return dataclasses.replace(config, schedule=schedule), rounded
 
 
 def to_json(config: Config) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from purerl import algos
-from purerl.errors import ConfigError
+from purerl.errors import ConfigError, EnvWarning
 from purerl.loops import faults
 from purerl.spaces import EnvSpec
 
@@ -118,7 +118,31 @@ def _make_env(env: str, **options: Any) -> Any:
     import gymnasium
 
     check_id(env)
+    made_by = str(getattr(gymnasium.registry.get(env), "entry_point", ""))
+    if "mujoco" in made_by and importlib.util.find_spec("mujoco") is not None:
+        _report_mujoco_once()
     return gymnasium.make(env, **options)
+
+
+def _report_mujoco_once() -> None:
+    """Turn warnings of MuJoCo into Python warnings, each once per process.
+
+    Otherwise MuJoCo prints them again for every environment and writes MUJOCO_LOG.TXT into the
+    working directory. Deprecations are dropped, because they are about Gymnasium's own models.
+    """
+    import mujoco
+
+    if mujoco.get_mju_user_warning() is not None:
+        return  # installed before, here or by the user
+    seen = set()
+
+    def report(message: str) -> None:
+        kind = message.partition(" Time = ")[0]
+        if kind not in seen and "deprecated" not in kind:
+            seen.add(kind)
+            warnings.warn(f"MuJoCo: {message}", EnvWarning, stacklevel=2)
+
+    mujoco.set_mju_user_warning(report)
 
 
 def make_env_fn_of_file(env: str) -> Callable[[], Any]:

@@ -40,7 +40,7 @@ def make_algorithm_task(
     refused = ""
     try:
         content = aliases.build_configuration(algo, settings, base) | {"seed": seed, "name": name}
-        complete = complete_config(content, algo)
+        complete = complete_config(content, algo, plan.num_cpu)
     except ConfigError as error:
         refused = str(error)
 
@@ -81,12 +81,12 @@ def make_algorithm_task(
     return Task(TaskResult(name, seed, settings=settings), look, start)
 
 
-def complete_config(content: dict[str, Any], algo: Any) -> dict[str, Any]:
+def complete_config(content: dict[str, Any], algo: Any, ranks: int) -> dict[str, Any]:
     """Return a complete `config.json` with placeholder spaces, or raise `ConfigError`."""
     spaces = config.make_placeholder_spaces(algo)
     found = config.from_json(content, spaces=spaces, custom=algo)
     environments.check_available(found.env)
-    return config.to_json(found)
+    return config.to_json(config.settle(found, ranks)[0])
 
 
 def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> RunStatus | None:

@@ -100,13 +100,13 @@ def diagnose(
 
 def _collect(carry: Carry) -> tuple[int, list[Any]]:
     """Collect the batches of the next burst or rollout; return them with the step after it."""
-    algo, schedule = carry.algo, carry.schedule
+    algo = carry.algo
     if not isinstance(carry, OffPolicyCarry):
         stepped, rollout = onpolicy.collect(carry, carry.schedule.rollout_length)
         params = devices.unreplicate(stepped.learner.params)
         key = rng.stream(carry.seed, carry.rank, "update", carry.updates)
         batch = jax.jit(algo.prepare)(params, rollout)._replace(key=key)
-        return carry.steps + schedule.steps_per_epoch, [batch]
+        return carry.steps + carry.schedule.rollout_steps, [batch]
     border, updates = offpolicy.plan_burst(carry)
     collected, block, count = offpolicy.collect(carry, (border - carry.steps) // carry.ranks)
     ring = memory.add(devices.unreplicate(carry.buffer), block, count)

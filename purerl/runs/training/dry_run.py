@@ -18,6 +18,7 @@ from purerl.buffers.replay import free_memory
 from purerl.loops import devices
 from purerl.loops import gym as loop
 from purerl.runs.console import format_size, print_lines
+from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments
 from purerl.runs.settings.config import Config
 from purerl.runs.training.train import check_memory, start_carry
@@ -32,11 +33,14 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
 
     The measurement uses one rank. Without `env_fn`, the configuration's id makes the environment.
     """
+    made, rounded = zip(*(configs.settle(config, ranks) for config in made), strict=True)
     config = made[0]
     check_memory(config, ranks)
     env_fn = env_fn or environments.make_env_fn(config.env)
     env = config.spec.env
     print_lines(f"{config.algo} on {config.env}: dry run, nothing is saved")
+    if rounded[0]:
+        print_lines(rounded[0])
     print_lines(f"observations  {env.obs_shape} {np.dtype(env.obs_dtype).name}")
     print_lines(f"actions       {env.action}")
     began = time.monotonic()

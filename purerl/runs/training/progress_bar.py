@@ -25,6 +25,7 @@ class Screen:
         self.quiet = quiet or self.stream is None or self.stream.closed
         self.live = not self.quiet and self.stream.isatty()
         self.lost = ""
+        self.row_is_open = False  # a line was begun and not yet ended
         self._drawn = -PAUSE  # time of the last drawing
         self._first: tuple[float, int] | None = None  # time and step of the first drawing
 
@@ -33,10 +34,22 @@ class Screen:
         if not self.quiet:
             self._replace_bar(write_lines, line)
 
+    def begin_row(self, text: str) -> None:
+        """Write a line that `end_row` will end."""
+        self.row_is_open = True
+        if not self.quiet:
+            self._replace_bar(write_text, text)
+
+    def end_row(self, text: str) -> None:
+        """Write the rest of the line that `begin_row` began."""
+        self.row_is_open = False
+        if not self.quiet:
+            self._write(write_lines, text)
+
     def progress(self, step: int, total: int) -> None:
         """Draw the bar, if the stream is a terminal."""
         now = time.monotonic()
-        if not self.live or now - self._drawn < PAUSE:
+        if not self.live or self.row_is_open or now - self._drawn < PAUSE:
             return
         self._drawn = now
         self._first = began, first = self._first or (now, step)
@@ -54,10 +67,15 @@ class Screen:
             self._replace_bar(write_text, "")
 
     def _replace_bar(self, write: Callable[[TextIO, str], None], text: str) -> None:
-        """Write a text in place of the bar; if that fails, be silent from now on."""
+        """Write a text in place of the bar."""
+        if self.live:
+            self._write(write_text, "\r\x1b[K")
+        if not self.quiet:
+            self._write(write, text)
+
+    def _write(self, write: Callable[[TextIO, str], None], text: str) -> None:
+        """Write a text; if that fails, be silent from now on."""
         try:
-            if self.live:
-                write_text(self.stream, "\r\x1b[K")
             write(self.stream, text)
         except OutputClosed as error:
             self.lost, self.quiet, self.live = error.strerror or str(error), True, False

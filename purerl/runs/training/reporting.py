@@ -40,20 +40,35 @@ class Session(NamedTuple):
         """Write lines to the screen and to `stdout.log`, on rank 0."""
         if not mpi.is_root():
             return
+        self.end_row("")
         for line in lines:
             self.screen.say(line)
         if self.screen.lost:
             lost, self.screen.lost = self.screen.lost, ""
             lines += (f"the screen is gone ({lost}); further lines are only in this file",)
+        self._append("".join(f"{line}\n" for line in lines))
+
+    def begin_row(self, text: str) -> None:
+        """Write a line that `end_row` will end, like `say`."""
+        self.screen.begin_row(text)
+        self._append(text)
+
+    def end_row(self, text: str) -> None:
+        """Write the rest of a line if one was begun."""
+        if self.screen.row_is_open:
+            self.screen.end_row(text)
+            self._append(f"{text}\n")
+
+    def _append(self, text: str) -> None:
         with contextlib.suppress(errors.StorageError):  # the tables report a failing disk
-            append_text(self.run / "stdout.log", "".join(f"{line}\n" for line in lines))
+            append_text(self.run / "stdout.log", text)
 
 
 class Report:
     """The report of a session; `notes` are those of the checkpoint that it continues from."""
 
     def __init__(self, session: Session, notes: dict[str, Any], carry: Carry) -> None:
-        self.say, self.screen = session.say, session.screen
+        self.session, self.say, self.screen = session, session.say, session.screen
         self.total = carry.schedule.steps
         self.logs = progress.Logs(session.run, notes)
         options = session.config.options
@@ -66,18 +81,27 @@ class Report:
         self.sinks += session.sinks
         self.is_compiled = False
         compiling = "compiling: takes some seconds the first time, then it is cached"
-        self.say(progress.describe_sizes(carry), compiling)
+        self.say(progress.describe_sizes(carry), progress.describe_schedule(carry), compiling)
 
-    def tell(self, carry: Carry, record: Record | None, compiled: list[float]) -> None:
-        """Report an advance, and the epoch if one ended with it."""
+    def report_advance(self, carry: Carry, compiled: list[float]) -> None:
+        """Draw the progress, and report the compilation once."""
         if carry.updates and not self.is_compiled:
             self.is_compiled = True
             self.say(f"compiled in {sum(compiled):.1f} s")
         self.screen.progress(carry.steps, self.total)
+
+    def begin_row(self, record: Record, is_tested: bool) -> None:
+        """Print the row of an epoch; its last cell follows after the evaluation."""
+        *header, row = self.logs.format_row(record, self.total, is_tested)
+        self.say(*header)
+        self.session.begin_row(row)
+
+    def end_row(self, record: Record | None) -> None:
+        """Print the result of the evaluation, and log the epoch; None if that was stopped."""
+        self.session.end_row(progress.format_test(record or {}))
         if not record:
             return
-        row, lines = self.logs.add(record, self.total)
-        self.say(*lines)
+        row = self.logs.add(record)
         try:
             self.logs.write()
         except errors.StorageError as error:
@@ -102,6 +126,7 @@ class Report:
 
     def close(self) -> None:
         """Remove the bar and close the sinks."""
+        self.session.end_row("")
         self.screen.end()
         self._for_each_sink(lambda sink: sink.close())
 

@@ -40,6 +40,7 @@ class Outcome(NamedTuple):
     step: int
     score: float  # mean test return of the last record, else of its training episodes
     carry: Carry
+    config: Config  # with every number filled in
 
 
 def train(
@@ -49,21 +50,24 @@ def train(
     sinks: Sequence[Sink] = (),
     eval_env_fn: EnvFn | None = None,
     on_record: Callable[[Record], Any] | None = None,
+    notes: Sequence[str] = (),
     **where: Any,
 ) -> Outcome:
     """Train with a configuration, in a new folder.
 
     Args:
-        config: configuration of the run.
+        config: configuration of the run; counts that do not fit are rounded up.
         env_fn: function that makes the environment; None for the id in the configuration.
         screen: screen for the lines of rank 0; None for the standard output.
         sinks: further receivers of the rows, of the form `purerl.runs.training.sinks.Sink`.
         eval_env_fn: function that makes the environment of the test episodes; None for `env_fn`.
         on_record: function that is called with the record of each epoch, on all ranks.
+        notes: lines to print after the first one.
         **where: `data_dir` and `datestamp` for `folder.create_folder`.
     """
     check_packages(config)
     _check_functions(config, eval_env_fn, on_record)
+    config, rounded = configs.settle(config, mpi.num_procs())
     check_memory(config, mpi.num_procs())
     mpi.assert_in_sync(_flatten_config(config), "the configuration")
     content = configs.to_json(config)
@@ -73,7 +77,7 @@ def train(
     screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
     session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
     with _lock_folder(run):
-        session.say(*lines, f"{_describe(config)}: {run}")
+        session.say(*lines, f"{_describe(config)}: {run}", *notes, *filter(None, [rounded]))
         return _begin(session)
 
 
@@ -104,12 +108,15 @@ def resume(
     """
     with _lock_folder(run):
         config = read_config(run, env_fn, spec, steps, algo)
+        total = config.schedule.steps
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
         check_packages(config)
         _check_functions(config, eval_env_fn, on_record)
         env_fn = env_fn or environments.make_env_fn(config.env)
         screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
         session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
+        if steps not in (None, total):
+            session.say(f"steps was rounded up from {steps:,} to {total:,}, which fits")
         if not run_on_root(lambda: checkpoint_folders.list_steps(run)) and at == "last":
             session.say(f"{run} has no checkpoint yet. It starts again from step 0.")
             return _begin(session)
@@ -197,11 +204,14 @@ def _flatten_config(config: Config) -> dict[str, str]:
 def read_config(
     run: Path, env_fn: EnvFn | None, spec: Any, steps: int | None, algo: Any = None
 ) -> Config:
-    """Return the configuration of a run, with a new total of steps or its last one."""
+    """Return the configuration of a run, with a new total of steps (rounded up) or its last."""
     config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec, custom=algo)
     total = status.read_status(run).get("steps", config.schedule.steps) if steps is None else steps
     try:
         schedule = dataclasses.replace(config.schedule, steps=total)
+        if steps is not None:
+            total = schedule.settle(mpi.num_procs()).steps
+            schedule = dataclasses.replace(schedule, steps=total)
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
     return dataclasses.replace(config, schedule=schedule)
@@ -248,12 +258,17 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                 if record is None:
                     with saver.save_on_fault(carry, score):
                         carry, record = loop.advance(carry)
-                if record and carry.schedule.num_test_episodes:
+                is_tested = bool(carry.schedule.num_test_episodes)
+                if report:
+                    report.report_advance(carry, compiled)
+                    if record:
+                        report.begin_row(record, is_tested)
+                if record and is_tested:
                     tests = loop.evaluate_epoch(carry, session.eval_env_fn, lambda: bool(asked))
                     record, pending = (record | tests, None) if tests else (None, record)
                 score = _compute_score(record, score) if record else score
                 if report:
-                    report.tell(carry, record, compiled)
+                    report.end_row(record)
                 if record and session.on_record:
                     session.on_record(dict(record))
                 stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
@@ -276,7 +291,8 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
     ended = "done" if done else "stopped"
     folder.update_status(run, step=step, status=ended, compile_seconds=seconds, score=score)
     session.say(reporting.summarise_end(run, step, total, score, done))
-    return Outcome(run, errors.DONE if done else errors.STOPPED, step, score, carry)
+    code = errors.DONE if done else errors.STOPPED
+    return Outcome(run, code, step, score, carry, session.config)
 
 
 def _read_pending(notes: dict[str, Any]) -> Record | None:
@@ -294,8 +310,9 @@ def _read_pending(notes: dict[str, Any]) -> Record | None:
 
 
 def _compute_score(record: Record, before: float) -> float:
-    """Return the mean return of an epoch's episodes; without any, the score before."""
-    returns = record.get("test_returns") or record["ep_returns"]
+    """Return the mean return of an epoch's episodes; without any of the policy's, `before`."""
+    own = [] if "random_steps" in record else record["ep_returns"]
+    returns = record.get("test_returns") or own
     return statistics.fmean(returns) if returns else before
 
 

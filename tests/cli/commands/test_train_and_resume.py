@@ -25,7 +25,7 @@ def trained(monkeypatch, tmp_path):
 
     def train(made, env_fn, **where):
         found.append((made, where))
-        return Outcome(tmp_path, 0, 0, 0.0, None)
+        return Outcome(tmp_path, 0, 0, 0.0, None, made)
 
     monkeypatch.setenv("PURERL_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(train_and_resume.runs, "train", train)
@@ -65,9 +65,9 @@ def test_flags_of_the_run_folder_accept_spinning_ups_names(trained):
     words = ["ppo", "--env-id", "CartPole-v1", "--exp_name", "x", "--data_dir", "d", "--dt"]
     assert train_and_resume.train([*words, "--seed", "3", "4"]) == 0
     assert [(made.name, made.seed) for made, _ in trained] == [("x", 3), ("x", 4)]
-    assert trained[0][1] == {"data_dir": "d", "datestamp": True}
+    assert trained[0][1] == {"notes": [], "data_dir": "d", "datestamp": True}
     assert train_and_resume.train(["ppo", *ENV]) == 0
-    assert trained[-1][1] == {"data_dir": None, "datestamp": None}
+    assert trained[-1][1] == {"notes": [], "data_dir": None, "datestamp": None}
 
 
 def test_a_seed_given_twice_trains_once_with_a_note(trained, capsys):
@@ -91,8 +91,8 @@ def test_unfinished_runs_of_all_seeds_are_reported_before_training(trained):
     assert len(trained) == 2
 
 
-def test_a_preset_may_be_part_of_a_configuration(trained, tmp_path):
-    file = tmp_path / "preset.json"
+def test_a_configuration_file_may_have_only_some_settings(trained, tmp_path):
+    file = tmp_path / "settings.json"
     nested = {"algo": "ppo", "spec": {"gamma": 0.9, "lam": 0.8}, "schedule": {"steps": 8000}}
     bare = {"gamma": 0.9, "lam": 0.8, "steps": 8000}
     for content in (nested, bare):

@@ -323,11 +323,11 @@ def test_settings_are_sorted_and_unknown_ones_get_a_suggestion(tmp_path):
     for settings, message in (
         ({"step": 5}, "ppo has no setting 'step'. Did you mean 'steps' or"),
         ({"zzz": 5}, "ppo has no setting 'zzz'. Choose from actor, critic"),
-        ({"total_timesteps": 5}, "steps must be a multiple of steps_per_epoch"),
+        ({"total_timesteps": 0}, "steps must be an integer of at least 1"),
         ({"total_timesteps": 5, "steps": 5}, "steps is given twice, also under another name"),
         ({"gae_lambda": 2.0}, "lam must be a number in"),
         ({"gamma": 2.0}, "gamma must be a number in"),
-        ({"steps": 5}, "steps must be a multiple of steps_per_epoch"),
+        ({"steps": -5}, "steps must be an integer of at least 1"),
         ({"name": "../x"}, "name must consist of letters"),
         ({"seed": -1}, "seed must be"),
     ):

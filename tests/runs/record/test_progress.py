@@ -14,14 +14,14 @@ from tests.runs.script import table
 def test_logs_are_cut_back_to_the_checkpoint(tmp_path):
     record = {"epoch": 1, "steps": 10, "updates": 1, "ep_returns": [1.0, 2.0], "ep_lengths": [5, 5]}
     logs = progress.Logs(tmp_path, {})
-    logs.add(record, 100)
+    logs.add(record)
     logs.write()
     notes = logs.notes()
     for _ in range(2):
-        logs.add(record | {"epoch": 2}, 100)
+        logs.add(record | {"epoch": 2})
     logs.write()
     again = progress.Logs(tmp_path, notes)
-    again.add(record | {"epoch": 9}, 100)
+    again.add(record | {"epoch": 9})
     again.write()
     assert [row["Epoch"] for row in table(tmp_path / "progress.txt", "\t")] == ["1", "9"]
     assert [row["epoch"] for row in table(tmp_path / "episodes.csv")] == ["1", "1", "9", "9"]
@@ -34,18 +34,18 @@ def test_rows_that_somebody_deleted_are_not_counted(tmp_path, name, left):
     record = {"steps": 10, "updates": 1, "ep_returns": [1.0], "ep_lengths": [5]}
     logs = progress.Logs(tmp_path, {})
     for epoch in range(1, 6):
-        logs.add(record | {"epoch": epoch}, 100)
+        logs.add(record | {"epoch": epoch})
     logs.write()
     notes, path = logs.notes(), tmp_path / name
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:left]))
     logs = progress.Logs(tmp_path, notes)
-    logs.add(record | {"epoch": 6}, 100)
+    logs.add(record | {"epoch": 6})
     logs.write()
     notes = logs.notes()
-    logs.add(record | {"epoch": 7}, 100)
+    logs.add(record | {"epoch": 7})
     logs.write()
     again = progress.Logs(tmp_path, notes)  # as if epoch 7 was lost
-    again.add(record | {"epoch": 7}, 100)
+    again.add(record | {"epoch": 7})
     again.write()
     full = [1, 2, 3, 4, 5, 6, 7]
     few = [*range(1, left + (name == "metrics.jsonl")), 6, 7]
@@ -83,18 +83,26 @@ def test_columns_have_spinning_ups_names():
 
 def test_the_header_is_repeated_when_the_columns_change(tmp_path):
     logs = progress.Logs(tmp_path, {})
-    first = logs.add(RECORD, 100)[1]
+    first = logs.format_row(RECORD, 100, False)
     assert [line.split()[:2] for line in first] == [["step", "return"], ["10", "1.5"]]
-    assert len(logs.add(RECORD, 100)[1]) == 1
-    wider = logs.add(RECORD | {"loss_q": 1.0}, 100)[1]
+    assert len(logs.format_row(RECORD, 100, False)) == 1
+    wider = logs.format_row(RECORD | {"loss_q": 1.0}, 100, False)
     assert "loss_q" in wider[0]
     assert len(wider[0].split()) == len(wider[1].split())
+
+
+def test_the_result_of_an_evaluation_is_the_last_cell_of_its_row(tmp_path):
+    header, row = progress.Logs(tmp_path, {}).format_row(RECORD, 100, True)
+    row += progress.format_test(RECORD | {"test_returns": [3.0, 4.0]})
+    assert (header.split()[-1], row.split()[-1]) == ("test", "3.5")
+    assert len(header) == len(row)
+    assert progress.format_test({}) == ""
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "progress.txt", "episodes.csv"])
 def test_rows_refused_by_a_full_disk_are_written_later_completely(tmp_path, monkeypatch, name):
     logs = progress.Logs(tmp_path, {})
-    logs.add(RECORD, 100)
+    logs.add(RECORD)
     logs.write()
     before = {path.name: path.read_text() for path in tmp_path.iterdir()}
 
@@ -108,13 +116,13 @@ def test_rows_refused_by_a_full_disk_are_written_later_completely(tmp_path, monk
         return io.TextIOWrapper(kind(path, mode), write_through=True)
 
     monkeypatch.setattr(files, "open", opened, raising=False)
-    logs.add(RECORD | {"epoch": 2, "ep_returns": [7.0], "ep_lengths": [3]}, 100)
+    logs.add(RECORD | {"epoch": 2, "ep_returns": [7.0], "ep_lengths": [3]})
     with pytest.raises(errors.StorageError, match="the disk is full"):
         logs.write()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
     assert (logs.rows, logs.episodes) == (1, 2)
     monkeypatch.undo()
-    logs.add(RECORD | {"epoch": 3}, 100)
+    logs.add(RECORD | {"epoch": 3})
     logs.write()
     found = table(tmp_path / "progress.txt", "\t")
     assert [row["Epoch"] for row in found] == ["1", "2", "3"]

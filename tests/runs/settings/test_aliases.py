@@ -78,7 +78,10 @@ def test_a_configuration_accepts_settings_under_any_name():
     assert made["spec"] == {"hidden": (64, 64), "activation": "relu"}
     assert made["schedule"] == {"steps_per_epoch": 500, "steps": 1500}
     assert (made["env"], made["seed"], made["algo"]) == ("CartPole-v1", 7, "ppo")
-    assert aliases.build_configuration("ppo", {"epochs": 2})["schedule"] == {"steps": 8000}
+    made = aliases.build_configuration("ppo", {"epochs": 2})["schedule"]
+    assert made == {"steps": 8_000, "steps_per_epoch": 4_000, "rollout_steps": 1_000}
+    made = aliases.build_configuration("sac", {"epochs": 2})["schedule"]
+    assert made == {"steps": 8_000, "steps_per_epoch": 4_000}
     assert aliases.build_configuration("ppo", {"hid": 32})["spec"] == {"hidden": (32,)}
     assert aliases.build_configuration("sac", {"l": 3})["spec"] == {"hidden": (256, 256, 256)}
     base = {"env": "A-v0", "spec": {"gamma": 0.9, "lam": 0.5}}

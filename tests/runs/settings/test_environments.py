@@ -2,6 +2,7 @@
 
 import re
 import sys
+import types
 import warnings
 
 import gymnasium
@@ -58,3 +59,43 @@ def test_warnings_while_an_environment_is_made_are_shown():
 
     with pytest.warns(DeprecationWarning, match="old, but it works"):
         environments.read_env_spec("word: no id", made)
+
+
+def test_mujoco_reports_each_warning_once_and_writes_no_file(monkeypatch, tmp_path):
+    handlers = []
+    module = types.SimpleNamespace(
+        get_mju_user_warning=lambda: handlers[-1] if handlers else None,
+        set_mju_user_warning=handlers.append,
+    )
+    monkeypatch.setitem(sys.modules, "mujoco", module)
+    monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(gymnasium, "make", lambda env_id: env_id)
+    assert environments.make_env_fn("CartPole-v1")() == "CartPole-v1"
+    assert not handlers
+    for _ in range(2):
+        assert environments.make_env_fn("HalfCheetah-v5")() == "HalfCheetah-v5"
+    (report,) = handlers
+    messages = (
+        "attribute x is deprecated and will be removed",
+        "Nan in QACC. The simulation is unstable. Time = 0.02.",
+        "Nan in QACC. The simulation is unstable. Time = 0.04.",
+        "Out of memory",
+    )
+    with pytest.warns(errors.EnvWarning) as caught:
+        list(map(report, messages))
+    assert [str(one.message) for one in caught] == [
+        "MuJoCo: Nan in QACC. The simulation is unstable. Time = 0.02.",
+        "MuJoCo: Out of memory",
+    ]
+
+
+def test_making_a_mujoco_environment_leaves_no_file(monkeypatch, tmp_path, capfd):
+    mujoco = pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    old = mujoco.get_mju_user_warning()
+    try:
+        environments.make_env_fn("HalfCheetah-v5")().close()
+    finally:
+        mujoco.set_mju_user_warning(old)
+    assert not list(tmp_path.iterdir())
+    assert "WARNING" not in "".join(capfd.readouterr())

@@ -74,7 +74,7 @@ CONTENT = {"algo": "ppo", "env": "CartPole-v1", "seed": 0, "name": "x"}
 
 
 def test_a_run_is_found_by_its_whole_configuration(tmp_path):
-    complete = tasks.complete_config(CONTENT, "ppo")
+    complete = tasks.complete_config(CONTENT, "ppo", 1)
     assert complete["spec"]["gamma"] == 0.99
 
     def put(where, status, step=0, **changes):

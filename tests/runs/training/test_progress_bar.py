@@ -1,12 +1,17 @@
 """The screen of a run: lines, a bar on a terminal, and silence once it is gone."""
 
+import dataclasses
 import io
+from pathlib import Path
+from typing import ClassVar
 
+import gymnasium
 import pytest
 
 from purerl.runs.record import status
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen, format_clock
+from purerl.runs.training.reporting import Session
 from tests.runs.script import tiny
 
 
@@ -84,3 +89,55 @@ def test_control_characters_do_not_reach_the_terminal():
     Screen(shown := io.StringIO()).say("a\x1b]0;title\x07b\nc\x9bd")
     assert shown.getvalue() == "a?]0;title?b\nc?d\n"
     assert [format_clock(s) for s in (7, 61.6, 3_723)] == ["0:07", "1:02", "1:02:03"]
+
+
+def test_a_row_is_printed_in_two_parts_without_a_bar_between_them():
+    plain, terminal = io.StringIO(), Terminal()
+    for stream in (plain, terminal):
+        screen = Screen(stream)
+        screen.progress(1, 10)
+        screen.begin_row("  10   1.5")
+        screen.progress(2, 10)
+        assert stream.getvalue().endswith("  10   1.5")
+        screen.end_row("   3.5")
+        screen.say("next")
+        assert stream.getvalue().replace("\r\x1b[K", "").endswith("  10   1.5   3.5\nnext\n")
+
+
+class SlowTest(gymnasium.Wrapper):
+    """An environment that keeps what the log says when an evaluation begins."""
+
+    log: Path
+    seen: ClassVar[list[str]] = []
+
+    def reset(self, **how):
+        self.seen.append(self.log.read_text())
+        return self.env.reset(**how)
+
+
+def test_the_row_of_an_epoch_is_printed_before_its_evaluation(tmp_path):
+    given = tiny()
+    schedule = dataclasses.replace(given.schedule, num_test_episodes=1)
+    SlowTest.log = tmp_path / given.name / f"{given.name}_s0" / "stdout.log"
+    screen = Screen(io.StringIO())
+    train.train(
+        dataclasses.replace(given, schedule=schedule),
+        data_dir=str(tmp_path),
+        screen=screen,
+        eval_env_fn=lambda: SlowTest(gymnasium.make("CartPole-v1")),
+    )
+    before = [text.splitlines()[-1] for text in SlowTest.seen if "return" in text]
+    rows = [line for line in screen.stream.getvalue().splitlines() if line[:10].strip().isdigit()]
+    assert [row.split()[0] for row in rows] == ["100", "200"]
+    assert {row[: row.rindex(" ")].rstrip() for row in rows} == set(before)
+    assert (SlowTest.log).read_text() == screen.stream.getvalue()
+
+
+def test_a_message_during_an_evaluation_has_its_own_line(tmp_path):
+    screen = Screen(io.StringIO())
+    (tmp_path / "stdout.log").touch()
+    session = Session(tmp_path, tiny(), None, screen, (), None)
+    session.begin_row("row")
+    session.say("message")
+    session.end_row(" lost")  # the row has ended already
+    assert screen.stream.getvalue() == "row\nmessage\n" == (tmp_path / "stdout.log").read_text()

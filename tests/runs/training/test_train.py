@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -212,13 +213,48 @@ def test_on_two_ranks_one_writes_and_both_resume(tmp_path):
 
 def test_an_impossible_total_of_steps_is_a_config_error(tmp_path):
     run = quietly(tiny(), tmp_path).run
-    for steps in (0, -5, 8_500.5, 250):
+    for steps in (0, -5, 8_500.5):
         with pytest.raises(ConfigError, match="steps"):
             train.resume(run, steps=steps)
     with pytest.raises(ConfigError, match="has done 200 steps, more than the 100 of .*--steps"):
         train.resume(run, steps=100)
     with pytest.raises(ConfigError, match="is complete: 200 of 200 steps.*--steps"):
         train.resume(run)
+
+
+def test_counts_are_rounded_up_with_a_line_and_saved_as_they_are_used(tmp_path):
+    given = tiny()
+    given = dataclasses.replace(
+        given, schedule=dataclasses.replace(given.schedule, steps=150, num_envs=3)
+    )
+    screen = Screen(io.StringIO())
+    outcome = train.train(given, data_dir=str(tmp_path), screen=screen)
+    text = "rounded up to what fits: steps from 150 to 204, steps_per_epoch from 100 to 102\n"
+    assert text in screen.stream.getvalue()
+    assert text in (outcome.run / "stdout.log").read_text()
+    saved = configs.from_json(json.loads((outcome.run / "config.json").read_text())).schedule
+    assert saved == outcome.config.schedule == given.schedule.settle()
+    assert (saved.steps, saved.rollout_steps, saved.steps_per_epoch) == (204, 102, 102)
+    screen = Screen(io.StringIO())
+    assert train.resume(outcome.run, steps=300, screen=screen).step == 306
+    assert "steps was rounded up from 300 to 306" in screen.stream.getvalue()
+    screen = Screen(io.StringIO())
+    assert train.resume(outcome.run, steps=408, screen=screen).step == 408
+    assert "rounded up" not in screen.stream.getvalue()
+
+
+def test_returns_of_random_episodes_are_in_parentheses_and_no_score(tmp_path):
+    schedule = {"steps": 900, "steps_per_epoch": 300, "start_steps": 500, "num_test_episodes": 0}
+    screen = Screen(io.StringIO())
+    outcome = train.train(settings("td3", **schedule), data_dir=str(tmp_path), screen=screen)
+    out = screen.stream.getvalue()
+    assert "; (return) is of the first 500 steps, which are random\n" in out
+    shown = [line.split()[:2] for line in out.splitlines() if re.match(r" +\d[\d,]* ", line)]
+    rows = table(outcome.run / "progress.txt", "\t")
+    means = [f"{float(row['AverageEpRet']):.1f}" for row in rows]
+    assert shown == [["300", f"({means[0]})"], ["600", f"({means[1]})"], ["900", means[2]]]
+    assert "RandomSteps" not in rows[0]
+    assert checkpoint_folders.read_best(outcome.run) == (900, outcome.score)
 
 
 def test_json_files_contain_no_nan_or_infinity(tmp_path):
@@ -250,15 +286,15 @@ def test_json_files_contain_no_nan_or_infinity(tmp_path):
 def test_a_raised_total_of_steps_is_remembered(tmp_path):
     outcome = train.train(tiny(), data_dir=str(tmp_path), screen=Screen(quiet=True))
     stops = iter([0, 1])
-    original = reporting.Report.tell
+    original = reporting.Report.report_advance
 
-    def tell(self, carry, record, compiled):
-        original(self, carry, record, compiled)
+    def report(self, carry, compiled):
+        original(self, carry, compiled)
         if next(stops):
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporting.Report, "tell", tell)
+        patch.setattr(reporting.Report, "report_advance", report)
         with pytest.raises(KeyboardInterrupt):
             train.resume(outcome.run, steps=500, screen=Screen(quiet=True))
     again = train.resume(outcome.run, screen=Screen(quiet=True))

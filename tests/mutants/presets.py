@@ -1,0 +1,67 @@
+"""Mutants of schedules, presets, epochs of several rollouts, and the rows of a run."""
+
+from tests.mutants import Mutant
+
+SCHEDULES, T_SCHEDULES = "purerl/schedules.py", "tests/test_schedules.py"
+PRESETS, T_PRESETS = "purerl/runs/settings/presets.py", "tests/runs/settings/test_presets.py"
+ON, T_ON = "purerl/loops/onpolicy.py", "tests/loops/test_onpolicy.py"
+GYM = "purerl/loops/gym.py"
+RECORDS, T_RECORDS = "purerl/loops/records.py", "tests/loops/test_records.py"
+PROGRESS, T_PROGRESS = "purerl/runs/record/progress.py", "tests/runs/record/test_progress.py"
+TRAIN, T_TRAIN = "purerl/runs/training/train.py", "tests/runs/training/test_train.py"
+T_ROUNDED, T_RANDOM = f"{T_TRAIN} -k rounded_up", f"{T_TRAIN} -k random_episodes"
+SCREEN, REPORT = "purerl/runs/training/progress_bar.py", "purerl/runs/training/reporting.py"
+T_BAR = "tests/runs/training/test_progress_bar.py"
+KEYS, T_KEYS = "purerl/runs/settings/aliases.py", "tests/runs/settings/test_aliases.py"
+COMMAND = "purerl/cli/commands/train_and_resume.py"
+RUN = "purerl/runs/policy/run.py"
+ENVS, T_ENVS = "purerl/runs/settings/environments.py", "tests/runs/settings/test_environments.py"
+
+MUTANTS = [
+    Mutant(SCHEDULES, "return -(-count // unit) * unit", "return count // unit * unit", T_SCHEDULES),
+    Mutant(SCHEDULES, "max(1, min(most, steps // parts))", "min(most, steps // parts)", T_SCHEDULES),
+    Mutant(SCHEDULES, "max(1, min(most, steps // parts))", "most", T_SCHEDULES),
+    Mutant(SCHEDULES, "start = _portion(steps, 10, 10_000)", "start = 10_000", T_SCHEDULES),
+    Mutant(SCHEDULES, "max(ranks * batch, _portion(steps, 10, 1_000))", "_portion(steps, 10, 1_000)", T_SCHEDULES),
+    Mutant(SCHEDULES, "max(ranks * batch, _portion(steps, 10, 1_000))", "max(ranks * batch, 1_000)", T_SCHEDULES),
+    Mutant(SCHEDULES, "epoch = _round_up(_portion(steps, FEWEST_ROWS, EPOCH), every)", "epoch = _portion(steps, FEWEST_ROWS, EPOCH)", T_SCHEDULES),
+    Mutant(SCHEDULES, "start_steps=_round_up(start, unit)", "start_steps=start", T_SCHEDULES),
+    Mutant(SCHEDULES, "update_after=_round_up(after, unit)", "update_after=after", T_SCHEDULES),
+    Mutant(SCHEDULES, "steps_per_epoch=_round_up(epoch, unit)", "steps_per_epoch=epoch", T_SCHEDULES),
+    Mutant(SCHEDULES, "replay_size=_round_up(self.replay_size, ranks)", "replay_size=self.replay_size", T_SCHEDULES),
+    Mutant(SCHEDULES, "batch = _round_up(self.batch_size, self.devices)", "batch = self.batch_size", T_SCHEDULES),
+    Mutant(SCHEDULES, "if getattr(settled, name) < ranks * settled.batch_size:", "if False:", T_SCHEDULES),
+    Mutant(SCHEDULES, "ranks * math.lcm(self.num_envs, self.devices)", "ranks * self.num_envs", T_SCHEDULES),
+    Mutant(SCHEDULES, "ranks * math.lcm(self.num_envs, self.devices)", "math.lcm(self.num_envs, self.devices)", T_SCHEDULES),
+    Mutant(SCHEDULES, "rollout = self.rollout_steps or self.steps_per_epoch", "rollout = self.rollout_steps", T_SCHEDULES),
+    Mutant(SCHEDULES, "rollout = self.rollout_steps or self.steps_per_epoch", "rollout = self.steps_per_epoch or self.rollout_steps", T_SCHEDULES),
+    Mutant(SCHEDULES, "most = ROLLOUT if self.continue_episodes else EPOCH", "most = ROLLOUT", T_SCHEDULES),
+    Mutant(SCHEDULES, "steps = _round_up(self.steps, rollout)", "steps = self.steps", T_SCHEDULES),
+    Mutant(SCHEDULES, "        epoch = _round_up(epoch, rollout)\n", "", T_SCHEDULES),
+    Mutant(SCHEDULES, "not in (None, getattr(settled, name))", "!= getattr(settled, name)", T_SCHEDULES),
+    Mutant(GYM, "    if rounded := list_rounded(schedule, resolved):", "    if False:", T_ON),
+    Mutant(ON, "tally = merge_tallies(tally, tally_values(info))", "tally = tally_values(info)", T_ON),
+    Mutant(RECORDS, "min(carry.steps, carry.schedule.start_steps) - began", "carry.schedule.start_steps - began", T_RECORDS),
+    Mutant(RECORDS, "if random > 0 else {}", "if random >= 0 else {}", T_RECORDS),
+    Mutant(PROGRESS, 'f"({mean})" if random else mean', "mean", T_RANDOM),
+    Mutant(PROGRESS, '"updates", "random_steps")', '"updates")', T_RANDOM),
+    Mutant(PROGRESS, 'names = [*cells, "test"] if is_tested else [*cells]', "names = [*cells]", T_PROGRESS),
+    Mutant(TRAIN, '[] if "random_steps" in record else record["ep_returns"]', 'record["ep_returns"]', T_RANDOM),
+    Mutant(TRAIN, "    config, rounded = configs.settle(config, mpi.num_procs())\n", '    rounded = ""\n', T_ROUNDED),
+    Mutant(TRAIN, "            total = schedule.settle(mpi.num_procs()).steps\n", "", T_ROUNDED),
+    Mutant(TRAIN, "        if steps not in (None, total):", "        if steps is not None:", T_ROUNDED),
+    Mutant(SCREEN, "if not self.live or self.row_is_open or now", "if not self.live or now", T_BAR),
+    Mutant(REPORT, "        self.session.begin_row(row)\n", "        self.session.say(row)\n", T_BAR),
+    Mutant(REPORT, '        self.end_row("")\n        for line in lines:', "        for line in lines:", T_BAR),
+    Mutant(PRESETS, "found.get(env if name is None else name)", "found.get(name or env, found.get(env))", T_PRESETS),
+    Mutant(PRESETS, "if name is None and not isinstance(env, str):", "if False:", T_PRESETS),
+    Mutant(PRESETS, "value is None or isinstance(value, bool)", "value in (None, True, False)", T_PRESETS),
+    Mutant(PRESETS, "sum(scores) / len(scores)", "max(scores)", T_PRESETS),
+    Mutant(COMMAND, "    if args.config:\n        return None\n", "", T_PRESETS),
+    Mutant(COMMAND, "        base = aliases.build_configuration(algo, preset.settings)\n", "        pass\n", T_PRESETS),
+    Mutant(RUN, "part: tuned.get(part, {}) | own", "part: own | tuned.get(part, {})", T_PRESETS),
+    Mutant(KEYS, 'schedule.setdefault("rollout_steps", ROLLOUT)', "pass", T_KEYS),
+    Mutant(ENVS, "if kind not in seen and", "if", T_ENVS),
+    Mutant(ENVS, 'message.partition(" Time = ")[0]', "message", T_ENVS),
+    Mutant(ENVS, "    if mujoco.get_mju_user_warning() is not None:", "    if False:", T_ENVS),
+]  # fmt: skip
