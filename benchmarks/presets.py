@@ -1,0 +1,58 @@
+"""Measure presets: train with each one by `purerl train`, and write the scores into its file.
+
+    python benchmarks/presets.py                      # all presets of purerl/presets, hours
+    python benchmarks/presets.py ppo CartPole-v1      # one of them
+    python benchmarks/presets.py ppo CartPole-v1 --seeds 5
+
+The score of a seed is the mean return of the last evaluation. The seconds are the median over the
+seeds, from the start of the process to its end.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "purerl" / "presets"
+
+
+def measure(algo: str, env: str, seeds: int) -> tuple[list[float], float]:
+    """Train with a preset; return the score of each seed, and the median time in seconds."""
+    scores, seconds = [], []
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["train", algo, "--env", env, "--seed", str(seed), "--data-dir", folder]
+            began = time.monotonic()
+            subprocess.run([sys.executable, "-m", "purerl", *words], check=True, stdout=-3)
+            seconds.append(time.monotonic() - began)
+            (status,) = Path(folder).glob("*/*/status.json")
+            scores.append(round(json.loads(status.read_text())["score"], 1))
+        print(f"{algo} {env} seed {seed}: {scores[-1]} in {seconds[-1]:.0f} s", flush=True)
+    return scores, round(statistics.median(seconds))
+
+
+def main() -> None:
+    """Measure the presets of the command line, and write each result at once."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("algo", nargs="?")
+    parser.add_argument("env", nargs="?")
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    for path in sorted(FOLDER.glob(f"{args.algo or '*'}.json")):
+        for name, preset in json.loads(path.read_text()).items():
+            if args.env not in (None, name) or "about" in preset:
+                continue
+            scores, seconds = measure(path.stem, name, args.seeds)
+            content = json.loads(path.read_text())
+            content[name] |= {"scores": scores, "seconds": seconds}
+            path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
