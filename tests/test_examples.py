@@ -48,11 +48,12 @@ def test_run_td3_prints_progress_and_the_return_reached():
     out = done.stdout
     assert out.startswith("td3 on Pendulum-v1, seed 0: 600 steps\n")
     lines = out.splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5
+    assert lines[1].startswith("preset Pendulum-v1 (")
     assert re.match(
-        r"step +600 .*steps/s  return +-\d+\.\d  test return +-\d+\.\d  loss_q", lines[2]
+        r"step +600 .*steps/s  return +-\d+\.\d  test return +-\d+\.\d  loss_q", lines[3]
     )
-    assert re.match(r"return -\d+\.\d after \d+ s", lines[3])
+    assert re.match(r"return -\d+\.\d after \d+ s", lines[4])
 
 
 def test_run_td3_takes_other_environments_and_every_field():
@@ -122,9 +123,12 @@ def test_policy_gradients_run_on_both_kinds_of_action_space(name, env):
     assert re.search(r"\nreturn -?\d+\.\d after \d+ s\n", out)
 
 
-def test_help_shows_the_defaults_of_the_script():
-    helped = " ".join(run("examples/run_vpg.py", "--help").split())
-    assert "learning rate of the policy (0.01)" in helped
+def test_the_examples_use_the_preset_of_the_environment_and_say_so():
+    words = ("--steps", "100", "--num-test-episodes", "0", "--hidden", "8")
+    out = run("examples/run_vpg.py", *words)
+    assert re.search(r"^preset CartPole-v1 \(return .*pi_lr=0\.01.*--preset none", out, re.M)
+    out = run("examples/run_vpg.py", *words, "--preset", "none")
+    assert "preset" not in out
 
 
 @pytest.mark.parametrize("name", ["pg_simple", "pg_reward_to_go"])

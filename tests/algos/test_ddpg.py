@@ -115,7 +115,8 @@ def test_defaults_are_those_of_spinning_up():
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.polyak, spec.pi_lr, spec.q_lr) == (0.99, 0.995, 1e-3, 1e-3)
     assert spec.act_noise == 0.1
-    assert (ddpg.SCHEDULE.start_steps, ddpg.SCHEDULE.batch_size) == (10_000, 100)
+    schedule = ddpg.SCHEDULE.settle()
+    assert (schedule.start_steps, schedule.batch_size) == (10_000, 100)
 
 
 def test_every_dimension_of_a_box_has_its_own_bounds():

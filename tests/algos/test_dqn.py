@@ -155,7 +155,7 @@ def test_acting_is_random_with_probability_epsilon(epsilon):
 
 def test_defaults_are_those_that_solve_cartpole():
     """Spinning Up has no DQN. The docstring of the module describes how they were found."""
-    spec, schedule = dqn.Spec(THREE), dqn.SCHEDULE
+    spec, schedule = dqn.Spec(THREE), dqn.SCHEDULE.settle()
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.lr, spec.target_every) == (0.99, 3e-4, 100)
     assert (spec.double, spec.huber) == (True, True)
@@ -163,7 +163,7 @@ def test_defaults_are_those_that_solve_cartpole():
     assert (schedule.start_steps, schedule.update_after, schedule.batch_size) == (1_000, 1_000, 64)
     assert (schedule.steps, schedule.steps_per_epoch, schedule.replay_size) == (
         50_000,
-        1_000,
+        2_500,
         100_000,
     )
     assert schedule.resolve(1).update_every == schedule.resolve(1).updates_per_burst == 50

@@ -435,4 +435,4 @@ def test_defaults_are_those_of_spinning_up():
     assert spec.ent_coef == 0.0
     flags = (spec.recompute_advantages, spec.normalise_obs, spec.scale_rewards)
     assert flags == (False,) * 3
-    assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
+    assert (schedule.steps, schedule.settle().steps_per_epoch) == (200_000, 4_000)

@@ -144,7 +144,7 @@ def test_defaults_are_those_of_spinning_up():
     assert (spec.gamma, spec.pi_lr, spec.log_std_init) == (0.99, 1e-2, -0.5)
     assert spec.reward_to_go
     assert spec.standardise  # instead of a baseline
-    assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
+    assert (schedule.steps, schedule.settle().steps_per_epoch) == (200_000, 4_000)
     assert not schedule.continue_episodes
 
 

@@ -262,7 +262,8 @@ def test_defaults_are_those_of_spinning_up():
     assert (spec.hidden, spec.activation) == ((256, 256), "relu")
     assert (spec.gamma, spec.polyak, spec.lr, spec.alpha) == (0.99, 0.995, 1e-3, 0.2)
     assert (spec.alpha_init, spec.target_entropy) == (1.0, None)
-    assert (sac.SCHEDULE.start_steps, sac.SCHEDULE.batch_size) == (10_000, 100)
+    schedule = sac.SCHEDULE.settle()
+    assert (schedule.start_steps, schedule.batch_size) == (10_000, 100)
 
 
 def test_the_temperature_loss_moves_only_the_temperature():

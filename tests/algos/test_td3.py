@@ -209,7 +209,7 @@ def test_defaults_are_those_of_spinning_up():
         0.5,
         2,
     )
-    schedule = td3.SCHEDULE
+    schedule = td3.SCHEDULE.settle()
     assert (schedule.steps, schedule.steps_per_epoch, schedule.replay_size) == (
         400_000,
         4_000,

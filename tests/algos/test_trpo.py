@@ -226,7 +226,7 @@ def test_defaults_are_those_of_spinning_up():
     assert (spec.vf_lr, spec.train_v_iters, spec.log_std_init) == (1e-3, 80, -0.5)
     assert (spec.method, spec.delta, spec.damping_coeff) == ("trpo", 0.01, 0.1)
     assert (spec.cg_iters, spec.backtrack_iters, spec.backtrack_coeff) == (10, 10, 0.8)
-    assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
+    assert (schedule.steps, schedule.settle().steps_per_epoch) == (200_000, 4_000)
 
 
 @both

@@ -131,7 +131,7 @@ def test_defaults_are_those_of_spinning_up():
     assert (spec.gamma, spec.lam, spec.value_target) == (0.99, 0.97, "mc")
     assert (spec.vf_lr, spec.train_v_iters, spec.log_std_init) == (1e-3, 80, -0.5)
     assert spec.pi_lr == 3e-4
-    assert (schedule.steps, schedule.steps_per_epoch) == (200_000, 4_000)
+    assert (schedule.steps, schedule.settle().steps_per_epoch) == (200_000, 4_000)
 
 
 @both

@@ -29,7 +29,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import purerl
-from purerl import algos, moments, mpi
+from purerl import algos, errors, moments, mpi
 from purerl.buffers import replay
 from purerl.loops import devices, records, snapshot
 from purerl.loops import gym as loop
@@ -202,7 +202,11 @@ def check_impossible_uses_raise() -> None:
     raises(ValueError, "do not go together", loop.start, *args)
     uneven = OnPolicySchedule(steps_per_epoch=1_000 * RANKS + 1, steps=1_000 * RANKS + 1)
     args = (algos.load("ppo"), spec, pole, uneven, 0)
-    raises(ValueError, "must be a multiple of num_envs times ranks", loop.start, *args)
+    text = f"from {1_000 * RANKS + 1:,} to {1_001 * RANKS:,}"
+    with pytest.warns(errors.CountsRounded, match=text):
+        carry = loop.start(*args)
+    assert carry.schedule.steps == 1_001 * RANKS
+    carry.envs.close()
 
 
 def check_vmap_over_an_axis_and_ranks_averages_over_both() -> None:
@@ -418,7 +422,7 @@ def check_ranks_go_on_from_the_newest_checkpoint_that_is_good_on_all() -> None:
             if rank == RANK:
                 path.write_bytes(path.read_bytes()[:-1] + b"?")
         mpi.allgather(0)
-        loaded = checkpoint.load(done.run, describe_run(tiny()), RANK)
+        loaded = checkpoint.load(done.run, describe_run(config.settle(tiny(), RANKS)[0]), RANK)
         assert loaded.step == 100 * RANKS
         assert [f"rank{i}.npz" in why for i, why in enumerate(loaded.skipped)] == [True, True]
         again = train.resume(done.run, screen=quiet)

@@ -140,8 +140,6 @@ def test_every_entry_of_a_configuration_is_checked(key):
 TOGETHER = [
     ({"batch_size": 200, "replay_size": 100}, "batch_size must not exceed replay_size"),
     ({"update_after": 10}, "update_after must be at least batch_size"),
-    ({"num_envs": 3}, "must be a multiple of num_envs"),
-    ({"batch_size": 99, "devices": 2}, "batch_size must be a multiple of devices"),
     ({"replay_size": 2**31 - 1}, "replay_size must be an integer of at most"),
     ({"steps": 10**12}, "steps must be"),
 ]

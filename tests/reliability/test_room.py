@@ -38,7 +38,7 @@ def test_the_estimated_memory_is_that_of_the_arrays():
         (td3, {}, {"updates_per_burst": 2**31 - 1}, "updates_per_burst = 2,147,483,647 takes"),
         (td3, {}, {"update_every": 2**31 - 1, "updates_per_burst": 1}, "update_every = 2,147"),
         (td3, {"hidden": (10**5, 10**5)}, {}, "hidden takes"),
-        (ppo, {}, {"steps": 2 * 10**9, "steps_per_epoch": 2 * 10**9}, "steps_per_epoch = 2,000"),
+        (ppo, {}, {"steps": 2 * 10**9, "steps_per_epoch": 2 * 10**9}, "rollout_steps = 2,000"),
     ],
 )
 def test_a_run_that_does_not_fit_is_refused_with_its_largest_part(

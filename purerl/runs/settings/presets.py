@@ -58,7 +58,8 @@ def describe_preset(preset: Preset) -> str:
 def _describe(content: Mapping[str, Any]) -> str:
     if "about" in content:
         return str(content["about"])
-    scores = content["scores"]
+    if not (scores := content.get("scores")):
+        return "not measured"
     which = f"mean of seeds 0 to {len(scores) - 1}" if len(scores) > 1 else "seed 0"
     return f"return {sum(scores) / len(scores):.1f}, {which}"
 
