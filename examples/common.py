@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import purerl
-from purerl import algos, errors, mpi
+from purerl import algos, mpi
 from purerl.cli import options, values
 from purerl.loops import gym as loop
 from purerl.runs.settings import aliases, environments, presets
@@ -66,11 +66,7 @@ def train(
         with report_warnings(notes.append):
             carry = loop.start(algo, spec, env_fn, schedule, args.seed)
     except ValueError as error:  # settings that do not fit together
-        if not mpi.all_raise(error):
-            raise  # only this rank failed; this ends the job
-        if mpi.is_root():
-            parser.error(str(error))
-        sys.exit(errors.USAGE)
+        parser.error(str(error))
     line = f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps"
     if carry.ranks > 1:
         line += f" on {carry.ranks} ranks, processes {mpi.allgather(os.getpid())}"

@@ -160,7 +160,6 @@ def test_the_two_short_scripts_differ_only_in_their_weights():
 @pytest.mark.parametrize(
     ("name", "env", "message"),
     [
-        ("ppo", "Blackjack-v1", "FlattenObservation"),
         ("trpo --preset spinningupp", "CartPole-v1", "no preset 'spinningupp'. Did you mean sp"),
         ("ppo --minibatch-size 7", "CartPole-v1", "minibatch_size must divide the"),
         ("dqn", "Pendulum-v1", "dqn needs a Discrete action space"),

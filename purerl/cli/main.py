@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from purerl import __version__, algos, errors, mpi
-from purerl.mpi import world
+from purerl.mpi import library, world
 from purerl.runs import console, interrupts
 
 OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, in JAX
@@ -86,6 +86,10 @@ def _report_error(error: BaseException, prog: str) -> int:
         if error.errno == errno.EPIPE:  # for example by `| head`
             return code
         text = f"purerl: the output could not be written: {error.strerror or error}."
+    elif isinstance(error, errors.MPIUnavailable):  # so ranks cannot find out who prints it
+        if library.is_first():
+            console.print_warning(text)
+        return code
     elif not mpi.all_raise(error):
         mpi.fail(error, code)  # an error of only this rank ends the job with a traceback
     if isinstance(error, KeyboardInterrupt | errors.OutputClosed) or mpi.is_root():

@@ -15,10 +15,12 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from purerl import errors, mpi
 from purerl.cli.values import get_reader, parse_value
 from purerl.errors import ConfigError
+from purerl.mpi import world
 from purerl.runs.settings import aliases
 
 Check = Callable[[argparse.Namespace], list[str]]
@@ -93,6 +95,14 @@ class Parser(argparse.ArgumentParser):
         if wrong:
             self.error("\n".join(wrong))
         return found
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and a mistake, and exit with code 2; ranks print a shared one once."""
+        if world.is_rank() and not mpi.all_raise(mistake := ConfigError(message)):
+            raise mistake
+        if mpi.is_root():
+            super().error(message)
+        self.exit(errors.USAGE)
 
     def _find_mistake(
         self, action: argparse.Action, flag: str, values: list[str], loose: bool, explicit: bool

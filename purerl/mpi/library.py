@@ -8,6 +8,7 @@ from purerl.errors import MPIUnavailable
 
 INSTALL = "pip install 'purerl[mpi]'"
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 _RANKS = ("PMI_RANK", "PMIX_RANK")  # set by launchers that do not set the size
 
 
@@ -34,6 +35,11 @@ def find_launch() -> tuple[str, int | None] | None:
         if name in os.environ:
             return name, None
     return ("PURERL_MPI", None) if wanted else None
+
+
+def is_first() -> bool:
+    """Return whether the launcher numbers this process 0, or does not number it; needs no MPI."""
+    return all(os.environ.get(name, "0") == "0" for name in _NUMBERS)
 
 
 def load_mpi(why: str) -> Any:

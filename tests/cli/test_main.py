@@ -1,5 +1,6 @@
 """The command line: output, refused arguments and exit codes."""
 
+import functools
 import json
 import signal
 import subprocess
@@ -8,7 +9,8 @@ import sys
 import pytest
 
 from purerl import errors
-from purerl.cli.main import OVERVIEW
+from purerl.cli.main import OVERVIEW, main
+from purerl.mpi import library, world
 from purerl.runs.record import checkpoint_folders, status
 from tests.mpi.launch import ROOT, clean, python
 
@@ -175,3 +177,13 @@ def test_user_defaults_come_from_a_file_or_environment_variables(tmp_path, monke
         (tmp_path / "mine.json").write_text(wrong)
         with pytest.raises(errors.ConfigError, match=r"mine\.json"):
             status.read_user_defaults()
+
+
+@pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
+def test_ranks_without_an_mpi_library_print_one_line(monkeypatch, capsys, rank, lines):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setenv("PMI_RANK", rank)
+    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(world, "get_world", functools.cache(world.get_world.__wrapped__))
+    assert main(["train", "ppo", "--env", "CartPole-v1"]) == 2
+    assert capsys.readouterr().err.count("Type: pip install 'purerl[mpi]'") == lines

@@ -87,6 +87,16 @@ def test_a_command_for_one_process_is_refused_on_two_ranks():
     assert "purerl eval: this command runs in one process. Start it without mpiexec." in done.err
 
 
+@pytest.mark.parametrize(
+    "words", ["examples/run_vpg.py --polyack 1", "-m purerl train vpg --env X-v0 --gamma 2"]
+)
+def test_ranks_print_a_mistake_in_the_command_line_once(words):
+    done = ranks(2, *words.split())
+    assert done.code == 2
+    assert (done.out + done.err).count(": error: ") == 1
+    assert "Traceback" not in done.err
+
+
 def test_an_example_says_once_that_it_rounds_counts_up():
     words = ("--num-cpu", "3", "--steps", "100", "--num-test-episodes", "0", "--hidden", "8")
     done = python("examples/run_vpg.py", *words)

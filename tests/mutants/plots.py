@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant(FIGURES, "cycler(linestyle=LINES) * cycler(color=COLOURS)", 'cycler(linestyle=["-"]) * cycler(color=COLOURS)', T_FIGURES),
     Mutant(FIGURES, '        marks.encode(encoding or "utf-8")\n', "        pass\n", T_FIGURES),
     Mutant(FIGURES, "if c.counts[-1] > 1", "if True", T_FIGURES),
-    Mutant(PLOT, "    if missing and given:\n        raise ConfigError(figures.MISSING)\n", "", T_PLOT),
+    Mutant(PLOT, "    if missing and given:\n        raise ConfigError(missing)\n", "", T_PLOT),
     Mutant(CONSOLE, 'c if c.isprintable() else "?" for c in text', "c for c in text", T_GROUPS),
     Mutant(CONSOLE, '" " * (w - measure_width(c))', '" " * (w - len(c))', T_LIST),
     Mutant(STATISTICS, "cut = scores.shape[axis] // 4", "cut = -(-scores.shape[axis] // 4)", T_STATISTICS),

@@ -16,6 +16,7 @@ KEYS, T_KEYS = "purerl/runs/settings/aliases.py", "tests/runs/settings/test_alia
 COMMAND = "purerl/cli/commands/train_and_resume.py"
 RUN = "purerl/runs/policy/run.py"
 ENVS, T_ENVS = "purerl/runs/settings/environments.py", "tests/runs/settings/test_environments.py"
+T_MAIN, T_RANKS = "tests/cli/test_main.py -k without_an_mpi", "tests/mpi/test_programs.py"
 
 MUTANTS = [
     Mutant(SCHEDULES, "return -(-count // unit) * unit", "return count // unit * unit", T_SCHEDULES),
@@ -64,4 +65,9 @@ MUTANTS = [
     Mutant(ENVS, "if kind not in seen and", "if", T_ENVS),
     Mutant(ENVS, 'message.partition(" Time = ")[0]', "message", T_ENVS),
     Mutant(ENVS, "    if mujoco.get_mju_user_warning() is not None:", "    if False:", T_ENVS),
+    Mutant(ENVS, "isinstance(space, gymnasium.spaces.Box) or not space.is_np_flattenable", "True", T_ENVS),
+    Mutant("purerl/cli/main.py", "        if library.is_first():", "        if True:", T_MAIN),
+    Mutant("purerl/cli/main.py", "isinstance(error, errors.MPIUnavailable)", "False", T_MAIN),
+    Mutant("purerl/cli/options.py", "        if mpi.is_root():\n            super().error(message)", "        super().error(message)", f"{T_RANKS} -k line_once"),
+    Mutant("purerl/runs/analysis/figures.py", "    except Exception as error:  # a broken", "    except ImportError as error:  # a broken", "tests/cli/commands/test_plot.py -k broken"),
 ]  # fmt: skip

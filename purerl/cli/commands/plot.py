@@ -43,13 +43,13 @@ def main(words: list[str]) -> int:
 
     ascii_only, given = args.pop("ascii"), args.pop("out")
     out = given or (None if ascii_only else OUT)
-    missing = out and not figures.has_matplotlib()
+    missing = figures.explain_missing() if out else ""
     curves = plots.plot(**args, out=None if missing else out)
     print_lines(figures.draw_sparklines(curves, sys.stdout.encoding))
     if missing and given:
-        raise ConfigError(figures.MISSING)
+        raise ConfigError(missing)
     if missing:
-        print_warning(figures.MISSING)
+        print_warning(missing)
     elif out:
         print_lines(f"picture: {Path(out)}")
     return 0

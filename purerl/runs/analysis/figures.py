@@ -62,9 +62,16 @@ class Curve(NamedTuple):
     ends: tuple[float, ...]  # x of the last value of each seed, even if it is not on the line
 
 
-def has_matplotlib() -> bool:
-    """Return whether matplotlib is installed."""
-    return importlib.util.find_spec("matplotlib") is not None
+def explain_missing() -> str:
+    """Return why matplotlib cannot be used and what to do; empty if it can be used."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return MISSING
+    try:
+        importlib.import_module("matplotlib.figure")
+    except Exception as error:  # a broken installation may raise anything
+        why = clean_text(" ".join(str(error).split()), 200)
+        return f"matplotlib is installed but cannot be imported ({why}). Install it again."
+    return ""
 
 
 def draw_figure(curves: Sequence[Curve], out: Path, caption: list[str], numbers: bool) -> None:

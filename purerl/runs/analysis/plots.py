@@ -55,8 +55,8 @@ def plot(
     checks.member("estimator", estimator, ESTIMATORS)
     if out is not None and Path(out).suffix.lower() not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"out must end in .png, .pdf or .svg, got {str(out)!r}.")
-    if out is not None and not figures.has_matplotlib():
-        raise ConfigError(figures.MISSING)
+    if out is not None and (missing := figures.explain_missing()):
+        raise ConfigError(missing)
     paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     runs, notes = tables.find_runs(paths, data_dir, select, exclude)
     conditions = groups.gather_conditions(runs, legend, len(paths), count, notes)

@@ -48,6 +48,8 @@ STOCK = (
     Stock("MountainCar-v0", 2, 3, True, 200),
     Stock("MountainCarContinuous-v0", 2, 1, False, 999),
     Stock("Pendulum-v1", 3, 1, False, 200),
+    Stock("FrozenLake-v1", 16, 4, True, 100),
+    Stock("Taxi-v4", 500, 6, True, 200),
     Stock("LunarLander-v3", 8, 4, True, 1000, "box2d"),
     Stock("LunarLanderContinuous-v3", 8, 2, False, 1000, "box2d"),
     Stock("BipedalWalker-v3", 24, 4, False, 1600, "box2d"),
@@ -110,7 +112,11 @@ def check_available(env: str) -> None:
 
 
 def make_env_fn(env: str) -> Callable[[], Any]:
-    """Return the function that makes an environment of a Gymnasium id."""
+    """Return the function that makes an environment of a Gymnasium id.
+
+    Observations of Dict, Tuple and similar spaces are flattened into a vector. Discrete parts
+    become one-hot.
+    """
     return functools.partial(_make_env, env)
 
 
@@ -121,7 +127,11 @@ def _make_env(env: str, **options: Any) -> Any:
     made_by = str(getattr(gymnasium.registry.get(env), "entry_point", ""))
     if "mujoco" in made_by and importlib.util.find_spec("mujoco") is not None:
         _report_mujoco_once()
-    return gymnasium.make(env, **options)
+    made = gymnasium.make(env, **options)
+    space = made.observation_space
+    if isinstance(space, gymnasium.spaces.Box) or not space.is_np_flattenable:
+        return made
+    return gymnasium.wrappers.FlattenObservation(made)
 
 
 def _report_mujoco_once() -> None:

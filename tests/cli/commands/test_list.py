@@ -3,7 +3,6 @@
 import json
 import re
 
-import gymnasium
 import pytest
 
 from purerl import algos
@@ -20,7 +19,7 @@ CLASSIC = [one for one in environments.STOCK if not one.extra]  # the others wer
 
 @pytest.mark.parametrize("one", CLASSIC, ids=lambda one: one.id)
 def test_the_table_of_environments_agrees_with_gymnasium(one):
-    env = gymnasium.make(one.id)
+    env = environments.make_env_fn(one.id)()
     spec = EnvSpec.of(env)
     assert spec.obs_shape == (one.observations,)
     assert env.spec.max_episode_steps == one.limit

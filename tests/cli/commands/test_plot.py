@@ -1,5 +1,6 @@
 """`purerl plot` from the command line."""
 
+import importlib
 import struct
 
 import pytest
@@ -53,6 +54,26 @@ def test_without_matplotlib_the_message_names_the_package(tmp_path, monkeypatch,
     assert main(["plot", "a", "--out", "x.png"]) == 2  # a requested file is an error
     with pytest.raises(ConfigError, match="pip install"):
         plot(tmp_path, out=tmp_path / "x.png")
+
+
+def test_a_broken_matplotlib_is_reported_in_a_line_after_the_text(tmp_path, monkeypatch, capsys):
+    load = importlib.import_module
+
+    def load_or_fail(name):
+        if name == "matplotlib.figure":
+            raise RuntimeError("its fonts\nare missing")
+        return load(name)
+
+    write_seeds(tmp_path, "a", [1, 2])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib, "import_module", load_or_fail)
+    assert main(["plot", "a"]) == 0
+    said = capsys.readouterr()
+    text = "matplotlib is installed but cannot be imported (its fonts are missing). Install it"
+    assert said.err == f"{text} again.\n"
+    assert "▁" in said.out
+    assert main(["plot", "a", "--out", "x.png"]) == 2
+    assert "its fonts are missing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ import types
 import warnings
 
 import gymnasium
+import numpy as np
 import pytest
+from gymnasium import spaces
 
+import purerl
 from purerl import errors
 from purerl.runs.settings import environments
 
@@ -18,7 +21,6 @@ from purerl.runs.settings import environments
     [
         ("Pendulum-v0", "environment Pendulum-v0: "),
         ("Pendullum-v1", "Did you mean: `Pendulum`"),
-        ("FrozenLake-v1", "observations must be a Box"),
         ("nosuch:Env-v0", "No module named 'nosuch'"),
     ],
 )
@@ -69,11 +71,12 @@ def test_mujoco_reports_each_warning_once_and_writes_no_file(monkeypatch, tmp_pa
     )
     monkeypatch.setitem(sys.modules, "mujoco", module)
     monkeypatch.setattr(environments.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(gymnasium, "make", lambda env_id: env_id)
-    assert environments.make_env_fn("CartPole-v1")() == "CartPole-v1"
+    made = types.SimpleNamespace(observation_space=spaces.Box(0, 1))
+    monkeypatch.setattr(gymnasium, "make", lambda env_id: made)
+    assert environments.make_env_fn("CartPole-v1")() is made
     assert not handlers
     for _ in range(2):
-        assert environments.make_env_fn("HalfCheetah-v5")() == "HalfCheetah-v5"
+        assert environments.make_env_fn("HalfCheetah-v5")() is made
     (report,) = handlers
     messages = (
         "attribute x is deprecated and will be removed",
@@ -99,3 +102,53 @@ def test_making_a_mujoco_environment_leaves_no_file(monkeypatch, tmp_path, capfd
         mujoco.set_mju_user_warning(old)
     assert not list(tmp_path.iterdir())
     assert "WARNING" not in "".join(capfd.readouterr())
+
+
+class Mixed(gymnasium.Env):
+    """An environment whose observations have parts."""
+
+    observation_space = spaces.Dict(
+        place=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2,)), flags=spaces.MultiBinary(2)
+    )
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {"place": 1, "speed": np.float32([0.5, -0.5]), "flags": np.int8([0, 1])}, {}
+
+    def step(self, action):
+        return self.reset()[0], 1.0, False, True, {}
+
+
+class Words(Mixed):
+    """An environment whose observations cannot become a vector."""
+
+    observation_space = spaces.Graph(spaces.Discrete(2), None)
+
+
+@pytest.fixture
+def registered():
+    gymnasium.register("purerl-test/Mixed-v0", Mixed, max_episode_steps=5)
+    gymnasium.register("purerl-test/Words-v0", Words, max_episode_steps=5)
+    yield
+    for name in ("Mixed", "Words"):
+        del gymnasium.registry[f"purerl-test/{name}-v0"]
+
+
+def test_observations_with_parts_are_flattened(registered):
+    made = environments.make_env_fn("purerl-test/Mixed-v0")()
+    assert made.reset(seed=0)[0].tolist() == [0, 1, 0, 0.5, -0.5, 0, 1]
+    spec = environments.read_env_spec("any", environments.make_env_fn("purerl-test/Mixed-v0"))
+    assert (spec.obs_shape, spec.obs_dtype) == ((7,), "float32")
+    lake = environments.read_env_spec("any", environments.make_env_fn("FrozenLake-v1"))
+    assert lake.obs_shape == (16,)
+    with pytest.raises(ValueError, match="observations must be a Box"):
+        environments.read_env_spec("any", environments.make_env_fn("purerl-test/Words-v0"))
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_an_environment_with_discrete_observations_trains_and_is_loaded_again(algo, tmp_path):
+    how = {"steps": 200, "hidden": (8,), "num_test_episodes": 1, "quiet": True}
+    run = purerl.train(algo, "FrozenLake-v1", data_dir=str(tmp_path), **how)
+    loaded = purerl.load(run.folder)
+    assert loaded.evaluate(episodes=2).mean == run.evaluate(episodes=2).mean
