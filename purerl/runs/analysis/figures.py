@@ -60,6 +60,13 @@ class Curve(NamedTuple):
     seeds: int  # number of seeds with a value somewhere on the line
     counts: np.ndarray  # number of seeds with a value at each x
     ends: tuple[float, ...]  # x of the last value of each seed, even if it is not on the line
+    env: str = ""  # environment of its runs; empty if unknown
+
+
+def group_panels(curves: Sequence[Curve]) -> list[list[Curve]]:
+    """Return the curves of each panel: one panel for each column and environment."""
+    keys = dict.fromkeys((curve.panel, curve.env) for curve in curves)
+    return [[one for one in curves if (one.panel, one.env) == key] for key in keys]
 
 
 def explain_missing() -> str:
@@ -84,7 +91,7 @@ def draw_figure(curves: Sequence[Curve], out: Path, caption: list[str], numbers:
     styles = dict(zip(dict.fromkeys(curve.label for curve in curves), looks, strict=False))
     if len(styles) > LEGEND_MOST:
         caption = [*caption, f"legend: the first {LEGEND_MOST} of {len(styles)} curves"]
-    panels = dict.fromkeys(curve.panel for curve in curves)
+    panels = group_panels(curves)
     down, across = math.ceil(len(panels) / 2), min(len(panels), 2)
     kind, content = out.suffix.lower()[1:], io.BytesIO()
     # Ignore the user's matplotlib settings, which may require LaTeX or draw white on white.
@@ -92,8 +99,8 @@ def draw_figure(curves: Sequence[Curve], out: Path, caption: list[str], numbers:
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing", category=UserWarning)
         figure = Figure(figsize=(6.4 * across, 0.6 + 3.6 * down), layout="constrained")
         axes = figure.subplots(down, across, squeeze=False).ravel()
-        for panel, ax in zip(panels, axes, strict=False):
-            _draw_panel(ax, [curve for curve in curves if curve.panel == panel], styles)
+        for group, ax in zip(panels, axes, strict=False):
+            _draw_panel(ax, group, styles)
         for ax in axes[len(panels) :]:
             ax.remove()
         _draw_legend(figure, curves, styles, numbers)
@@ -119,7 +126,7 @@ def _draw_panel(ax: Any, curves: Sequence[Curve], styles: Styles) -> None:
             ax.fill_between(x, curve.low, curve.high, color=look["color"], alpha=0.16, linewidth=0)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda value, _: format_number(value))
-    ax.set(xlabel=name, ylabel=_name_y(curves))
+    ax.set(xlabel=name, ylabel=_name_y(curves), title=curves[0].env)
 
 
 def find_single(y: np.ndarray) -> list[int]:
@@ -153,12 +160,13 @@ def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width:
         marks.encode(encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
         marks = "_.-=+*#@"
-    rows, ranges = [("curve", "seeds", "", "from", "to", "at the end", "± std")], []
-    for panel in dict.fromkeys(curve.panel for curve in curves):
-        group = [curve for curve in curves if curve.panel == panel]
+    rows = [("curve", "seeds", "", "from", "to", "at the end", "± std")]
+    headings: dict[int, str] = {}  # row before which each is printed
+    for group in group_panels(curves):
         grid = np.linspace(min(c.x[0] for c in group), max(c.x[-1] for c in group), width)
         low, high = min(np.nanmin(c.y) for c in group), max(np.nanmax(c.y) for c in group)
-        ranges.append(f"{_name_y(group)}: {low:.6g} to {high:.6g}")
+        where = f"{group[0].env}, " if group[0].env else ""
+        headings[len(rows)] = f"{where}{_name_y(group)}: {low:.6g} to {high:.6g}"
         for c in group:
             y = np.interp(grid, c.x, c.y, left=np.nan, right=np.nan)
             levels = np.minimum((y - low) / max(high - low, 1e-300) * len(marks), len(marks) - 1)
@@ -166,7 +174,10 @@ def draw_sparklines(curves: Sequence[Curve], encoding: str | None = None, width:
             ends = (format_number(c.x[0]), format_number(c.x[-1]))
             std = f"{c.high[-1] - c.y[-1]:.4g}" if c.counts[-1] > 1 else ""
             rows.append((c.label, _format_seeds(c), picture, *ends, f"{c.y[-1]:.6g}", std))
-    return "\n".join([align_columns(rows), *ranges])
+    lines = align_columns(rows).split("\n")
+    for row, heading in reversed(headings.items()):
+        lines.insert(row if len(headings) > 1 else len(lines), heading)
+    return "\n".join(lines)
 
 
 def _name_y(curves: Sequence[Curve]) -> str:

@@ -35,12 +35,13 @@ def plot(
     data_dir: str | None = None,
     say: Callable[[str], None] = print_warning,
 ) -> list[Curve]:
-    """Return a learning curve for each column and condition; draw them if `out` is given.
+    """Return a learning curve for each column, environment and condition; draw them with `out`.
 
     Args:
         paths: Runs, folders above runs, or beginnings of their names.
         x: `steps`, `time`, `updates`, `epoch` or a column.
-        y: Columns, a panel for each. `Performance` is the test return if any, else the return.
+        y: Columns; each one in each environment is a panel. `Performance` is the test return if
+            any, else the return.
         smooth: Width of the centred moving average in rows.
         legend: Labels, one per path or one per condition.
         select: Parts of paths. Only runs whose folder has all of them in its path are used.
@@ -63,16 +64,14 @@ def plot(
     every, curves = list(itertools.chain(*conditions.values())), []
     for panel in dict.fromkeys([y] if isinstance(y, str) else y):
         usable = set(map(id, tables.select_runs(every, (x, panel), notes)))
-        group = [
-            _make_curve(label, panel, x, those, smooth, estimator)
-            for label, members in conditions.items()
-            if (those := [run for run in members if id(run) in usable])
-        ]
-        notes += _note_curves(group)
-        curves += group
-    envs = dict.fromkeys(clean_text(run.settings["env"]) for run in every if "env" in run.settings)
-    if len(envs) > 1:
-        notes.append(f"curves of several environments share an axis: {', '.join(envs)}.")
+        for env in dict.fromkeys(map(_name_env, every)):
+            group = [
+                _make_curve(label, panel, x, those, smooth, estimator)._replace(env=env)
+                for label, members in conditions.items()
+                if (those := [r for r in members if id(r) in usable and _name_env(r) == env])
+            ]
+            notes += _note_curves(group)
+            curves += group
     for note in dict.fromkeys(notes):
         say(note)
     if out is not None:
@@ -80,6 +79,11 @@ def plot(
         caption = band + [f"smoothed over {smooth} rows"] * (smooth > 1)
         figures.draw_figure(curves, Path(out), caption, not count)
     return curves
+
+
+def _name_env(run: tables.RunTable) -> str:
+    """Return the environment of a run; empty if its table does not name it."""
+    return clean_text(str(run.settings.get("env", "")))
 
 
 def _note_curves(curves: Sequence[Curve]) -> list[str]:

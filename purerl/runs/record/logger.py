@@ -60,7 +60,8 @@ class EpochLogger:
             return
         if not resume:
             raise errors.StorageError(
-                f"{table} already exists; purerl never overwrites files. Choose another output_dir."
+                f"{table} already exists; purerl never overwrites files. Choose another "
+                f"output_dir, or set resume=True to append rows."
             )
         with safe_files.open_file(table) as file:
             header = file.readline(files.MAX_LINE).decode("utf-8", "replace")

@@ -145,7 +145,7 @@ def test_a_curve_is_a_sparkline_between_its_ends(tmp_path):
     assert list(dict.fromkeys(marks)) == list("▁▂▃▄▅▆▇█")
     assert b[14:62] == "█" * 21 + " " * 27  # up to step 400 of 800
     assert a.split()[3:] == ["100", "800", "7"]
-    assert last == "return of training episodes: 0 to 7"
+    assert last == "CartPole-v1, return of training episodes: 0 to 7"
     assert "_.-=+*#@" in "".join(dict.fromkeys(figures.draw_sparklines(curves[:1], "ascii")))
 
 

@@ -98,15 +98,27 @@ def test_seeds_that_end_early_are_named_and_one_seed_has_no_band(tmp_path, capsy
     assert capsys.readouterr().err == said
 
 
-def test_several_environments_on_one_axis_are_named(tmp_path, capsys):
+def test_every_column_of_every_environment_has_a_panel(tmp_path, capsys):
     write_seeds(tmp_path, "a", [1, 2])
-    plot(tmp_path)
+    write_seeds(tmp_path, "b", [3, 4], env="Ant-v5")
+    curves = plot(tmp_path, y=["EpRet", "Time"], out=tmp_path / "x.svg")
     assert not capsys.readouterr().err
-    write_seeds(tmp_path, "b", [1, 2], env="Ant-v5")
-    plot(tmp_path)
-    assert capsys.readouterr().err == (
-        "curves of several environments share an axis: CartPole-v1, Ant-v5.\n"
-    )
+    keys = [(one.label, one.panel, one.env) for one in curves]
+    assert keys == [
+        ("a", "EpRet", "CartPole-v1"), ("b", "EpRet", "Ant-v5"),
+        ("a", "Time", "CartPole-v1"), ("b", "Time", "Ant-v5"),
+    ]  # fmt: skip
+    assert [len(group) for group in figures.group_panels(curves)] == [1, 1, 1, 1]
+    assert read_texts(tmp_path / "x.svg").count("Ant-v5") == 2
+    headings = [line for line in figures.draw_sparklines(curves).splitlines() if ": " in line]
+    assert [text.partition(", ")[0] for text in headings] == ["CartPole-v1", "Ant-v5"] * 2
+
+
+def test_runs_of_a_condition_in_two_environments_are_not_averaged(tmp_path):
+    write_run(tmp_path / "x" / "a_s0", [1], "a")
+    write_run(tmp_path / "y" / "a_s0", [3], "a", env="Ant-v5")
+    curves = plot([tmp_path], y="EpRet", legend=["both"])
+    assert sorted((one.env, one.y[-1]) for one in curves) == [("Ant-v5", 3), ("CartPole-v1", 1)]
 
 
 NAN = math.nan
