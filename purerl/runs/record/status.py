@@ -103,11 +103,23 @@ def hash_status(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
+CALLS = {
+    "resume": "in Python: purerl.runs.training.train.resume(pathlib.Path({run!r}), {parts})",
+    "watch": "in Python: purerl.load({run!r}, {parts}).video()",
+}
+
+
 def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
-    """Return the shell command for a run; `ranks` defaults to the number in its status."""
+    """Return the shell command for a run; `ranks` defaults to the number in its status.
+
+    If the run has custom parts that no command can restore, return a call in Python.
+    """
     words = ["purerl", verb, str(run), *more]
     with contextlib.suppress(ConfigError, Damaged):
         config = read_json(run / "config.json")
+        if verb in CALLS and (parts := list_custom_parts(config)):
+            parts += [f"steps={more[1]}"] if more[:1] == ("--steps",) else []
+            return CALLS[verb].format(run=str(run), parts=", ".join(parts))
         env, algo = (str(config.get(name, "")) for name in ("env", "algo"))
         words += ["--env", env] if ":" in env and verb != "plot" else []
         words += ["--algo", algo] if algo not in ("", *NAMES) and verb != "plot" else []
@@ -115,6 +127,30 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
     if ranks != 1 and verb == "resume":
         words += ["--num-cpu", str(ranks)]
     return shlex.join(words)
+
+
+def list_custom_parts(config: dict[str, Any]) -> list[str]:
+    """Return the arguments with which Python must give what `config.json` cannot contain."""
+    env, algo, spec = (config.get(name, "") for name in ("env", "algo", "spec"))
+    found = [] if _is_id(str(env)) else ["env_fn=..."]
+    if isinstance(spec, dict) and any(isinstance(value, dict) for value in spec.values()):
+        found.append("spec=...")
+    if str(algo).partition(".")[0] in ("custom", "__main__"):
+        found.append("algo=...")
+    return found
+
+
+def _is_id(env: str) -> bool:
+    from gymnasium import error  # here for start-up time
+    from gymnasium.envs import registration
+
+    try:
+        space, name, version = registration.parse_env_id(env)
+    except error.Error:
+        return ":" in env
+    if version is None and registration.find_highest_version(space, name) is not None:
+        return True
+    return ":" in env or env in registration.registry
 
 
 def list_runs(data_dir: Path) -> Iterator[RunStatus]:

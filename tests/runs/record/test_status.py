@@ -101,3 +101,35 @@ def make_folder(run):
     config = {"algo": "ppo", "env": "E", "seed": 0, "schedule": {"steps": 1}}
     (run / "config.json").write_text(json.dumps(config))
     return run
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({}, []),
+        ({"env": "CartPole"}, []),  # the newest version
+        ({"env": "my_module:Mine-v0"}, []),
+        ({"env": "make_mine"}, ["env_fn=..."]),
+        ({"env": "<lambda>"}, ["env_fn=..."]),
+        ({"env": "Mine-v0"}, ["env_fn=..."]),
+        ({"spec": {"actor": {"repr": "Mine()"}}}, ["spec=..."]),
+        ({"algo": "custom"}, ["algo=..."]),
+        ({"algo": "custom.ppo", "env": "make_mine"}, ["env_fn=...", "algo=..."]),
+        ({"algo": "my_package.redq"}, []),
+    ],
+)
+def test_a_command_is_printed_only_where_it_can_restore_the_run(tmp_path, changes, parts):
+    config = {"algo": "ppo", "env": "CartPole-v1", "spec": {"gamma": 0.9}} | changes
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert status.list_custom_parts(config) == parts
+    resume = status.format_command("resume", tmp_path, "--steps", "800")
+    watch = status.format_command("watch", tmp_path)
+    if parts:
+        given = ", ".join([*parts, "steps=800"])
+        call = f"purerl.runs.training.train.resume(pathlib.Path({str(tmp_path)!r}), {given})"
+        assert resume == f"in Python: {call}"
+        assert watch == f"in Python: purerl.load({str(tmp_path)!r}, {', '.join(parts)}).video()"
+    else:
+        assert resume.startswith(f"purerl resume {tmp_path} --steps 800")
+        assert watch.startswith(f"purerl watch {tmp_path}")
+    assert status.format_command("plot", tmp_path) == f"purerl plot {tmp_path}"
