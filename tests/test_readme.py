@@ -85,15 +85,15 @@ for module, *arguments in {commands!r}:
 STEPS = re.compile(r"--steps (\d+)")
 
 
-def halve_steps(match: re.Match[str]) -> str:
-    """Halve a number of steps, and round down to whole epochs of 4,000."""
-    return f"--steps {int(match[1]) // 8_000 * 4_000}"
+def shorten(match: re.Match[str]) -> str:
+    """Return a tenth of a number of steps."""
+    return f"--steps {int(match[1]) // 10}"
 
 
 def test_the_purerl_commands_work_in_order(tmp_path):
     commands = [c for c in COMMANDS if c.startswith("python -m purerl")]
     assert len(commands) == 11
-    words = [shlex.split(STEPS.sub(halve_steps, command))[2:] for command in commands]
+    words = [shlex.split(STEPS.sub(shorten, command))[2:] for command in commands]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", IN_ONE_PROCESS.format(commands=words)],

@@ -13,7 +13,8 @@ from purerl.cli import main as program
 from purerl.cli.options import Axes, Item, Parser, explain_stray_words, read_axes, split_flags
 from purerl.errors import ConfigError
 from purerl.runs import console
-from purerl.runs.settings import aliases
+from purerl.runs.settings import aliases, presets
+from purerl.runs.settings.presets import SPINNING_UP
 
 HELP = f"""Spinning Up's command lines, run by purerl.
 
@@ -35,6 +36,7 @@ The suffixes _pytorch and _tf1 are ignored.
   python -m purerl.run ppo --env CartPole-v1 --exp_name x --hid 32 64 --l 2 --seed 0 10 20
   python -m purerl.run sac --env Pendulum-v1 --hid[h] 64,64 [256,256] --lr 1e-3 3e-4 --jobs 2
 
+Runs use the preset `spinningup`; --preset none uses the defaults of `purerl train`.
 docs/grids.md lists all of Spinning Up's flags.
 """
 # Short flag -> Spinning Up's long name, from which names of runs are made.
@@ -44,7 +46,8 @@ OTHERS = {"plot": "plot", "test_policy": "watch"}  # names of the same commands 
 PROG = "python -m purerl.run"
 SWITCHES = {"datestamp": ["--no-datestamp"], "dry_run": []}  # and the flags for false
 OF_A_GRID = {"jobs", "timeout"}  # flags that `purerl train` does not have
-ONCE = {"name", "data_dir", "num_cpu", *SWITCHES, *OF_A_GRID}  # flags with one value for all runs
+# Flags with one value for all runs.
+ONCE = {"name", "data_dir", "num_cpu", "preset", *SWITCHES, *OF_A_GRID}
 SAVE_FREQ = "save_freq counts epochs in Spinning Up. Give environment steps as --options:save_freq"
 
 
@@ -80,6 +83,9 @@ def run_line(algo: str, words: list[str]) -> int:
     items, flags = split_line(words, parser)
     axes = repeat_layers(algo, read_axes(algo, items))
     args = parser.parse_args(flags)
+    if args.preset is None:  # lengths of epochs, which depend on the run in `purerl train`
+        args.preset = SPINNING_UP if SPINNING_UP in presets.read_presets(algo) else presets.NONE
+        flags += ["--preset", args.preset]
     one_run = all(len(values) == 1 and word is None for word, values in axes.values())
     if one_run and (args.jobs, args.timeout) == (None, None):
         own = {"env_name": "--env", "seed": "--seed"}
@@ -88,7 +94,9 @@ def run_line(algo: str, words: list[str]) -> int:
         line += ["--set", *pairs] if pairs else []
         return train_and_resume.train([algo, *line, *flags], PROG)
     _, args.seed = axes.pop("seed", (None, None))
-    return sweep.run_grid(algo, axes | {"name": (None, [vars(args).get("name")])}, args, {})
+    axes["name"] = (None, [vars(args).get("name")])
+    _, base = train_and_resume.read_settings(algo, args)
+    return sweep.run_grid(algo, axes, args, base)
 
 
 def split_line(words: list[str], parser: Parser) -> tuple[list[Item], list[str]]:

@@ -6,7 +6,7 @@ from purerl import errors
 from purerl.cli import main as program
 from purerl.cli import spinningup
 from purerl.cli.commands import sweep, train_and_resume
-from purerl.runs.settings import config
+from purerl.runs.settings import aliases, config, presets
 from tests.mpi.launch import python
 
 
@@ -108,7 +108,10 @@ def test_spinning_ups_command_lines_start_the_same_runs(line, expected, start_no
     assert set(start_nothing) == set(expected)
     for key, changes in expected.items():
         made = start_nothing[key]
-        default = config.from_json({"algo": made.algo, "env": made.env})
+        names = presets.read_presets(made.algo)
+        preset = names["spinningup"].settings if "spinningup" in names else {}
+        base = aliases.build_configuration(made.algo, {"env": made.env} | dict(preset))
+        default = config.from_json(base)
         for part in ("spec", "schedule", "options"):
             given, usual = vars(getattr(made, part)), vars(getattr(default, part))
             assert given == usual | changes.get(part, {}), part
@@ -169,10 +172,11 @@ def test_one_run_trains_in_the_foreground_unless_jobs_or_timeout_is_given(monkey
     trained, launched = [], []
     monkeypatch.setattr(train_and_resume, "train", lambda words, prog: trained.append(words) or 0)
     line = "ppo --env CartPole-v1 --exp_name x"
+    start, preset = "ppo --env CartPole-v1 --exp-name x", "--preset spinningup"
     assert spinningup.main([*line.split(), "--dry-run"]) == 0
-    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --exp-name x --dry-run"
+    assert " ".join(trained.pop()) == f"{start} --dry-run {preset}"
     assert spinningup.main([*line.split(), "--dry_run", "False", "--dt", "False"]) == 0
-    assert " ".join(trained.pop()) == "ppo --env CartPole-v1 --exp-name x --no-datestamp"
+    assert " ".join(trained.pop()) == f"{start} --no-datestamp {preset}"
     assert spinningup.main([*line.split(), "--dt", "maybe"]) == 2
     monkeypatch.setattr(
         sweep, "run_grid", lambda algo, axes, args, base: launched.append(args) or 0

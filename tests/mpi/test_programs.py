@@ -97,6 +97,7 @@ def test_ranks_print_a_mistake_in_the_command_line_once(words):
     assert "Traceback" not in done.err
 
 
+@pytest.mark.mpi
 def test_an_example_says_once_that_it_rounds_counts_up():
     words = ("--num-cpu", "3", "--steps", "100", "--num-test-episodes", "0", "--hidden", "8")
     done = python("examples/run_vpg.py", *words)

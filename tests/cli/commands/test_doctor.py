@@ -15,7 +15,7 @@ from tests.runs.trained import train_tiny_run
 def test_doctor_finds_the_cause_of_a_divergence_and_reports_damage(tmp_path):
     words = ("train", "ddpg", "--env", "Pendulum-v1", "--hidden", "4", "--steps", "400")
     words += ("--start-steps", "100", "--update-after", "200", "--batch-size", "10")
-    words += ("--save-freq", "100", "--data-dir", str(tmp_path))
+    words += ("--preset", "none", "--save-freq", "100", "--data-dir", str(tmp_path))
     done = python("-m", "purerl", *words, "--q-lr", "1e30")
     assert done.code == 3, done.err
     (path,) = tmp_path.rglob("config.json")

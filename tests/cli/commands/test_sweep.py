@@ -14,7 +14,7 @@ from purerl.runs.record import files, status
 from tests.mpi.launch import ROOT, clean
 from tests.runs.sweeps.test_jobs import wait
 
-SMALL = ("--steps", "400", "--steps-per-epoch", "200", "--hidden", "8")
+SMALL = ("--steps", "400", "--steps-per-epoch", "200", "--hidden", "8", "--preset", "none")
 
 
 def test_a_sweep_combines_grids_flags_and_a_preset(start_nothing, tmp_path):

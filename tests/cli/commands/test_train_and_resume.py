@@ -62,11 +62,11 @@ def test_settings_accept_names_of_other_libraries(words, part, fields, trained):
 
 
 def test_flags_of_the_run_folder_accept_spinning_ups_names(trained):
-    words = ["ppo", "--env-id", "CartPole-v1", "--exp_name", "x", "--data_dir", "d", "--dt"]
+    words = ["vpg", "--env-id", "Acrobot-v1", "--exp_name", "x", "--data_dir", "d", "--dt"]
     assert train_and_resume.train([*words, "--seed", "3", "4"]) == 0
     assert [(made.name, made.seed) for made, _ in trained] == [("x", 3), ("x", 4)]
     assert trained[0][1] == {"notes": [], "data_dir": "d", "datestamp": True}
-    assert train_and_resume.train(["ppo", *ENV]) == 0
+    assert train_and_resume.train(["ppo", *ENV, "--preset", "none"]) == 0
     assert trained[-1][1] == {"notes": [], "data_dir": None, "datestamp": None}
 
 
@@ -237,7 +237,8 @@ def test_the_examples_in_the_help_can_be_run(trained, capsys):
 def test_a_dry_run_reports_sizes_speed_and_time_and_creates_nothing(tmp_path):
     words = ("ppo", "--env", "CartPole-v1", "--steps-per-epoch", "200", "--steps", "2000", "--seed")
     data = tmp_path / "data"
-    run = python("-m", "purerl", "train", *words, "0", "1", "--data-dir", str(data), "--dry-run")
+    words += ("0", "1", "--preset", "none", "--data-dir", str(data), "--dry-run")
+    run = python("-m", "purerl", "train", *words)
     assert run.code == 0, run.err
     assert "observations  (4,) float32" in run.out
     actor = 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2

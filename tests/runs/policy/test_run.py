@@ -341,7 +341,8 @@ def test_settings_are_sorted_and_unknown_ones_get_a_suggestion(tmp_path):
 
 
 def train_quickly(env="CartPole-v1", **settings):
-    return purerl.train("reinforce", env, **(COMMON | SMALL["reinforce"][1] | settings))
+    how = COMMON | SMALL["reinforce"][1] | {"preset": "none"} | settings
+    return purerl.train("reinforce", env, **how)
 
 
 class Actor(nn.Module):
