@@ -15,6 +15,7 @@ from purerl.errors import ConfigError
 from purerl.loops import gym as loop
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
+from tests.cli.commands.call import call
 from tests.mpi.launch import ROOT, python
 from tests.probes import Both
 
@@ -75,7 +76,7 @@ def test_its_policy_is_exported_as_stablehlo_and_not_for_numpy(run, tmp_path):
         run.export("numpy")
 
 
-def test_the_commands_take_its_import_path(run, tmp_path):
+def test_the_commands_take_its_import_path(run, tmp_path, monkeypatch, capsys):
     env = {"PYTHONPATH": f"{ROOT}:{ROOT / 'examples'}"}
     words = ["--hidden", "8", "--steps", "120", "--start-steps", "50", "--update-after", "50"]
     words += ["--steps-per-epoch", "120", "--num-test-episodes", "0", "--critics", "2"]
@@ -85,11 +86,11 @@ def test_the_commands_take_its_import_path(run, tmp_path):
     assert done.code == 0, done.err
     made = tmp_path / "pendulum-v1-redq" / "pendulum-v1-redq_s0"
     assert f"purerl resume {made} --steps 240 --algo redq" in done.out
-    done = python("-m", "purerl", "eval", str(made), "-n", "1", "--algo", "redq", **env)
-    assert done.code == 0, done.err
-    done = python("-m", "purerl", "eval", str(made), "-n", "1", **env)
-    assert done.code == 2
-    assert "--algo MODULE" in done.err
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setattr(purerl, "setup", lambda **_: None)  # conftest.py has called it
+    assert call("eval", made, "-n", "1", "--algo", "redq") == 0
+    assert call("eval", made, "-n", "1") == 2
+    assert "--algo MODULE" in capsys.readouterr().err
 
 
 def test_all_that_a_module_lacks_is_named_at_once():

@@ -88,7 +88,11 @@ def test_a_command_for_one_process_is_refused_on_two_ranks():
 
 
 @pytest.mark.parametrize(
-    "words", ["examples/run_vpg.py --polyack 1", "-m purerl train vpg --env X-v0 --gamma 2"]
+    "words",
+    [
+        "examples/run_vpg.py --polyack 1",
+        pytest.param("-m purerl train vpg --env X-v0 --gamma 2", marks=pytest.mark.mpi),
+    ],
 )
 def test_ranks_print_a_mistake_in_the_command_line_once(words):
     done = ranks(2, *words.split())

@@ -146,7 +146,7 @@ def test_observations_with_parts_are_flattened(registered):
         environments.read_env_spec("any", environments.make_env_fn("purerl-test/Words-v0"))
 
 
-@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+@pytest.mark.parametrize("algo", ["ppo", pytest.param("dqn", marks=pytest.mark.complete)])
 def test_an_environment_with_discrete_observations_trains_and_is_loaded_again(algo, tmp_path):
     how = {"steps": 200, "hidden": (8,), "num_test_episodes": 1, "quiet": True}
     run = purerl.train(algo, "FrozenLake-v1", data_dir=str(tmp_path), **how)

@@ -139,6 +139,5 @@ def test_other_errors_do_not_suggest_the_doctor(tmp_path):
     with pytest.raises(EnvFault, match="env_fn raised ZeroDivisionError") as caught:
         train.train(made, broken, data_dir=str(tmp_path), screen=Screen(quiet=True))
     (path,) = tmp_path.rglob("config.json")
-    assert caught.value.__notes__ == [
-        f"there is no checkpoint yet. Start again: purerl resume {path.parent}"
-    ]
+    way = f"in Python: purerl.runs.training.train.resume(pathlib.Path({str(path.parent)!r}), "
+    assert caught.value.__notes__ == [f"there is no checkpoint yet. Start again: {way}env_fn=...)"]
