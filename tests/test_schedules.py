@@ -24,7 +24,7 @@ def test_counts_are_rounded_up_to_multiples_of_environments_and_ranks():
     assert OffPolicySchedule(batch_size=99, devices=4).settle().batch_size == 100
     assert OffPolicySchedule(start_steps=0, num_envs=4).settle(2).start_steps == 0
     assert OnPolicySchedule(rollout_steps=1_000, num_envs=3).settle().rollout_steps == 1_002
-    assert OnPolicySchedule(rollout_steps=1_000, num_envs=3).settle(2).rollout_steps == 1_002
+    assert OnPolicySchedule(rollout_steps=1_001, num_envs=4).settle(2).rollout_steps == 1_008
     # Each of 4 environments has 252 steps, which 3 devices share.
     shared = OnPolicySchedule(rollout_steps=1_000, num_envs=4, devices=3).settle(1)
     assert shared.rollout_steps == 1_008

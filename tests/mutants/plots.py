@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant(PLOTS, "int(finite.any(axis=1).sum())", "len(rows)", T_PLOTS),
     Mutant(FIGURES, "finite[1:-1] & ~finite[:-2] & ~finite[2:]", "finite[1:-1] & False", T_FIGURES),
     Mutant(PLOTS, "if end < EARLY * last", "if end < last", T_PLOTS),
-    Mutant(PLOTS, "    if len(envs) > 1:\n", "    if True:\n", T_PLOTS),
+    Mutant(PLOTS, " and _name_env(r) == env])", "])", T_PLOTS),
     Mutant(GROUPS, "    if len(set(names)) < len(names):", "    if False:", T_GROUPS),
     Mutant(CONSOLE, "if x not in labels", "if x", T_FIGURES),
     Mutant(CONSOLE, '"…" if part in shared else part for', "part for", T_FIGURES),

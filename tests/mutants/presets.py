@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(ON, "tally = merge_tallies(tally, tally_values(info))", "tally = tally_values(info)", T_ON),
     Mutant(RECORDS, "min(carry.steps, carry.schedule.start_steps) - began", "carry.schedule.start_steps - began", T_RECORDS),
     Mutant(RECORDS, "if random > 0 else {}", "if random >= 0 else {}", T_RECORDS),
-    Mutant(PROGRESS, 'f"({mean})" if random else mean', "mean", T_RANDOM),
+    Mutant(PROGRESS, 'mean = f"({mean})"', "pass", T_RANDOM),
     Mutant(PROGRESS, '"updates", "random_steps")', '"updates")', T_RANDOM),
     Mutant(PROGRESS, 'names = [*cells, "test"] if is_tested else [*cells]', "names = [*cells]", T_PROGRESS),
     Mutant(TRAIN, '[] if "random_steps" in record else record["ep_returns"]', 'record["ep_returns"]', T_RANDOM),

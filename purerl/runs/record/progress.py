@@ -124,10 +124,13 @@ class Logs:
         rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
         left = (total - record["steps"]) / max(rate, 1e-9)
         self.last = (now, record["steps"])
-        mean = f"{_mean(record['ep_returns']):.1f}"
-        random = record.get("random_steps")  # then these are not returns of the policy
-        cells = {"step": f"{record['steps']:,}", "return": f"({mean})" if random else mean}
-        cells["length"] = f"{_mean(record['ep_lengths']):.0f}"
+        mean, length = "-", "-"  # no episode has ended
+        if record["ep_returns"]:
+            mean = f"{_mean(record['ep_returns']):.1f}"
+            length = f"{_mean(record['ep_lengths']):.0f}"
+            if "random_steps" in record:  # these are not returns of the policy
+                mean = f"({mean})"
+        cells = {"step": f"{record['steps']:,}", "return": mean, "length": length}
         metrics = {name: record[name] for name in SHOWN if name in record}
         cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
         cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}

@@ -91,6 +91,12 @@ def test_the_header_is_repeated_when_the_columns_change(tmp_path):
     assert len(wider[0].split()) == len(wider[1].split())
 
 
+def test_an_epoch_in_which_no_episode_ended_has_dashes(tmp_path):
+    record = RECORD | {"ep_returns": [], "ep_lengths": [], "random_steps": 5}
+    _, row = progress.Logs(tmp_path, {}).format_row(record, 100, False)
+    assert row.split()[:3] == ["10", "-", "-"]
+
+
 def test_the_result_of_an_evaluation_is_the_last_cell_of_its_row(tmp_path):
     header, row = progress.Logs(tmp_path, {}).format_row(RECORD, 100, True)
     row += progress.format_test(RECORD | {"test_returns": [3.0, 4.0]})
