@@ -63,7 +63,8 @@ def train(words: list[str], prog: str = "purerl train") -> int:
         print_lines(dropped)
     purerl.setup(devices=made[0].schedule.devices)
     if args.dry_run:
-        print_lines("\n".join(notes))
+        for line in notes:
+            print_lines(line)
         dry_run.report_needs(made, env_fn, args.num_cpu or 1)
         return errors.DONE
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
