@@ -91,8 +91,10 @@ def test_control_characters_do_not_reach_the_terminal():
     assert [format_clock(s) for s in (7, 61.6, 3_723)] == ["0:07", "1:02", "1:02:03"]
 
 
-def test_a_row_is_printed_in_two_parts_without_a_bar_between_them():
+def test_a_row_is_printed_in_two_parts_without_a_bar_between_them(monkeypatch):
     plain, terminal = io.StringIO(), Terminal()
+    now = iter(range(0, 100, 10))
+    monkeypatch.setattr("purerl.runs.training.progress_bar.time.monotonic", lambda: next(now))
     for stream in (plain, terminal):
         screen = Screen(stream)
         screen.progress(1, 10)
