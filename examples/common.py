@@ -46,14 +46,15 @@ def train(
     args = parser.parse_args(argv)
     # Check the settings before any rank starts.
     name = algos.get_name(algo)
-    given = {key: value for key, value in vars(args).items() if key in aliases.list_settings(algo)}
+    known, ranks = aliases.list_settings(algo), args.num_cpu or mpi.num_procs()
+    given = {key: value for key, value in vars(args).items() if key in known}
     env_fn = environments.make_env_fn(args.env)
     try:
         preset = presets.choose_preset(name, args.env, args.preset)
         tuned = aliases.build_configuration(algo, preset.settings) if preset else None
         content = aliases.build_configuration(algo, given, tuned)
-        config, rounded = configs.settle(configs.from_json(content, env_fn), args.num_cpu or 1)
-        config.schedule.resolve(args.num_cpu or 1)
+        config, rounded = configs.settle(configs.from_json(content, env_fn), ranks)
+        config.schedule.resolve(ranks)
         mpi.fork(args.num_cpu)
     except (ValueError, mpi.MPIUnavailable) as error:
         parser.error(str(error))

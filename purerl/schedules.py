@@ -27,6 +27,10 @@ def _round_up(count: int, unit: int) -> int:
     return -(-count // unit) * unit
 
 
+def _round_down(count: int, unit: int) -> int:
+    return max(unit, count // unit * unit)
+
+
 def _portion(steps: int, parts: int, most: int) -> int:
     """Return one of `parts` parts of a run, between 1 and `most` steps."""
     return max(1, min(most, steps // parts))
@@ -109,7 +113,7 @@ class OffPolicySchedule:
         every = _round_up(self.update_every or 50, unit)
         epoch, start, after = self.steps_per_epoch, self.start_steps, self.update_after
         if epoch is None:
-            epoch = _round_up(_portion(steps, FEWEST_ROWS, EPOCH), every)
+            epoch = _round_down(_portion(steps, FEWEST_ROWS, EPOCH), every)
         if start is None:
             start = _portion(steps, 10, 10_000)
         if after is None:
@@ -214,8 +218,10 @@ class OnPolicySchedule:
         rollout = self.rollout_steps or self.steps_per_epoch
         rollout = _round_up(rollout or _portion(self.steps, FEWEST_ROWS, most), unit)
         steps = _round_up(self.steps, rollout)
-        epoch = self.steps_per_epoch or _portion(steps, FEWEST_ROWS, EPOCH)
-        epoch = _round_up(epoch, rollout)
+        if self.steps_per_epoch is None:
+            epoch = _round_down(_portion(steps, FEWEST_ROWS, EPOCH), rollout)
+        else:
+            epoch = _round_up(self.steps_per_epoch, rollout)
         return dataclasses.replace(self, steps=steps, rollout_steps=rollout, steps_per_epoch=epoch)
 
     def resolve(self, ranks: int) -> ResolvedOnPolicySchedule:
@@ -245,7 +251,7 @@ Schedule = OffPolicySchedule | OnPolicySchedule
 ResolvedSchedule = ResolvedOffPolicySchedule | ResolvedOnPolicySchedule
 
 
-def list_rounded(given: Schedule, settled: Schedule) -> str:
+def describe_rounding(given: Schedule, settled: Schedule) -> str:
     """Return a sentence about the counts that `settle` rounded up, or an empty text."""
     fields = [field.name for field in dataclasses.fields(given)]
     changed = [

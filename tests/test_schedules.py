@@ -9,7 +9,7 @@ from purerl.schedules import (
     OnPolicySchedule,
     ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
-    list_rounded,
+    describe_rounding,
 )
 
 COUNTS = ("steps", "steps_per_epoch", "start_steps", "update_after", "update_every")
@@ -46,7 +46,14 @@ def test_a_single_length_is_that_of_rollouts_and_epochs_as_in_spinning_up():
 
 @pytest.mark.parametrize(
     ("steps", "rollout", "epoch"),
-    [(20_000, 1_000, 1_000), (200_000, 1_000, 4_000), (5_000, 250, 250), (7, 1, 1)],
+    [
+        (20_000, 1_000, 1_000),
+        (30_000, 1_000, 1_000),  # 30 rows; with epochs of 2,000 there would be 15
+        (50_000, 1_000, 2_000),
+        (200_000, 1_000, 4_000),
+        (5_000, 250, 250),
+        (7, 1, 1),
+    ],
 )
 def test_short_on_policy_runs_have_short_rollouts_and_twenty_epochs(steps, rollout, epoch):
     settled = OnPolicySchedule(steps=steps).settle()
@@ -65,6 +72,7 @@ def test_rollouts_that_cut_episodes_are_longer():
         (400_000, 4_000, 10_000, 1_000),
         (100_000, 4_000, 10_000, 1_000),
         (20_000, 1_000, 2_000, 1_000),
+        (11_100, 550, 1_110, 1_000),  # 555, rounded down to whole bursts: 21 rows
         (5_000, 250, 500, 500),
         (800, 50, 80, 100),  # an epoch is at least a burst, the first update samples a full batch
     ],
@@ -80,11 +88,11 @@ def test_short_off_policy_runs_have_fewer_random_steps_and_shorter_epochs(
 def test_rounded_counts_are_listed_and_derived_ones_are_not():
     given = OnPolicySchedule(steps=10_000, steps_per_epoch=4_000)
     expected = "rounded up to what fits: steps from 10,000 to 12,000"
-    assert list_rounded(given, given.settle()) == expected
+    assert describe_rounding(given, given.settle()) == expected
     given = OffPolicySchedule(steps=10_001, start_steps=51, num_envs=2)
     expected = "rounded up to what fits: steps from 10,001 to 10,002, start_steps from 51 to 52"
-    assert list_rounded(given, given.settle()) == expected
-    assert list_rounded(OffPolicySchedule(), OffPolicySchedule().settle(4)) == ""
+    assert describe_rounding(given, given.settle()) == expected
+    assert describe_rounding(OffPolicySchedule(), OffPolicySchedule().settle(4)) == ""
 
 
 def test_every_rank_needs_rows_for_its_batches():

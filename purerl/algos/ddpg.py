@@ -12,12 +12,12 @@ name stands for deep deterministic policy gradient.
 Reference: Lillicrap et al., 2015, https://arxiv.org/abs/1509.02971, algorithm 1.
 
 Differences from the paper: Spinning Up's numbers are the defaults (learning rates 1e-3, batch 100,
-10 000 random steps). Exploration noise is Gaussian and uncorrelated, in units of the action range
-normalised to [-1, 1] per dimension. `examples/custom_ddpg_ou.py` adds the paper's
-Ornstein-Uhlenbeck noise. The networks use no weight decay, no batch normalisation and no smaller
-initial weights in the last layers. The action enters the first layer of the critic. Updates come in
-bursts: 50 updates after every 50 steps. `d` is `terminated`, not `truncated`, so a time limit never
-stops bootstrapping.
+and 10 000 random steps in runs of 100 000 steps or more). Exploration noise is Gaussian and
+uncorrelated, in units of the action range normalised to [-1, 1] per dimension.
+`examples/custom_ddpg_ou.py` adds the paper's Ornstein-Uhlenbeck noise. The networks use no weight
+decay, no batch normalisation and no smaller initial weights in the last layers. The action enters
+the first layer of the critic. Updates come in bursts: 50 updates after every 50 steps. `d` is
+`terminated`, not `truncated`, so a time limit never stops bootstrapping.
 """
 
 import dataclasses

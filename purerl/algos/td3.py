@@ -13,10 +13,11 @@ deep deterministic policy gradient.
 Reference: Fujimoto, van Hoof, Meger, 2018, https://arxiv.org/abs/1802.09477, algorithm 1.
 
 Differences from the paper: Spinning Up's numbers are the defaults (learning rates 1e-3, batch 100,
-10 000 random steps). All noise is in units of the action range, normalised to [-1, 1] per
-dimension. Exploring and smoothed actions are clipped to the range, as in the authors' code. `d` is
-`terminated`, not `truncated`, so a time limit never stops bootstrapping. The delay counts all
-updates since `init`, and the first update includes a policy step.
+and 10 000 random steps in runs of 100 000 steps or more). All noise is in units of the action
+range, normalised to [-1, 1] per dimension. Exploring and smoothed actions are clipped to the range,
+as in the authors' code. `d` is `terminated`, not `truncated`, so a time limit never stops
+bootstrapping. The delay counts all updates since `init`, and the first update includes a policy
+step.
 """
 
 import dataclasses

@@ -86,7 +86,7 @@ def _report_error(error: BaseException, prog: str) -> int:
         if error.errno == errno.EPIPE:  # for example by `| head`
             return code
         text = f"purerl: the output could not be written: {error.strerror or error}."
-    elif isinstance(error, errors.MPIUnavailable):  # so ranks cannot find out who prints it
+    elif isinstance(error, errors.MPIUnavailable):  # ranks cannot ask each other
         if library.is_first():
             console.print_warning(text)
         return code

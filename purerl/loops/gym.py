@@ -29,7 +29,7 @@ from purerl.schedules import (
     ResolvedOnPolicySchedule,
     ResolvedSchedule,
     Schedule,
-    list_rounded,
+    describe_rounding,
 )
 
 __all__ = [
@@ -68,7 +68,7 @@ def start(
     _check_algo(algo, spec, schedule)
     ranks, rank = mpi.num_procs(), mpi.proc_id()
     resolved = schedule.resolve(ranks)
-    if rounded := list_rounded(schedule, resolved):
+    if rounded := describe_rounding(schedule, resolved):
         warnings.warn(rounded, CountsRounded, stacklevel=2)
     # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks)

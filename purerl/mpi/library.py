@@ -8,7 +8,7 @@ from purerl.errors import MPIUnavailable
 
 INSTALL = "pip install 'purerl[mpi]'"
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
-_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
+_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")
 _RANKS = ("PMI_RANK", "PMIX_RANK")  # set by launchers that do not set the size
 
 

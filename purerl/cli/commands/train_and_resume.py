@@ -106,7 +106,7 @@ def resume(words: list[str]) -> int:
 
 
 def read_settings(algo: Any, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of the command line and file, and the configuration they override."""
+    """Return the settings of the command line, and the file or preset that they override."""
     base = status.read_json(args.config) if args.config else {}
     if preset := choose_preset(algo, args):
         base = aliases.build_configuration(algo, preset.settings)

@@ -48,7 +48,7 @@ class Run:
     params: Any = dataclasses.field(repr=False)
     env_fn: Callable[[], Any] | None = None  # makes the environment, if its id cannot
     skipped: tuple[str, ...] = ()  # for each newer checkpoint, why it was not used
-    state: Any = dataclasses.field(default=None, repr=False)  # of the learner
+    state: Any = dataclasses.field(default=None, repr=False)  # State of the learner
 
     @property
     def algo(self) -> ModuleType:

@@ -14,7 +14,7 @@ from purerl.errors import ConfigError
 from purerl.fields import PARTS, setting
 from purerl.runs.record import files
 from purerl.runs.settings import environments
-from purerl.schedules import list_rounded
+from purerl.schedules import describe_rounding
 from purerl.spaces import Box, Discrete, EnvSpec
 
 KEYS = ("algo", "env", "seed", "name", *PARTS)
@@ -79,7 +79,7 @@ def settle(config: Config, ranks: int) -> tuple[Config, str]:
         schedule = config.schedule.settle(ranks)
     except ValueError as error:  # a rounded count does not fit to the others
         raise ConfigError(str(error)) from error
-    rounded = list_rounded(config.schedule, schedule)
+    rounded = describe_rounding(config.schedule, schedule)
     return dataclasses.replace(config, schedule=schedule), rounded
 
 

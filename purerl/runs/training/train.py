@@ -27,6 +27,7 @@ from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.reporting import Report, Session
 from purerl.runs.training.saving import Saver, describe_run
 from purerl.runs.training.sinks import Sink, check_packages
+from purerl.schedules import describe_rounding
 
 EnvFn = Callable[[], Any]
 Tell = Callable[[str], None]  # receives a line
@@ -108,15 +109,15 @@ def resume(
     """
     with _lock_folder(run):
         config = read_config(run, env_fn, spec, steps, algo)
-        total = config.schedule.steps
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
         check_packages(config)
         _check_functions(config, eval_env_fn, on_record)
         env_fn = env_fn or environments.make_env_fn(config.env)
         screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
         session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
-        if steps not in (None, total):
-            session.say(f"steps was rounded up from {steps:,} to {total:,}, which fits")
+        if steps is not None:
+            given = dataclasses.replace(config.schedule, steps=steps)
+            session.say(*filter(None, [describe_rounding(given, config.schedule)]))
         if not run_on_root(lambda: checkpoint_folders.list_steps(run)) and at == "last":
             session.say(f"{run} has no checkpoint yet. It starts again from step 0.")
             return _begin(session)

@@ -237,7 +237,7 @@ def test_counts_are_rounded_up_with_a_line_and_saved_as_they_are_used(tmp_path):
     assert (saved.steps, saved.rollout_steps, saved.steps_per_epoch) == (204, 102, 102)
     screen = Screen(io.StringIO())
     assert train.resume(outcome.run, steps=300, screen=screen).step == 306
-    assert "steps was rounded up from 300 to 306" in screen.stream.getvalue()
+    assert "rounded up to what fits: steps from 300 to 306\n" in screen.stream.getvalue()
     screen = Screen(io.StringIO())
     assert train.resume(outcome.run, steps=408, screen=screen).step == 408
     assert "rounded up" not in screen.stream.getvalue()
