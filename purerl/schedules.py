@@ -36,6 +36,17 @@ def _portion(steps: int, parts: int, most: int) -> int:
     return max(1, min(most, steps // parts))
 
 
+def _check_names(setting: str, names: tuple[str, ...]) -> None:
+    """Refuse anything but a tuple of different texts that no other list of a record has."""
+    if not isinstance(names, tuple) or not all(isinstance(one, str) and one for one in names):
+        raise ValueError(f"{setting} must be a tuple of names, got {names!r}.")
+    if len(set(names)) < len(names) or {"returns", "lengths"} & set(names):
+        raise ValueError(
+            f"{setting} must have each name once, and neither returns nor lengths, which are "
+            f"always logged, got {names!r}."
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class OffPolicySchedule:
     """Times at which an off-policy loop acts, updates and reports.
@@ -78,6 +89,12 @@ class OffPolicySchedule:
     num_test_episodes: int = setting(
         10, "test episodes per epoch, without exploration", group="Logging and checkpoints"
     )
+    log_info: tuple[str, ...] | None = setting(
+        None,
+        "values of info to log from the last step of each episode, for example is_success",
+        group="Logging and checkpoints",
+        rare=True,
+    )
 
     def __post_init__(self) -> None:
         """Check every field, and check that the fields fit together."""
@@ -86,6 +103,8 @@ class OffPolicySchedule:
             checks.integer(name, getattr(self, name), 1)
         checks.integer("replay_size", self.replay_size, 1, 2**30)
         checks.integer("num_test_episodes", self.num_test_episodes, 0)
+        if self.log_info is not None:
+            _check_names("log_info", self.log_info)
         for name in ("steps_per_epoch", "update_after"):
             if getattr(self, name) is not None:
                 checks.integer(name, getattr(self, name), 1, checks.COUNTER)
@@ -140,7 +159,7 @@ class OffPolicySchedule:
                     f"{ranks * settled.batch_size}, got {getattr(settled, name)}. Each rank "
                     f"samples its batches of {settled.batch_size} from its own transitions."
                 )
-        return ResolvedOffPolicySchedule(**vars(settled))
+        return ResolvedOffPolicySchedule(**vars(settled) | {"log_info": settled.log_info or ()})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +171,7 @@ class ResolvedOffPolicySchedule(OffPolicySchedule):
     update_after: int = dataclasses.field(kw_only=True)
     update_every: int = dataclasses.field(kw_only=True)
     updates_per_burst: int = dataclasses.field(kw_only=True)
+    log_info: tuple[str, ...] = dataclasses.field(kw_only=True)
 
     def count_rows(self, ranks: int) -> dict[str, int]:
         """Return the transitions that one rank keeps in memory, by the setting that causes them.
@@ -196,6 +216,12 @@ class OnPolicySchedule:
     num_test_episodes: int = setting(
         0, "test episodes per epoch, without exploration", group="Logging and checkpoints"
     )
+    log_info: tuple[str, ...] | None = setting(
+        None,
+        "values of info to log from the last step of each episode, for example is_success",
+        group="Logging and checkpoints",
+        rare=True,
+    )
     continue_episodes: bool = setting(
         True, "episodes continue in the next rollout; Spinning Up resets them", rare=True
     )
@@ -206,6 +232,8 @@ class OnPolicySchedule:
         for name in ("num_envs", "devices"):
             checks.integer(name, getattr(self, name), 1)
         checks.integer("num_test_episodes", self.num_test_episodes, 0)
+        if self.log_info is not None:
+            _check_names("log_info", self.log_info)
         checks.boolean("continue_episodes", self.continue_episodes)
         for name in ("rollout_steps", "steps_per_epoch", "max_ep_len"):
             if getattr(self, name) is not None:
@@ -228,7 +256,8 @@ class OnPolicySchedule:
         """Return the settled schedule as loops use it, with the length of a rollout."""
         settled = vars(self.settle(ranks))
         length = settled["rollout_steps"] // (ranks * self.num_envs)
-        return ResolvedOnPolicySchedule(**settled | {"rollout_length": length})
+        filled = {"rollout_length": length, "log_info": settled["log_info"] or ()}
+        return ResolvedOnPolicySchedule(**settled | filled)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,6 +266,7 @@ class ResolvedOnPolicySchedule(OnPolicySchedule):
 
     rollout_steps: int = dataclasses.field(kw_only=True)
     steps_per_epoch: int = dataclasses.field(kw_only=True)
+    log_info: tuple[str, ...] = dataclasses.field(kw_only=True)
     rollout_length: int = dataclasses.field(kw_only=True)  # steps of each environment
 
     def count_rows(self, ranks: int) -> dict[str, int]:

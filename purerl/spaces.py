@@ -1,4 +1,4 @@
-"""Observation and action spaces of an environment: `EnvSpec`, `Box` and `Discrete`.
+"""Spaces of an environment: `EnvSpec`, and its actions `Box`, `Discrete`, `MultiDiscrete`.
 
 This module imports no JAX, so that commands start fast.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from purerl import checks
-from purerl.types import Batch, PolicyBatch, Rollout, Transition
+from purerl.types import Batch, ExtendedRollout, PolicyBatch, Rollout, Transition
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +80,37 @@ class Discrete:
         return np.dtype(np.int32)
 
 
+@dataclasses.dataclass(frozen=True)
+class MultiDiscrete:
+    """Actions of several parts; part i is one of `start[i], ..., start[i] + sizes[i] - 1`."""
+
+    sizes: tuple[int, ...]
+    start: tuple[int, ...] = ()  # empty: zeros
+
+    def __post_init__(self) -> None:
+        """Check the sizes, fill in the start, and check that all actions fit into 32 bits."""
+        if self.start == () and isinstance(self.sizes, tuple):
+            object.__setattr__(self, "start", (0,) * len(self.sizes))
+        checks.integers("MultiDiscrete.sizes", self.sizes, 1)
+        checks.integers("MultiDiscrete.start", self.start, -(2**31))
+        if not self.sizes or len(self.sizes) != len(self.start):
+            raise ValueError(
+                f"MultiDiscrete needs at least one part, and one start per part, got {self!r}."
+            )
+        if any(a + n >= 2**31 for a, n in zip(self.start, self.sizes, strict=True)):
+            raise ValueError(f"actions must fit into int32, got {self!r}.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one action."""
+        return (len(self.sizes),)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of stored actions."""
+        return np.dtype(np.int32)
+
+
 _NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 
@@ -96,14 +127,16 @@ class EnvSpec:
     """
 
     obs_shape: tuple[int, ...]
-    action: Box | Discrete
+    action: Box | Discrete | MultiDiscrete
     obs_dtype: str = "float32"
 
     def __post_init__(self) -> None:
         """Check the fields, and turn 64-bit dtypes into 32-bit."""
         checks.integers("obs_shape", self.obs_shape, 1)
-        if not isinstance(self.action, Box | Discrete):
-            raise ValueError(f"action must be a Box or a Discrete, got {self.action!r}.")
+        if not isinstance(self.action, Box | Discrete | MultiDiscrete):
+            raise ValueError(
+                f"action must be a Box, Discrete or MultiDiscrete, got {self.action!r}."
+            )
         try:
             dtype = np.dtype(self.obs_dtype)
         except TypeError:
@@ -135,21 +168,28 @@ class EnvSpec:
                 f"{obs}. gymnasium.wrappers.FlattenObservation(env) makes a Box from Discrete, "
                 f"MultiBinary and MultiDiscrete spaces, and from a Dict or Tuple of these."
             )
+        action: Box | Discrete | MultiDiscrete
         if isinstance(act, spaces.Discrete):
-            action: Box | Discrete = Discrete(int(act.n), int(act.start))
+            action = Discrete(int(act.n), int(act.start))
+        elif isinstance(act, spaces.MultiDiscrete) and act.nvec.ndim == 1:
+            action = MultiDiscrete(tuple(act.nvec.tolist()), tuple(act.start.tolist()))
+        elif isinstance(act, spaces.MultiBinary) and len(act.shape) == 1:
+            action = MultiDiscrete((2,) * act.shape[0])
         elif isinstance(act, spaces.Box) and np.issubdtype(act.dtype, np.floating):
             action = Box(tuple(act.low.ravel()), tuple(act.high.ravel()), act.shape)
         else:
             raise ValueError(
-                f"actions must be Discrete or a Box of floats, got {act}. Wrap the environment in "
-                f"gymnasium.wrappers.TransformAction(env, func, space), where func maps actions of "
-                f"such a space to actions of the environment."
+                f"actions must be Discrete, MultiDiscrete with one axis, or a Box of floats, got "
+                f"{act}. Wrap the environment in gymnasium.wrappers.TransformAction(env, func, "
+                f"space), where func maps actions of such a space to actions of the environment."
             )
         return cls(tuple(int(n) for n in obs.shape), action, str(obs.dtype))
 
     @property
     def act_dim(self) -> int:
-        """Number of dimensions of a Box (A), or number of Discrete actions (n)."""
+        """Number of dimensions of a Box (A), or of logits: n, in MultiDiscrete the sum of n."""
+        if isinstance(self.action, MultiDiscrete):
+            return sum(self.action.sizes)
         return self.action.n if isinstance(self.action, Discrete) else len(self.action.low)
 
     def example(self) -> Transition:
@@ -215,7 +255,7 @@ class EnvSpec:
 
     def check_rollout(self, rollout: Rollout) -> None:
         """Refuse a rollout with a field of the wrong shape. Under jit this costs nothing."""
-        if not isinstance(rollout, Rollout):
+        if not isinstance(rollout, Rollout | ExtendedRollout):
             raise ValueError(f"rollout must be a purerl.types.Rollout, got {type(rollout)}.")
         self._check_rows("rollout", rollout, rollout.rew, 2, "[T, N]")
 
@@ -245,7 +285,7 @@ class EnvSpec:
         self._check_act(what, data.act)
 
     def _check_act(self, what: str, act: Any) -> None:
-        if isinstance(self.action, Discrete) and not np.issubdtype(act.dtype, np.integer):
+        if not isinstance(self.action, Box) and not np.issubdtype(act.dtype, np.integer):
             raise ValueError(f"{what}.act must hold integers, got {act.dtype}.")
 
 
@@ -255,13 +295,13 @@ def require_box(algo: str, env: Any) -> None:
     if not isinstance(env.action, Box) or len(env.action.shape or ()) != 1:
         raise ValueError(
             f"{algo} needs a Box action space with one axis, got {env.action}. For a Discrete "
-            f"space, choose an algorithm for discrete actions, such as dqn. A Box with more axes "
-            f"can be flattened with gymnasium.wrappers.TransformAction."
+            f"space, choose an algorithm for discrete actions, such as dqn; for MultiDiscrete, "
+            f"ppo. A Box with more axes can be flattened with gymnasium.wrappers.TransformAction."
         )
 
 
 def require_flat(algo: str, env: Any) -> None:
-    """Refuse an environment whose actions are neither Discrete nor a Box with one axis."""
+    """Refuse an environment whose actions are a Box with several axes."""
     _require_spec(env)
     if isinstance(env.action, Box):
         require_box(algo, env)
@@ -273,7 +313,7 @@ def require_discrete(algo: str, env: Any) -> None:
     if not isinstance(env.action, Discrete):
         raise ValueError(
             f"{algo} needs a Discrete action space, got {env.action}. For a Box, choose an "
-            f"algorithm for continuous actions, such as td3 or sac."
+            f"algorithm for continuous actions, such as td3 or sac; for MultiDiscrete, ppo."
         )
 
 

@@ -30,6 +30,18 @@ class Transition(NamedTuple):
     truncated: Any
 
 
+class ExtendedTransition(NamedTuple):
+    """A transition with values of `info`, for an algorithm that has `stored_info`."""
+
+    obs: Any
+    act: Any
+    rew: Any
+    next_obs: Any
+    terminated: Any
+    truncated: Any
+    extra: dict[str, Any]
+
+
 class Batch(NamedTuple):
     """A minibatch for an off-policy loss; all fields `[B, ...]`.
 
@@ -45,6 +57,7 @@ class Batch(NamedTuple):
     truncated: Any
     key: Any = None
     noise: Any = None
+    extra: dict[str, Any] | None = None  # values of `info` that the algorithm stores
 
 
 class Rollout(NamedTuple):
@@ -58,8 +71,20 @@ class Rollout(NamedTuple):
     truncated: Any
 
 
+class ExtendedRollout(NamedTuple):
+    """A rollout with values of `info`, for an algorithm that has `stored_info`."""
+
+    obs: Any
+    act: Any
+    rew: Any
+    next_obs: Any
+    terminated: Any
+    truncated: Any
+    extra: dict[str, Any]
+
+
 class PolicyBatch(NamedTuple):
-    """A batch for on-policy losses; all fields but the last two are rows `[T*N, ...]`."""
+    """A batch for on-policy losses; all fields but key and rollout are rows `[T*N, ...]`."""
 
     obs: Any
     act: Any
@@ -70,7 +95,40 @@ class PolicyBatch(NamedTuple):
     weight: Any  # weights of the rows in the losses
     key: Any = None
     rollout: Any = None
+    extra: dict[str, Any] | None = None
 
     def flatten(self) -> PolicyBatch:
         """Reshape the fields from `[T, N, ...]` to `[T*N, ...]`, and drop key and rollout."""
-        return PolicyBatch(*(x.reshape(-1, *x.shape[2:]) for x in self[:7]))
+        extra = {name: x.reshape(-1, *x.shape[2:]) for name, x in (self.extra or {}).items()}
+        rows = [x.reshape(-1, *x.shape[2:]) for x in self[:7]]
+        return PolicyBatch(*rows)._replace(extra=extra or None)
+
+
+Rows = Transition | ExtendedTransition
+AnyRollout = Rollout | ExtendedRollout
+
+
+def extend(rows: Transition, extra: dict[str, Any] | None) -> Rows:
+    """Return transitions with values of `info`, if there are any."""
+    return ExtendedTransition(**rows._asdict(), extra=extra) if extra else rows
+
+
+def list_arrays(rows: Rows) -> dict[str, Any]:
+    """Return all arrays of transitions by name, those of `extra` as `extra.NAME`."""
+    named = dict(zip(Transition._fields, rows, strict=False))
+    if isinstance(rows, ExtendedTransition):
+        named |= {f"extra.{name}": x for name, x in rows.extra.items()}
+    return named
+
+
+def make_rows(arrays: dict[str, Any]) -> Rows:
+    """Return the transitions of which `arrays` are the arrays."""
+    rows = Transition(*(arrays[name] for name in Transition._fields))
+    extra = {k.removeprefix("extra."): x for k, x in arrays.items() if k.startswith("extra.")}
+    return extend(rows, extra)
+
+
+def make_rollout(arrays: dict[str, Any]) -> AnyRollout:
+    """Return the rollout of which `arrays` are the arrays."""
+    rows = make_rows(arrays)
+    return Rollout(*rows) if isinstance(rows, Transition) else ExtendedRollout(*rows)

@@ -1,9 +1,11 @@
 """A custom algorithm, `examples/redq.py`, works wherever one of purerl's own does."""
 
+import dataclasses
 import json
 import sys
 import types
 
+import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from purerl import algos
 from purerl.algos import ppo, sac
 from purerl.errors import ConfigError
 from purerl.loops import gym as loop
+from purerl.loops import snapshot
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
+from purerl.spaces import EnvSpec
 from tests.cli.commands.call import call
 from tests.mpi.launch import ROOT, python
 from tests.probes import Both
@@ -171,3 +175,81 @@ def test_it_may_bring_facts_about_itself():
     assert algos.get_facts(mine).actions == ("discrete",)
     assert algos.get_facts(types.ModuleType("other", "Title.\n\nMore.")).title == "Title."
     assert algos.get_facts("td3") is algos.ALGORITHMS["td3"]
+
+
+class Costly(gymnasium.wrappers.TimeLimit):
+    """Pendulum, with the square of the action as its cost."""
+
+    def __init__(self):
+        super().__init__(gymnasium.make("Pendulum-v1").unwrapped, 30)
+
+    def step(self, action):
+        *step, info = super().step(action)
+        return *step, info | {"cost": float(action[0] ** 2), "twice": np.float32([1, 2]) * action}
+
+
+STORED = {"cost": np.float32(0), "twice": np.zeros(2, np.float32)}
+
+
+def with_costs(algo, penalise):
+    """Return an algorithm that stores values of `info`; its update begins with `penalise`."""
+    parts = {k: getattr(algo, k) for k in (*algos.CONTRACT, "NOISE_DRAWS") if hasattr(algo, k)}
+    parts |= {"__name__": f"costly_{algo.__name__}", "stored_info": lambda spec: STORED}
+
+    def update(state, batch):
+        return algo.update(state, penalise(batch))
+
+    return parts | {"update": jax.jit(update)}
+
+
+def test_an_off_policy_algorithm_stores_values_of_info(tmp_path):
+    def penalise(batch):
+        return batch._replace(rew=batch.rew - batch.extra["cost"])
+
+    def is_stored(data):
+        count = int(carry.buffer.stored)
+        act, extra = np.asarray(data.act)[:count], jax.tree.map(np.asarray, data.extra)
+        np.testing.assert_allclose(extra["cost"][:count], act[:, 0] ** 2, rtol=1e-6)
+        np.testing.assert_allclose(extra["twice"][:count], act * [[1.0, 2.0]], rtol=1e-6)
+        return count
+
+    mine = algos.load(types.SimpleNamespace(**with_costs(sac, penalise)))
+    spec = mine.Spec(EnvSpec.of(Costly()), hidden=(4,))
+    schedule = dataclasses.replace(
+        mine.SCHEDULE, steps=100, update_after=40, batch_size=8, replay_size=90, num_test_episodes=0
+    )
+    carry = loop.start(mine, spec, Costly, schedule, 0)
+    while carry.steps < 50:
+        carry, _ = loop.advance(carry)
+    assert is_stored(carry.buffer.data) == 50
+    frozen = snapshot.freeze(carry)
+    while carry.steps < 100:
+        carry, _ = loop.advance(carry)
+    assert is_stored(carry.buffer.data) == 90
+    whole = snapshot.freeze(carry)
+    carry, lost = snapshot.thaw(loop.start(mine, spec, Costly, schedule, 0), frozen)
+    assert not lost
+    while carry.steps < 100:
+        carry, _ = loop.advance(carry)
+    again = snapshot.freeze(carry)
+    assert {"extra.cost", "extra.twice"} < set(again.rows)
+    for name, rows in (whole.rows | whole.learner).items():
+        np.testing.assert_array_equal((again.rows | again.learner)[name], rows)
+
+
+def test_an_on_policy_algorithm_gets_values_of_info_in_its_rollouts():
+    seen = []
+
+    def prepare(params, rollout):
+        jax.debug.callback(lambda *x: seen.append(x), rollout.act, rollout.extra["cost"])
+        return ppo.prepare(params, rollout._replace(rew=rollout.rew - rollout.extra["cost"]))
+
+    mine = algos.load(types.SimpleNamespace(**with_costs(ppo, lambda x: x) | {"prepare": prepare}))
+    spec = mine.Spec(EnvSpec.of(Costly()), hidden=(4,), train_pi_iters=1, train_v_iters=1)
+    schedule = dataclasses.replace(mine.SCHEDULE, steps=40, rollout_steps=20)
+    list(loop.run(mine, spec, Costly, schedule, 0))
+    (first, _) = seen
+    act, cost = map(np.asarray, first)
+    assert cost.shape == (20, 1)
+    low, high = spec.env.action.low[0], spec.env.action.high[0]
+    np.testing.assert_allclose(cost, np.clip(act[..., 0], low, high) ** 2, rtol=1e-5)

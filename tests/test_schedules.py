@@ -121,6 +121,7 @@ def test_schedules_refuse_bad_numbers_by_name(schedule, value):
         if field.type == "bool" and value is True:
             continue
         kind = "True or False" if field.type == "bool" else "an integer"
+        kind = "a tuple of names" if field.name == "log_info" else kind
         with pytest.raises(ValueError, match=f"^{field.name} must be {kind}"):
             dataclasses.replace(schedule, **{field.name: value})
 

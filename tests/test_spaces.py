@@ -7,7 +7,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purerl.spaces import Box, Discrete, EnvSpec
+from purerl.spaces import Box, Discrete, EnvSpec, MultiDiscrete, require_box, require_discrete
 
 
 class Fake:
@@ -15,7 +15,7 @@ class Fake:
 
     def __init__(self, obs=None, act=None):
         self.observation_space = obs or spaces.Box(-1, 1, (3,))
-        self.action_space = act or spaces.Box(-1, 1, (2,))
+        self.action_space = spaces.Box(-1, 1, (2,)) if act is None else act
 
 
 def test_spec_of_single_environments():
@@ -41,6 +41,26 @@ def test_spec_keeps_asymmetric_bounds_starts_and_small_dtypes():
     assert EnvSpec.of(Fake(act=spaces.Box(-1, 1, (2, 3)))).action.shape == (2, 3)
 
 
+def test_spec_of_actions_with_several_parts():
+    spec = EnvSpec.of(Fake(act=spaces.MultiDiscrete([2, 3], start=[-1, 5])))
+    assert spec.action == MultiDiscrete((2, 3), (-1, 5))
+    assert spec.act_dim == 5  # logits
+    assert (spec.example().act.shape, spec.example().act.dtype) == ((2,), np.int32)
+    assert EnvSpec.of(Fake(act=spaces.MultiBinary(3))).action == MultiDiscrete((2, 2, 2))
+    for fields, message in (
+        (((),), "at least one part"),
+        (((2, 3), (0,)), "one start per part"),
+        (((2, 0),), r"MultiDiscrete\.sizes\[1\] must be an integer of at least 1"),
+        (([2, 3],), r"MultiDiscrete\.sizes must be a tuple"),
+        (((2, 3), (0, 2**31 - 2)), "must fit into int32"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            MultiDiscrete(*fields)
+    for require, env in ((require_discrete, spec), (require_box, spec)):
+        with pytest.raises(ValueError, match=r"for MultiDiscrete, .?.?.?ppo"):
+            require("dqn", env)
+
+
 @pytest.mark.parametrize(
     ("env", "message"),
     [
@@ -55,10 +75,10 @@ def test_spec_keeps_asymmetric_bounds_starts_and_small_dtypes():
         (Fake(act=spaces.Box(-1, 1, (0,))), "at least one dimension"),
         (Fake(act=spaces.Box(0, 9, (2,), np.int32)), "Box of floats.*TransformAction"),
         (
-            Fake(act=spaces.MultiDiscrete([2, 3])),
-            "must be Discrete or a Box of floats.*MultiDiscrete",
+            Fake(act=spaces.MultiDiscrete([[2, 3], [4, 5]])),
+            "must be Discrete, MultiDiscrete with one axis, or a Box of floats.*TransformAction",
         ),
-        (Fake(act=spaces.MultiBinary(3)), "TransformAction"),
+        (Fake(act=spaces.MultiBinary((3, 2))), "TransformAction"),
         (Fake(act=spaces.Dict(a=spaces.Discrete(2))), "TransformAction"),
         (
             Fake(spaces.Discrete(5)),
@@ -86,7 +106,7 @@ def test_hand_made_specs_are_checked():
     for fields, message in (
         ({"obs_shape": [3]}, "obs_shape must be a tuple"),
         ({"obs_shape": (3, 0)}, r"obs_shape\[1\] must be an integer of at least 1"),
-        ({"action": spaces.Discrete(2)}, "action must be a Box or a Discrete"),
+        ({"action": spaces.Discrete(2)}, "action must be a Box, Discrete or MultiDiscrete, got"),
     ):
         with pytest.raises(ValueError, match=message):
             EnvSpec(**({"obs_shape": (3,), "action": Discrete(2)} | fields))

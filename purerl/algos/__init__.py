@@ -15,8 +15,11 @@ from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from purerl.errors import ConfigError
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
     from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
@@ -26,14 +29,14 @@ class Algorithm(NamedTuple):
     """Facts about an algorithm that commands need without importing it."""
 
     title: str
-    actions: tuple[str, ...]  # kinds of action spaces: box, discrete
+    actions: tuple[str, ...]  # kinds of action spaces: discrete, multi_discrete, box
     columns: Mapping[str, str]  # metric -> column of progress.txt, if the names differ
     screen: tuple[str, ...]  # metrics printed for each epoch
     acting: str = "actor"  # network that chooses actions: a field of Spec and of Params
     squashed: bool = False  # whether tanh squashes the output of that network
 
 
-_BOTH = ("discrete", "box")
+_ALL = ("discrete", "multi_discrete", "box")
 _V = {"val": "AverageVVals", "kl": "KL"}
 _TWIN_Q = {"q1": "AverageQ1Vals", "q2": "AverageQ2Vals"}
 ALGORITHMS = {
@@ -51,8 +54,8 @@ ALGORITHMS = {
         ("loss_q", "q", "epsilon"),
         acting="critic",
     ),
-    "ppo": Algorithm("Proximal policy optimisation", _BOTH, _V, ("loss_v", "kl", "entropy")),
-    "reinforce": Algorithm("REINFORCE", _BOTH, {"kl": "KL"}, ("kl", "entropy")),
+    "ppo": Algorithm("Proximal policy optimisation", _ALL, _V, ("loss_v", "kl", "entropy")),
+    "reinforce": Algorithm("REINFORCE", _ALL, {"kl": "KL"}, ("kl", "entropy")),
     "sac": Algorithm(
         "Soft actor-critic",
         ("box",),
@@ -63,12 +66,12 @@ ALGORITHMS = {
     "td3": Algorithm("Twin delayed DDPG", ("box",), _TWIN_Q, ("loss_q", "q1"), squashed=True),
     "trpo": Algorithm(
         "Trust region policy optimisation, and natural policy gradient",
-        _BOTH,
+        _ALL,
         _V,
         ("loss_v", "kl", "entropy"),
     ),
     "vpg": Algorithm(
-        "Policy gradient with a value function", _BOTH, _V, ("loss_v", "kl", "entropy")
+        "Policy gradient with a value function", _ALL, _V, ("loss_v", "kl", "entropy")
     ),
 }
 NAMES = tuple(ALGORITHMS)
@@ -158,6 +161,18 @@ def _check_contract(algo: Any) -> Any:
     return algo
 
 
+def find_stored_info(algo: Any, spec: Any) -> dict[str, np.ndarray] | None:
+    """Return an example of each value of `info` that an algorithm stores; None without any."""
+    if not hasattr(algo, "stored_info"):
+        return None
+    return {name: np.asarray(x) for name, x in sorted(algo.stored_info(spec).items())}
+
+
+def make_row(algo: Any, spec: Any) -> Rows:
+    """Return a transition of zeros as loops store it."""
+    return extend(spec.env.example(), find_stored_info(algo, spec))
+
+
 def get_name(algo: str | Any) -> str:
     """Return the name of an algorithm in configurations, never that of another one."""
     if isinstance(algo, str):
@@ -174,5 +189,5 @@ def get_facts(algo: str | Any) -> Algorithm:
     if (name := get_name(algo)) in ALGORITHMS:
         return ALGORITHMS[name]
     title = (getattr(algo, "__doc__", None) or "").partition("\n")[0]
-    own: Algorithm = getattr(algo, "ALGORITHM", Algorithm(title, _BOTH, {}, ()))
+    own: Algorithm = getattr(algo, "ALGORITHM", Algorithm(title, _ALL, {}, ()))
     return own

@@ -4,9 +4,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from purerl.loops import carry, gym, snapshot, vector
+    from purerl.loops import adapters, carry, gym, snapshot
 
-__all__ = ["carry", "gym", "snapshot", "vector"]
+__all__ = ["adapters", "carry", "gym", "snapshot"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 
 from purerl.buffers import replay
-from purerl.loops import vector
+from purerl.loops import adapters
 from purerl.schedules import (
     ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
 )
-from purerl.types import Transition
+from purerl.types import Rows
 
 Record = dict[str, Any]
 
@@ -29,14 +29,15 @@ class BaseCarry:
     learner: Any  # state of the algorithm, equal on all ranks and devices
     metrics: tuple[str, ...]  # names of the columns of `tally`
     tally: jax.Array  # statistics of the metrics since the last record, on the device
-    envs: vector.Envs  # adapter over the environments, with their episodes in progress
+    envs: adapters.Envs  # adapter over the environments, with their episodes in progress
     obs: np.ndarray  # [N, ...], observations to act on next
-    surplus: Transition  # rows beyond the last border; only NEXT_STEP environments leave any
+    surplus: Rows  # rows beyond the last border; only NEXT_STEP environments leave any
     ep_return: np.ndarray  # [N] float64, returns so far of the episodes in progress
     ep_length: np.ndarray  # [N] int64, their lengths so far
     # Returns and lengths of this rank's episodes that ended since the last record.
     ep_returns: tuple[float, ...] = ()
     ep_lengths: tuple[int, ...] = ()
+    ep_infos: tuple[tuple[float, ...], ...] = ()  # their values of `schedule.log_info`
     steps: int = 0  # transitions handed to the device, over all ranks
     calls: int = 0  # calls of the environments' `step` on this rank
     updates: int = 0

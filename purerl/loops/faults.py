@@ -8,7 +8,7 @@ import numpy as np
 
 from purerl.errors import EnvFault, NonFiniteError, NoTimeLimit, ScaledReturns
 from purerl.spaces import EnvSpec
-from purerl.types import Transition
+from purerl.types import Rows, list_arrays
 
 _NUMBER = (float, int, np.floating, np.integer)  # the usual types of a reward
 _FLAG = (bool, np.bool_)
@@ -150,7 +150,7 @@ def describe_shape(value: Any) -> tuple[int, ...] | str:
         return "rows of different lengths"
 
 
-def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> None:
+def check_rows(rows: Rows, who: np.ndarray, steps: int, ranks: int) -> None:
     """Refuse numbers that are not finite, before they reach the device.
 
     Args:
@@ -161,7 +161,7 @@ def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> Non
     """
     bad = {
         name: int((~np.isfinite(new)).reshape(len(new), -1).any(axis=1).argmax())
-        for name, new in rows._asdict().items()
+        for name, new in list_arrays(rows).items()
         if new.dtype.kind == "f" and not np.isfinite(new).all()
     }
     if bad:
@@ -169,6 +169,6 @@ def check_rows(rows: Transition, who: np.ndarray, steps: int, ranks: int) -> Non
         row = bad[name]
         raise NonFiniteError(
             f"{name} of environment {who[row]} is not finite at environment step "
-            f"{steps + row * ranks + 1}: {getattr(rows, name)[row]}. No row of this block was "
+            f"{steps + row * ranks + 1}: {list_arrays(rows)[name][row]}. No row of this block was "
             f"stored. Correct the environment."
         )

@@ -21,8 +21,8 @@ import jax
 import numpy as np
 
 from purerl import algos, checks, mpi, rng
-from purerl.errors import CountsRounded, EpisodesCut, NonFiniteError
-from purerl.loops import devices, faults, offpolicy, onpolicy, records, vector
+from purerl.errors import CountsRounded, NonFiniteError
+from purerl.loops import adapters, devices, faults, offpolicy, onpolicy, records
 from purerl.loops.acting import make_test_policy
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, Record
 from purerl.schedules import (
@@ -73,15 +73,16 @@ def start(
     # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks)
     _check_world(algo, spec, resolved, seed)
-    envs = vector.make_envs(
+    envs = adapters.make_envs(
         env_fn,
         resolved.num_envs,
         lambda i, episode: rng.host_seed(seed, rank, "env", i, episode),
         resolved.max_ep_len,
+        adapters.Wanted(resolved.log_info, algos.find_stored_info(algo, spec)),
     )
     try:
         _check_env(spec, envs)
-        if isinstance(envs, vector.OwnEnvs):
+        if isinstance(envs, adapters.SingleEnvs):
             faults.check_env(envs.envs[0], spec, needs_limit=resolved.max_ep_len is None)
         else:
             faults.check_env(envs.env, spec, needs_limit=False)
@@ -92,13 +93,13 @@ def start(
 
 
 def _init_carry(
-    algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int, envs: vector.Envs
+    algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int, envs: adapters.Envs
 ) -> Carry:
     """Build the first carry of a run; the class of the schedule decides its class."""
     ranks, rank, number = mpi.num_procs(), mpi.proc_id(), schedule.num_envs
     words = np.array([seed, rank], np.uint32)
     if isinstance(schedule, ResolvedOnPolicySchedule):
-        _check_cut(schedule, envs)
+        onpolicy.check_cut(schedule, envs)
         learner = onpolicy.init(algo, spec, words)
         metrics = onpolicy.list_metrics(algo, learner, schedule)
     else:
@@ -110,7 +111,7 @@ def _init_carry(
         "learner": devices.replicate(mpi.sync(learner), schedule.devices),
         "metrics": metrics,
         "tally": devices.init_tally(len(metrics), schedule.devices),
-        "surplus": records.allocate_rows(spec.env.example(), 0),
+        "surplus": records.allocate_rows(algos.make_row(algo, spec), 0),
         "ep_return": np.zeros(number),
         "ep_length": np.zeros(number, np.int64),
     }
@@ -132,7 +133,8 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
         the mean of each metric over the updates that computed it. A metric that no update computed
         is absent. A metric with several values in an epoch also has `_std`, `_min` and `_max`. The
         statistics of `val` are over the steps of the epoch. If the epoch had random first steps,
-        `random_steps` is their number.
+        `random_steps` is their number. For each NAME in `schedule.log_info`,
+        `ep_NAME` is a list with the values of the episodes that ended.
     """
     schedule = carry.schedule
     if carry.is_stale:
@@ -198,11 +200,12 @@ def evaluate_epoch(
     """
     schedule = carry.schedule
     own: Record = {"test_returns": [], "test_lengths": []}
+    own |= records.name_logged("test", schedule.log_info, ())
     episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
     if episodes:
-        args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len)
-        params = carry.learner.params
-        own = evaluate(carry.algo, params, env_fn, *args, should_stop=should_stop)
+        args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len, True)
+        params, rest = carry.learner.params, (should_stop, schedule.log_info)
+        own = evaluate(carry.algo, params, env_fn, *args, *rest)
     everyone = mpi.allgather(own)
     if not all(everyone):  # a rank was stopped
         return {}
@@ -219,6 +222,7 @@ def evaluate(
     max_ep_len: int | None = None,
     deterministic: bool = True,
     should_stop: Callable[[], bool] = lambda: False,
+    log_info: tuple[str, ...] = (),
 ) -> Record:
     """Play whole episodes in new environments.
 
@@ -235,23 +239,30 @@ def evaluate(
         max_ep_len: Length at which episodes are cut, or None for the environment's own limit.
         deterministic: Whether to act by `policy`. Otherwise `act` samples, with one key per step.
         should_stop: Function that is called before each step; True ends the evaluation.
+        log_info: Names of values of `info` to read from the last step of each episode.
 
     Returns:
-        A dict of `test_returns` and `test_lengths`; empty if `should_stop` ended the evaluation.
+        A dict of `test_returns` and `test_lengths`, and a list `test_NAME` for each name in
+        `log_info`. It is empty if `should_stop` ended the evaluation.
     """
     checks.integer("episodes", episodes, 1)
     checks.integer("epoch", epoch, 0)
     checks.seed(seed)
     algo = algos.load(algo)
     rank, params = mpi.proc_id(), devices.unreplicate(params)
-    envs = vector.make_envs(
-        env_fn, None, lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n), max_ep_len
+    envs = adapters.make_envs(
+        env_fn,
+        None,
+        lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n),
+        max_ep_len,
+        adapters.Wanted(log_info),
     )
     number = envs.num_envs
     left = np.array([episodes // number + (i < episodes % number) for i in range(number)])
     ep_return, ep_length = np.zeros(number), np.zeros(number, np.int64)
     returns: list[float] = []
     lengths: list[int] = []
+    logged: list[tuple[float, ...]] = []
     acting = make_test_policy(algo, params, None if deterministic else (seed, rank, epoch))
     try:
         _check_env(params.spec, envs)
@@ -261,7 +272,7 @@ def evaluate(
                 return {}
             step = envs.step(obs, acting(obs))
             obs = step.obs
-            for i in records.count_step(step, ep_return, ep_length):
+            for k, i in enumerate(records.count_step(step, ep_return, ep_length)):
                 if left[i]:
                     if not np.isfinite(ep_return[i]):
                         raise NonFiniteError(
@@ -271,13 +282,15 @@ def evaluate(
                     left[i] -= 1
                     returns.append(float(ep_return[i]))
                     lengths.append(int(ep_length[i]))
+                    logged += step.logged[k : k + 1]
                 ep_return[i] = ep_length[i] = 0
     finally:
         envs.close()
-    return {"test_returns": returns, "test_lengths": lengths}
+    named = records.name_logged("test", log_info, logged)
+    return {"test_returns": returns, "test_lengths": lengths} | named
 
 
-def _check_env(spec: Any, envs: vector.Envs) -> None:
+def _check_env(spec: Any, envs: adapters.Envs) -> None:
     """Refuse environments with other spaces than the spec."""
     if envs.spec != spec.env:
         raise ValueError(
@@ -320,27 +333,3 @@ def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: 
         packages = ("purerl", "jax", "jaxlib", "flax", "optax", "gymnasium", "numpy")
         about |= {name: importlib.metadata.version(name) for name in packages}
         mpi.assert_in_sync(about, "the settings that they were started with")
-
-
-def _check_cut(schedule: ResolvedOnPolicySchedule, envs: vector.Envs) -> None:
-    """Refuse environments that cannot be reset, and warn of episodes longer than a rollout."""
-    if schedule.continue_episodes:
-        return
-    length = schedule.rollout_length
-    if not isinstance(envs, vector.OwnEnvs):
-        raise ValueError(
-            "continue_episodes=False needs single environments, which the loop can reset, but "
-            "env_fn returns a vector environment. Return a single one and set num_envs, or set "
-            "continue_episodes=True."
-        )
-    own = faults.get_time_limit(envs.envs[0])
-    limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
-    if limit > length:
-        warnings.warn(
-            f"episodes may have {limit:,} steps, but a rollout of one environment has {length:,}. "
-            f"With continue_episodes=False the loop cuts longer episodes at the end of a rollout "
-            f"and starts new ones. REINFORCE learns only from episodes that end, so it learns "
-            f"nothing if all are cut. Raise rollout_steps or lower num_envs.",
-            EpisodesCut,
-            stacklevel=4,
-        )

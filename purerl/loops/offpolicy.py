@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import mpi, rng
+from purerl import algos, mpi, rng
 from purerl.buffers import replay
 from purerl.loops import acting, faults, records
 from purerl.loops.carry import OffPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
-from purerl.spaces import Box, EnvSpec
-from purerl.types import Transition
+from purerl.spaces import Box, EnvSpec, MultiDiscrete
+from purerl.types import Rows, list_arrays, make_rows
 
 
 def advance(carry: OffPolicyCarry) -> OffPolicyCarry:
@@ -62,7 +62,7 @@ def run_burst(
     learner: Any,
     buffer: replay.Replay,
     tally: jax.Array,
-    block: Transition,
+    block: Rows,
     count: Any,
     words: Any,
 ) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
@@ -119,7 +119,7 @@ def _burst(
     learner: Any,
     buffer: replay.Replay,
     tally: jax.Array,
-    block: Transition,
+    block: Rows,
     count: jax.Array,
     words: jax.Array,
 ) -> tuple[Any, ...]:
@@ -151,7 +151,7 @@ def draw_batch(
 def init(algo: ModuleType, spec: Any, capacity: int, words: jax.Array) -> tuple[Any, Any]:
     """Make a learner and an empty replay buffer, in one program."""
     learner = algo.init(rng.stream(words[0], words[1], "init"), spec)
-    return learner, replay.init(spec.env.example(), capacity)
+    return learner, replay.init(algos.make_row(algo, spec), capacity)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)
@@ -161,8 +161,12 @@ def draw_random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Arra
     if isinstance(env.action, Box):
         shape = (number, *(env.action.shape or ()))
         return env.from_unit(jax.random.uniform(key, shape, jnp.float32, -1.0, 1.0))
-    start = env.action.start
-    return start + jax.random.randint(key, (number,), 0, env.action.n, jnp.int32)
+    action = env.action
+    if isinstance(action, MultiDiscrete):
+        first, sizes = (jnp.array([x], jnp.int32) for x in (action.start, action.sizes))
+        shape = (number, len(action.sizes))
+        return first + jax.random.randint(key, shape, 0, sizes, jnp.int32)
+    return action.start + jax.random.randint(key, (number,), 0, action.n, jnp.int32)
 
 
 def list_metrics(
@@ -177,7 +181,7 @@ def list_metrics(
     return list_names(jax.eval_shape(metrics, learner, buffer))
 
 
-def collect(carry: OffPolicyCarry, needed: int) -> tuple[OffPolicyCarry, Transition, np.int32]:
+def collect(carry: OffPolicyCarry, needed: int) -> tuple[OffPolicyCarry, Rows, np.int32]:
     """Step the environments until there are `needed` rows.
 
     Returns:
@@ -185,10 +189,12 @@ def collect(carry: OffPolicyCarry, needed: int) -> tuple[OffPolicyCarry, Transit
     """
     schedule, envs = carry.schedule, carry.envs
     size, number = schedule.update_every // carry.ranks, schedule.num_envs
-    stage = records.allocate_rows(envs.spec.example(), size + number)
+    row = algos.make_row(carry.algo, carry.learner.params.spec)
+    stage = records.allocate_rows(row, size + number)
+    arrays = [*list_arrays(stage).values()]
     who = np.empty(size + number, np.int64)  # environment of each row, for error messages
     kept = filled = len(carry.surplus.rew)
-    for rows, old in zip(stage, carry.surplus, strict=True):
+    for rows, old in zip(arrays, list_arrays(carry.surplus).values(), strict=True):
         rows[:filled] = old
     everyone, episodes = np.arange(number), records.Episodes(carry)
     obs, calls, params = carry.obs, carry.calls, unreplicate(carry.learner.params)
@@ -205,13 +211,17 @@ def collect(carry: OffPolicyCarry, needed: int) -> tuple[OffPolicyCarry, Transit
         real = slice(None) if step.valid is None else step.valid
         end = filled + (number if step.valid is None else int(step.valid.sum()))
         who[filled:end] = everyone[real]
-        for rows, new in zip(stage, step.rows, strict=True):
+        for rows, new in zip(arrays, list_arrays(step.rows).values(), strict=True):
             rows[filled:end] = new[real]
         filled = end
-    fresh = Transition(*(rows[kept:filled] for rows in stage))
+    fresh = _slice(stage, kept, filled)
     faults.check_rows(fresh, who[kept:filled], carry.steps + kept * carry.ranks, carry.ranks)
-    surplus = Transition(*(rows[needed:filled].copy() for rows in stage))
+    surplus = jax.tree.map(np.copy, _slice(stage, needed, filled))
     carry = dataclasses.replace(
         carry, obs=obs, calls=calls, surplus=surplus, **episodes.to_fields()
     )
-    return carry, Transition(*(rows[:size] for rows in stage)), np.int32(needed)
+    return carry, _slice(stage, 0, size), np.int32(needed)
+
+
+def _slice(rows: Rows, start: int, stop: int) -> Rows:
+    return make_rows({name: x[start:stop] for name, x in list_arrays(rows).items()})

@@ -2,19 +2,21 @@
 
 import dataclasses
 import functools
+import warnings
 from types import ModuleType
 from typing import Any
 
 import jax
 import numpy as np
 
-from purerl import mpi, rng
-from purerl.loops import acting, faults, records
+from purerl import algos, mpi, rng
+from purerl.errors import EpisodesCut
+from purerl.loops import acting, adapters, faults, records
 from purerl.loops.carry import OnPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
 from purerl.schedules import ResolvedOnPolicySchedule
-from purerl.types import Rollout, Transition
+from purerl.types import AnyRollout, list_arrays, make_rollout, make_rows
 
 
 def advance(carry: OnPolicyCarry) -> OnPolicyCarry:
@@ -32,7 +34,7 @@ def advance(carry: OnPolicyCarry) -> OnPolicyCarry:
 
 
 def learn(
-    algo: ModuleType, devices: int, learner: Any, tally: jax.Array, rollout: Rollout, words: Any
+    algo: ModuleType, devices: int, learner: Any, tally: jax.Array, rollout: AnyRollout, words: Any
 ) -> tuple[Any, jax.Array, jax.Array]:
     """Prepare a rollout and update on it, in one compiled program.
 
@@ -73,7 +75,7 @@ def _learn(
     devices: int,
     learner: Any,
     tally: jax.Array,
-    rollout: Rollout,
+    rollout: AnyRollout,
     words: jax.Array,
 ) -> tuple[Any, jax.Array, jax.Array]:
     batch = algo.prepare(learner.params, rollout)
@@ -94,13 +96,37 @@ def init(algo: ModuleType, spec: Any, words: jax.Array) -> Any:
     return algo.init(rng.stream(words[0], words[1], "init"), spec)
 
 
+def check_cut(schedule: ResolvedOnPolicySchedule, envs: adapters.Envs) -> None:
+    """Refuse environments that cannot be reset, and warn of episodes longer than a rollout."""
+    if schedule.continue_episodes:
+        return
+    length = schedule.rollout_length
+    if not isinstance(envs, adapters.SingleEnvs):
+        raise ValueError(
+            "continue_episodes=False needs single environments, which the loop can reset, but "
+            "env_fn returns a vector environment. Return a single one and set num_envs, or set "
+            "continue_episodes=True."
+        )
+    own = faults.get_time_limit(envs.envs[0])
+    limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
+    if limit > length:
+        warnings.warn(
+            f"episodes may have {limit:,} steps, but a rollout of one environment has {length:,}. "
+            f"With continue_episodes=False the loop cuts longer episodes at the end of a rollout "
+            f"and starts new ones. REINFORCE learns only from episodes that end, so it learns "
+            f"nothing if all are cut. Raise rollout_steps or lower num_envs.",
+            EpisodesCut,
+            stacklevel=4,
+        )
+
+
 def list_metrics(
     algo: ModuleType, learner: Any, schedule: ResolvedOnPolicySchedule
 ) -> tuple[str, ...]:
     """List the metrics of `update`; raise the error of `update` if the rollout does not fit."""
     length, number, devices = schedule.rollout_length, schedule.num_envs, schedule.devices
 
-    def metrics(learner: Any, rollout: Rollout) -> Any:
+    def metrics(learner: Any, rollout: AnyRollout) -> Any:
         batch = algo.prepare(learner.params, rollout)._replace(key=jax.random.key(0))
         if devices > 1:  # each device gets a part of the rows, without the rollout
             rows = length * number // devices
@@ -108,11 +134,12 @@ def list_metrics(
             batch = parts._replace(key=batch.key)
         return algo.update(learner, batch)[1]
 
-    rollout = Rollout(*records.allocate_rows(learner.params.spec.env.example(), length, number))
+    row = algos.make_row(algo, learner.params.spec)
+    rollout = make_rollout(list_arrays(records.allocate_rows(row, length, number)))
     return list_names(jax.eval_shape(metrics, learner, rollout))
 
 
-def collect(carry: OnPolicyCarry, length: int) -> tuple[OnPolicyCarry, Rollout]:
+def collect(carry: OnPolicyCarry, length: int) -> tuple[OnPolicyCarry, AnyRollout]:
     """Step the environments until each has `length` rows.
 
     A vector environment in NEXT_STEP mode spends steps on resets, so its columns fill unevenly.
@@ -120,7 +147,8 @@ def collect(carry: OnPolicyCarry, length: int) -> tuple[OnPolicyCarry, Rollout]:
     """
     schedule, envs = carry.schedule, carry.envs
     number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode
-    stage = records.allocate_rows(envs.spec.example(), most, number)
+    row = algos.make_row(carry.algo, carry.learner.params.spec)
+    stage = list_arrays(records.allocate_rows(row, most, number))
     valid = np.ones((most, number), bool)
     params = unreplicate(carry.learner.params)
     episodes, obs, calls, t = records.Episodes(carry), carry.obs, carry.calls, 0
@@ -128,19 +156,19 @@ def collect(carry: OnPolicyCarry, length: int) -> tuple[OnPolicyCarry, Rollout]:
         step = envs.step(obs, acting.act(carry, params, obs, calls))
         obs, calls = step.obs, calls + 1
         episodes.add(step)
-        for rows, new in zip(stage, step.rows, strict=True):
+        for rows, new in zip(stage.values(), list_arrays(step.rows).values(), strict=True):
             rows[t] = new
         if step.valid is not None:
             valid[t] = step.valid
         t += 1
-    stage = Transition(*(_take_valid(rows[:t], valid[:t], length) for rows in stage))
-    flat = Transition(*(rows.reshape(-1, *rows.shape[2:]) for rows in stage))
+    stage = {name: _take_valid(x[:t], valid[:t], length) for name, x in stage.items()}
+    flat = make_rows({k: x.reshape(-1, *x.shape[2:]) for k, x in stage.items()})
     faults.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)
     if not schedule.continue_episodes:
         obs = envs.reset()
         episodes.drop()
     carry = dataclasses.replace(carry, obs=obs, calls=calls, **episodes.to_fields())
-    return carry, Rollout(*stage)
+    return carry, make_rollout(stage)
 
 
 def _take_valid(rows: np.ndarray, valid: np.ndarray, length: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -11,31 +12,34 @@ import numpy as np
 
 from purerl import mpi
 from purerl.errors import Diverged
-from purerl.loops import vector
+from purerl.loops import adapters
 from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.loops.devices import init_tally, unreplicate
 from purerl.loops.metrics import merge_tallies, read_tally
-from purerl.types import Transition
+from purerl.types import Rows, list_arrays, make_rows
 
 
-def allocate_rows(row: Transition, *leading: int) -> Transition:
+def allocate_rows(row: Rows, *leading: int) -> Rows:
     """Allocate uninitialised NumPy arrays `[*leading, ...]` for the fields of a row."""
-    return Transition(*(np.empty((*leading, *x.shape), x.dtype) for x in row))
+    arrays = {name: np.empty((*leading, *x.shape), x.dtype) for name, x in list_arrays(row).items()}
+    return make_rows(arrays)
 
 
 class Episodes:
-    """Returns and lengths of episodes while the environments are stepped."""
+    """Returns, lengths and logged values of episodes while the environments are stepped."""
 
     def __init__(self, carry: Carry) -> None:
         self.ep_return, self.ep_length = carry.ep_return.copy(), carry.ep_length.copy()
         self.returns, self.lengths = list(carry.ep_returns), list(carry.ep_lengths)
+        self.infos = list(carry.ep_infos)
 
-    def add(self, step: vector.Step) -> None:
+    def add(self, step: adapters.Step) -> None:
         """Count one step of all environments."""
         for i in count_step(step, self.ep_return, self.ep_length):
             self.returns.append(float(self.ep_return[i]))
             self.lengths.append(int(self.ep_length[i]))
             self.ep_return[i] = self.ep_length[i] = 0
+        self.infos += step.logged
 
     def drop(self) -> None:
         """Discard the episodes in progress."""
@@ -48,10 +52,11 @@ class Episodes:
             "ep_length": self.ep_length,
             "ep_returns": tuple(self.returns),
             "ep_lengths": tuple(self.lengths),
+            "ep_infos": tuple(self.infos),
         }
 
 
-def count_step(step: vector.Step, ep_return: np.ndarray, ep_length: np.ndarray) -> list[int]:
+def count_step(step: adapters.Step, ep_return: np.ndarray, ep_length: np.ndarray) -> list[int]:
     """Add a step to the episodes in progress, in place; return the indices of those that ended."""
     if step.valid is None:
         ep_return += step.rows.rew
@@ -70,8 +75,9 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
     """
     if carry.ranks > 1:
         mpi.assert_in_sync(unreplicate(carry.learner), f"the learner after {carry.updates} updates")
-    mine = (np.asarray(carry.tally, np.float64), carry.ep_returns, carry.ep_lengths)
-    tallies, ep_returns, ep_lengths = zip(*mpi.allgather(mine), strict=True)
+    tally = np.asarray(carry.tally, np.float64)
+    mine = (tally, carry.ep_returns, carry.ep_lengths, carry.ep_infos)
+    tallies, ep_returns, ep_lengths, ep_infos = zip(*mpi.allgather(mine), strict=True)
     total = functools.reduce(functools.partial(merge_tallies, xp=np), tallies)
     record: Record = {
         "epoch": carry.epoch + 1,
@@ -79,6 +85,7 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
         "updates": carry.updates,
         "ep_returns": list(itertools.chain(*ep_returns)),
         "ep_lengths": list(itertools.chain(*ep_lengths)),
+        **name_logged("ep", carry.schedule.log_info, itertools.chain(*ep_infos)),
         **read_tally(carry.metrics, total, single=carry.ranks),
     }
     if isinstance(carry, OffPolicyCarry):
@@ -90,9 +97,18 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
         tally=init_tally(len(carry.metrics), carry.schedule.devices),
         ep_returns=(),
         ep_lengths=(),
+        ep_infos=(),
         epoch=carry.epoch + 1,
     )
     return carry, record
+
+
+def name_logged(
+    kind: str, names: Sequence[str], logged: Iterable[tuple[float, ...]]
+) -> dict[str, list[float]]:
+    """Return the logged values of episodes by name, as `ep_success` or `test_success`."""
+    rows = list(logged)
+    return {f"{kind}_{name}": [row[k] for row in rows] for k, name in enumerate(names)}
 
 
 def check_learner(carry: Carry, updates: int, finite: Any) -> None:

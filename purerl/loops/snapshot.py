@@ -19,6 +19,7 @@ from purerl.buffers import replay
 from purerl.errors import SnapshotMismatch
 from purerl.loops.carry import Carry, OffPolicyCarry
 from purerl.loops.devices import replicate, unreplicate
+from purerl.types import list_arrays, make_rows
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
 _HOST = ("obs", "ep_return", "ep_length")
@@ -49,9 +50,11 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     learner = _list_leaves(unreplicate(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
     host["tally"] = np.asarray(unreplicate(carry.tally))
-    host |= {f"surplus.{k}": np.array(v) for k, v in carry.surplus._asdict().items()}
+    host |= {f"surplus.{k}": np.array(v) for k, v in list_arrays(carry.surplus).items()}
     facts: dict[str, Any] = {name: getattr(carry, name) for name in _COUNTERS}
     host |= {name: np.array(getattr(carry, name), dtype) for name, dtype in _ENDED.items()}
+    if names := carry.schedule.log_info:
+        host["ep_infos"] = np.array(carry.ep_infos, np.float64).reshape(-1, len(names))
     facts["episodes"], actions = carry.envs.list_episodes()
     host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
     if not isinstance(carry, OffPolicyCarry):
@@ -60,7 +63,7 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     data = unreplicate(carry.buffer.data)
     first = max(since, stop - len(data.rew))
     rows = {
-        name: _read_ring(np.asarray(x), first, stop, copy) for name, x in data._asdict().items()
+        name: _read_ring(np.asarray(x), first, stop, copy) for name, x in list_arrays(data).items()
     }
     return Frozen(learner, host, facts, rows, first, stop)
 
@@ -89,13 +92,18 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     devices = carry.schedule.devices
     fields["tally"] = replicate(jnp.asarray(fields["tally"]), devices)
     rows = {name: np.empty(0, dtype) for name, dtype in _ENDED.items()}
-    rows |= {f"surplus.{k}": x for k, x in carry.surplus._asdict().items()}
+    rows |= {f"surplus.{k}": x for k, x in list_arrays(carry.surplus).items()}
+    if names := carry.schedule.log_info:
+        rows["ep_infos"] = np.empty((0, len(names)))
     episodes, taken = carry.envs.list_episodes()
     rows |= {f"actions.{i}": x for i, x in enumerate(taken)}
     long = {k: x for k, x in frozen.host.items() if k not in wanted}
     _fit_arrays("host ", _drop_rows(rows), _drop_rows(long))
     fields |= {name: tuple(long[name].tolist()) for name in _ENDED}
-    fields["surplus"] = type(carry.surplus)(*(long[f"surplus.{k}"] for k in carry.surplus._fields))
+    if names:
+        fields["ep_infos"] = tuple(map(tuple, long["ep_infos"].tolist()))
+    surplus = {name: long[f"surplus.{name}"] for name in list_arrays(carry.surplus)}
+    fields["surplus"] = make_rows(surplus)
     fields |= _check_counters(frozen.facts, len(episodes))
     if isinstance(carry, OffPolicyCarry):
         fields["buffer"] = _fill_replay(carry, frozen)
@@ -139,7 +147,7 @@ def _fill_replay(carry: OffPolicyCarry, frozen: Frozen) -> replay.Replay:
             f"the replay buffer must hold rows {first} .. {frozen.stop}, got "
             f"{len(frozen.rows['rew'])} rows from row {frozen.first} on."
         )
-    empty = _drop_rows(data._asdict())
+    empty = _drop_rows(list_arrays(data))
     _fit_arrays("replay ", empty, _drop_rows(frozen.rows))
     filled = {}
     for name, none in empty.items():
@@ -150,7 +158,7 @@ def _fill_replay(carry: OffPolicyCarry, frozen: Frozen) -> replay.Replay:
         filled[name][start : start + tail] = kept[:tail]
         filled[name][: len(kept) - tail] = kept[tail:]
     ring = replay.Replay(
-        type(data)(**{name: jnp.asarray(x) for name, x in filled.items()}),
+        make_rows({name: jnp.asarray(x) for name, x in filled.items()}),
         jnp.int32(frozen.stop % capacity),
         jnp.int32(min(frozen.stop, capacity)),
     )

@@ -6,6 +6,7 @@ Default networks take flat observations. A custom module must have these inputs 
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            on-policy, Box
     actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
+    actor(obs [B, *obs_shape]) -> logits [B, sum of sizes]               on-policy, MultiDiscrete
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac
     critic(obs [B, *obs_shape]) -> [B, n]                                dqn
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
@@ -13,7 +14,7 @@ Default networks take flat observations. A custom module must have these inputs 
 On-policy algorithms are reinforce, vpg, trpo and ppo.
 """
 
-from purerl.nets import categorical, gaussian, policies, squashed
+from purerl.nets import categorical, gaussian, multi_categorical, policies, squashed
 from purerl.nets.mlp import (
     ACTIVATIONS,
     INITIALIZERS,
@@ -59,6 +60,7 @@ __all__ = [
     "init_ensemble",
     "init_params",
     "make_optimizer",
+    "multi_categorical",
     "policies",
     "policy_network",
     "policy_shape",

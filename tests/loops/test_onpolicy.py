@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from purerl import errors, rng
-from purerl.algos import ppo, reinforce, vpg
+from purerl.algos import ppo, reinforce, trpo, vpg
 from purerl.loops import acting, onpolicy
 from purerl.loops import gym as loop
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
@@ -47,6 +47,37 @@ def entries(rollout: Rollout, who: int) -> list[tuple[Any, ...]]:
         (ints(obs[t]), float(rew[t]), ints(next_obs[t]), bool(terminated[t]), bool(truncated[t]))
         for t in range(len(rew))
     ]
+
+
+class Match(gymnasium.Env):
+    """Each of two parts of the action that equals a digit of the observation gives 1."""
+
+    observation_space = gymnasium.spaces.MultiBinary(3)
+    action_space = gymnasium.spaces.MultiDiscrete([2, 3], start=[4, -1])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.digits = self.np_random.integers(0, (2, 3))
+        return self.make_obs(), {}
+
+    def make_obs(self):
+        return np.int8([self.digits[0], self.digits[1] == 1, self.digits[1] == 2])
+
+    def step(self, action):
+        reward = float((action - [4, -1] == self.digits).sum())
+        return self.make_obs(), reward, True, False, {}
+
+
+@pytest.mark.parametrize("algo", [ppo, pytest.param(trpo, marks=pytest.mark.complete)])
+def test_actions_with_several_parts_are_learned(algo):
+    def env_fn():
+        return gymnasium.wrappers.FlattenObservation(Match())
+
+    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(16,))
+    schedule = OnPolicySchedule(steps=4_000, rollout_steps=400, num_test_episodes=50, num_envs=4)
+    records = list(loop.run(algo, spec, env_fn, schedule, 0))
+    assert np.mean(records[0]["ep_returns"]) < 1.1  # chance is 1/2 + 1/3
+    assert np.mean(records[-1]["test_returns"]) > 1.4
 
 
 @pytest.mark.parametrize(("number", "made"), WAYS.values(), ids=WAYS)

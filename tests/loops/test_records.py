@@ -1,14 +1,18 @@
 """Records of an epoch: episodes, means of the metrics, and divergence."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from purerl import errors, rng
-from purerl.algos import td3
+from purerl.algos import td3, vpg
 from purerl.buffers import replay
 from purerl.loops import gym as loop
+from purerl.loops import snapshot
+from purerl.schedules import OnPolicySchedule
 from purerl.spaces import EnvSpec
 from purerl.types import Transition
 from tests.loops import script
@@ -101,3 +105,53 @@ def test_divergence_is_reported_with_updates_step_and_metric():
         match=r"^learning diverged between updates \d+ and \d+ \(environment step \d+\): .*loss_q",
     ):
         finish(start(script.make_singles(1)[0], spec=spec))
+
+
+class Told(script.Script):
+    """The script with values in `info` in its last steps only, as many environments have them."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        if terminated or truncated:
+            info |= {"is_success": bool(self.episode % 2), "length": self.time}
+        return obs, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize("algo", [td3, vpg])
+def test_values_of_info_are_logged_for_each_episode(algo):
+    names = ("is_success", "length")
+    settings = {"log_info": names, "steps": 60, "steps_per_epoch": 20, "num_test_episodes": 2}
+    spec = algo.Spec(EnvSpec.of(script.Script()), **SMALL)
+    if algo is td3:
+        schedule = script.schedule(**settings)
+    else:
+        schedule = OnPolicySchedule(rollout_steps=20, **settings)
+    records = list(loop.run(algo, spec, Told, schedule, 0))
+    success = [x for record in records for x in record["ep_is_success"]]
+    lengths = [x for record in records for x in record["ep_lengths"]]
+    assert success == [float(n % 2) for n in range(len(lengths))]
+    assert [x for record in records for x in record["ep_length"]] == lengths
+    assert [record["test_is_success"] for record in records] == [[0.0, 1.0]] * 3
+    assert [record["test_length"] for record in records] == [[3.0, 1.0]] * 3
+
+
+def test_logged_values_survive_a_snapshot():
+    begin = functools.partial(start, Told, log_info=("length",), steps_per_epoch=60)
+    carry = begin()
+    while carry.steps < 30:
+        carry, _ = loop.advance(carry)
+    frozen = snapshot.freeze(carry)
+    _, (record,) = finish(carry)
+    thawed, _ = snapshot.thaw(begin(), frozen)
+    number = len(thawed.ep_infos)
+    assert number > 3
+    assert [x for (x,) in thawed.ep_infos] == record["ep_length"][:number]
+    other = start(Told, log_info=("length", "is_success"), steps_per_epoch=60)
+    with pytest.raises(errors.SnapshotMismatch, match="ep_infos must be"):
+        snapshot.thaw(other, frozen)
+
+
+def test_names_to_log_are_checked():
+    for names in (["x"], ("x", "x"), ("returns",), ("",), (1,), "x"):
+        with pytest.raises(ValueError, match="^log_info must "):
+            script.schedule(log_info=names)

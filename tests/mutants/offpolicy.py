@@ -18,7 +18,7 @@ TD3, REPLAY, LOOP, VECTOR, TYPES, RNG, MPI, NETS, MLP = (
     "purerl/algos/td3.py",
     "purerl/buffers/replay.py",
     "purerl/loops/gym.py",
-    "purerl/loops/vector.py",
+    "purerl/loops/adapters/vector.py",
     "purerl/types.py",
     "purerl/rng.py",
     "purerl/mpi/__init__.py",
@@ -39,11 +39,12 @@ T_TD3, T_CONTRACT, T_REPLAY, T_LOOP, T_SPACES, T_SCHEDULES, T_RNG, T_MPI, T_NETS
 T_MEMORY = f"{T_CONTRACT}/test_update.py::test_optimizers_keep_their_state_between_updates"
 OU, T_EXAMPLES = "examples/custom_ddpg_ou.py", "tests/test_examples.py -k ornstein"
 CHECKS = "purerl/checks.py"
+SINGLE, STEP = "purerl/loops/adapters/single.py", "purerl/loops/adapters/step.py"
 OFF, CARRY = "purerl/loops/offpolicy.py", "purerl/loops/carry.py"
 TALLY, T_TALLY = "purerl/loops/metrics.py", "tests/loops/test_metrics.py"
 ACTING, T_ACTING = "purerl/loops/acting.py", "tests/loops/test_acting.py"
 RECORDS, T_RECORDS = "purerl/loops/records.py", "tests/loops/test_records.py"
-T_OFF, T_VECTOR = "tests/loops/test_offpolicy.py", "tests/loops/test_vector.py"
+T_OFF, T_VECTOR = "tests/loops/test_offpolicy.py", "tests/loops/test_adapters.py"
 T_FAULTS = "tests/loops/test_faults.py"
 
 MUTANTS = [
@@ -142,7 +143,7 @@ MUTANTS = [
     Mutant(OFF, "obs, calls = step.obs, calls + 1", "obs, calls = step.rows.next_obs, calls + 1", T_VECTOR),
     Mutant(ACTING, "[calls % _KEYS]", "[0]", T_ACTING),
     Mutant(ACTING, "first >> 32, first & 0xFFFFFFFF", "0, first & 0xFFFFFFFF", T_ACTING),
-    Mutant(VECTOR, "action if isinstance(action, int) else action.copy()", "action", T_VECTOR),
+    Mutant(SINGLE, "action if isinstance(action, int) else action.copy()", "action", T_VECTOR),
     Mutant(ACTING, "return algo.act(params, obs, jax.random.wrap_key_data(key))", "return algo.policy(params, obs)", T_ACTING),
     Mutant(ACTING, "np.asarray(algo.policy(params, obs))", "np.asarray(algo.act(params, obs, jax.random.key(0)))", T_LOOP),
     Mutant(LOOP, '"eval", epoch, i, n)', '"env", i, n)', T_LOOP),
@@ -159,7 +160,7 @@ MUTANTS = [
     Mutant(TALLY, "        if count > single:", "        if True:", T_TALLY),
     Mutant("purerl/loops/onpolicy.py", '        info |= {"val": batch.val}  #', "        pass  #", "tests/loops/test_onpolicy.py"),
     Mutant(OFF, "real = slice(None) if step.valid is None else step.valid", "real = slice(None)", T_OFF),
-    Mutant(OFF, "surplus = Transition(*(rows[needed:filled].copy() for rows in stage))", "surplus = carry.surplus", T_OFF),
+    Mutant(OFF, "surplus = jax.tree.map(np.copy, _slice(stage, needed, filled))", "surplus = carry.surplus", T_OFF),
     Mutant(RECORDS, "self.ep_return[i] = self.ep_length[i] = 0", "pass", T_RECORDS),
     Mutant(OFF, "jnp.float32, -1.0, 1.0", "jnp.float32, 0.0, 1.0", T_OFF),
     Mutant(OFF, "border = min(border, schedule.steps)", "pass", T_OFF),
@@ -168,19 +169,19 @@ MUTANTS = [
     # Environments behind the adapter.
     Mutant(VECTOR, "next_obs[i] = faults.get_final_obs(info, int(i))", "pass", T_VECTOR),
     Mutant(VECTOR, "valid = ~self._fresh if self._fresh.any() else None", "valid = None", T_VECTOR),
-    Mutant(VECTOR, "            next_obs = next_obs.copy()\n", "", T_VECTOR),
-    Mutant(VECTOR, "terminated[i], truncated[i] = ends, cut", "terminated[i], truncated[i] = ends or cut, cut", T_VECTOR),
-    Mutant(VECTOR, "terminated[i], truncated[i] = ends, cut", "terminated[i], truncated[i] = ends and not cut, cut", T_VECTOR),
-    Mutant(VECTOR, ">= self._limit", "> self._limit", T_VECTOR),
-    Mutant(VECTOR, "seed = self.seed_of(i, self.episode[i])", "seed = self.seed_of(i, 0)", T_VECTOR),
-    Mutant(VECTOR, "np.minimum(np.maximum(act, low), high).astype(dtype, copy=False)", "act", T_VECTOR),
+    Mutant(SINGLE, "            next_obs = next_obs.copy()\n", "", T_VECTOR),
+    Mutant(SINGLE, "terminated[i], truncated[i] = ends, cut", "terminated[i], truncated[i] = ends or cut, cut", T_VECTOR),
+    Mutant(SINGLE, "terminated[i], truncated[i] = ends, cut", "terminated[i], truncated[i] = ends and not cut, cut", T_VECTOR),
+    Mutant(SINGLE, ">= self._limit", "> self._limit", T_VECTOR),
+    Mutant(SINGLE, "seed = self.seed_of(i, self.episode[i])", "seed = self.seed_of(i, 0)", T_VECTOR),
+    Mutant(STEP, "np.minimum(np.maximum(act, low), high).astype(dtype, copy=False)", "act", T_VECTOR),
     Mutant(VECTOR, "options={\"reset_mask\": done}", "seed=0", T_VECTOR),
-    Mutant(VECTOR, "        self.actions[i] = []\n", "", T_VECTOR),
+    Mutant(SINGLE, "        self.actions[i] = []\n", "", T_VECTOR),
     # Units and specs.
     Mutant("purerl/spaces.py", "return (act - middle.astype(np.float32)) / half.astype(np.float32)", "return act / half.astype(np.float32)", T_SPACES),
     Mutant("purerl/spaces.py", "return middle.astype(np.float32) + half.astype(np.float32) * act", "return half.astype(np.float32) * act", T_SPACES),
     Mutant("purerl/schedules.py", "every = _round_up(self.update_every or 50, unit)", "every = self.update_every or 50", T_SCHEDULES),
-    Mutant("purerl/spaces.py", "action: Box | Discrete = Discrete(int(act.n), int(act.start))", "action: Box | Discrete = Discrete(int(act.n))", T_SPACES),
+    Mutant("purerl/spaces.py", "action = Discrete(int(act.n), int(act.start))", "action = Discrete(int(act.n))", T_SPACES),
     # Streams.
     Mutant(RNG, "jax.random.fold_in(jax.random.fold_in(key, high), low)", "jax.random.fold_in(key, low)", T_RNG),
     Mutant(RNG, 'jnp.uint32(0 if name == "init" else rank)', "jnp.uint32(rank)", T_RNG),

@@ -9,7 +9,7 @@ CHECKPOINT = "purerl/runs/record/checkpoint.py"
 PLACES = "purerl/runs/record/status.py"
 SNAPSHOT = "purerl/loops/snapshot.py"
 FAULTS = "purerl/loops/faults.py"
-VECTOR = "purerl/loops/vector.py"
+SINGLE = "purerl/loops/adapters/single.py"
 ROOM = "purerl/loops/memory.py"
 CHECKS = "purerl/checks.py"
 TYPES = "purerl/types.py"
@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(FAULTS, '_single(i, "a number as its reward", rew, "biuf")', "rew", T_ENVS),
     Mutant(FAULTS, "RAISED = (Exception, SystemExit)", "RAISED = (Exception,)", T_ENVS),
     Mutant(FAULTS, 'return " ".join(str(error).split())', "return str(error)", T_ENVS),
-    Mutant(VECTOR, "        if failed:\n            raise failed\n", "", T_ENVS),
+    Mutant(SINGLE, "        if failed:\n            raise failed\n", "", T_ENVS),
     Mutant("purerl/schedules.py", "self.replay_size // ranks,", "self.replay_size,", T_ROOM),
     Mutant("purerl/loops/devices.py", "name = max(needs", "name = min(needs", T_ROOM),
     Mutant(CHECKS, "    if value > high:", "    if False:", T_CONFIGS),

@@ -18,7 +18,7 @@ MACHINE = "purerl/runs/record/machine.py"
 INSPECT = "purerl/cli/commands/inspect.py"
 COMMANDS = "purerl/cli/commands/train_and_resume.py"
 MAIN = "purerl/cli/main.py"
-VECTOR = "purerl/loops/vector.py"
+SINGLE = "purerl/loops/adapters/single.py"
 STOPPING = "purerl/runs/interrupts.py"
 T_STOPPING = "tests/runs/test_interrupts.py"
 T_REPORT = "tests/runs/training/test_reporting.py tests/runs/training/test_sinks.py"
@@ -86,7 +86,7 @@ MUTANTS = [
     Mutant(MACHINE, '"-C", str(folder), ', "", T_MACHINE),
     Mutant(MACHINE, "if done.returncode == 0 else", "if done.returncode else", T_MACHINE),
     Mutant(COMMANDS, "for one in made[number:])", "for one in made[number - 1 :])", T_REPORT),
-    Mutant(VECTOR, "{self.episode[i] + 1}", "{self.episode[i]}", T_REPORT),
+    Mutant(SINGLE, "{self.episode[i] + 1}", "{self.episode[i]}", T_REPORT),
     Mutant(INSPECT, "            code = NO_CHECKPOINT\n", "            pass\n", "tests/cli/test_main.py"),
     Mutant(DOCTOR, "{find_launcher() or 'missing'}", "{__import__('shutil').which('mpiexec') or 'missing'}", T_INSTALLED),
     Mutant(DOCTOR, "                ctypes.CDLL(name)\n", "", T_INSTALLED),

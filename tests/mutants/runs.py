@@ -3,7 +3,7 @@
 from tests.mutants import Mutant
 
 SNAPSHOT = "purerl/loops/snapshot.py"
-VECTOR = "purerl/loops/vector.py"
+SINGLE = "purerl/loops/adapters/single.py"
 STORAGE = "purerl/runs/record/files.py"
 REGULAR = "purerl/runs/record/safe_files.py"
 CHECKPOINT = "purerl/runs/record/checkpoint.py"
@@ -37,10 +37,10 @@ MUTANTS = [
     Mutant(SNAPSHOT, "first = max(since, stop - len(data.rew))", "first = max(0, stop - len(data.rew))", T_SNAPSHOT),
     Mutant(SNAPSHOT, "if (found.shape, found.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),
     Mutant(SNAPSHOT, 'fields["ep_return"][lost] = 0', "pass", T_SNAPSHOT),
-    Mutant(VECTOR, "self.episode[i] = episodes[i] - 1", "self.episode[i] = episodes[i]", T_SNAPSHOT),
-    Mutant(VECTOR, "            for action in taken:", "            for action in taken[:-1]:", T_SNAPSHOT),
-    Mutant(VECTOR, "                self.actions[i].append(action)\n                try:", "                try:", T_SNAPSHOT),
-    Mutant(VECTOR, "if ended or reached[i].tobytes() != obs[i].tobytes():", "if ended:", T_SNAPSHOT),
+    Mutant(SINGLE, "self.episode[i] = episodes[i] - 1", "self.episode[i] = episodes[i]", T_SNAPSHOT),
+    Mutant(SINGLE, "            for action in taken:", "            for action in taken[:-1]:", T_SNAPSHOT),
+    Mutant(SINGLE, "                self.actions[i].append(action)\n                try:", "                try:", T_SNAPSHOT),
+    Mutant(SINGLE, "if ended or reached[i].tobytes() != obs[i].tobytes():", "if ended:", T_SNAPSHOT),
     Mutant(STORAGE, "    if size != file.bytes:", "    if False:", T_STORAGE),
     Mutant(STORAGE, "        if hashlib.file_digest(there, \"sha256\").hexdigest() != file.sha256:", "        if False:", T_STORAGE),
     Mutant(STORAGE, "    if not isinstance(content, dict) or same != seal:", "    if not isinstance(content, dict):", T_STORAGE),
@@ -86,7 +86,7 @@ MUTANTS = [
     Mutant("purerl/cli/checkpoint_arguments.py", "    is_id = ", "    is_id = True or ", "tests/cli/test_checkpoint_arguments.py"),
     Mutant("purerl/cli/checkpoint_arguments.py", "        sys.path.insert(0, here)", "        pass", "tests/cli/test_checkpoint_arguments.py"),
     Mutant("purerl/runs/training/saving.py", "                carry.envs.rewind(marks)\n", "", "tests/runs/training/test_saving.py"),
-    Mutant(VECTOR, "[taken[:length] for", "[taken for", "tests/runs/training/test_saving.py"),
+    Mutant(SINGLE, "[taken[:length] for", "[taken for", "tests/runs/training/test_saving.py"),
     Mutant(STOPPING, "        asked.append(number)\n", "", "tests/runs/test_interrupts.py"),
     Mutant(TABLE, 'max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)', "episodes", T_PROGRESS),
     Mutant(TABLE, 'max(0, _cut(run / "progress.txt", 1 + rows) - 1)', '(_cut(run / "progress.txt", 1 + rows), rows)[1]', T_PROGRESS),

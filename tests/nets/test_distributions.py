@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from purerl import nets
-from purerl.nets import categorical, gaussian, policies
-from purerl.spaces import Box, Discrete, EnvSpec
+from purerl.nets import categorical, gaussian, multi_categorical, policies
+from purerl.spaces import Box, Discrete, EnvSpec, MultiDiscrete
 
 LOGITS = jnp.log(jnp.array([0.5, 0.3, 0.2])) + 7.0
 OTHER = jnp.log(jnp.array([0.1, 0.6, 0.3]))
@@ -169,3 +169,54 @@ def test_a_small_head_makes_the_first_policy_nearly_uniform(key):
         net = nets.CategoricalPolicy(2, (64,), "tanh", "orthogonal", scale)
         logits = net.apply(net.init(key, obs), obs)
         assert low < float(jnp.ptp(logits, axis=1).mean()) < high + 0.02
+
+
+PARTS = (np.log([0.5, 0.3, 0.2]) + 7.0, np.log([0.9, 0.1]) - 2.0)  # logits of two parts
+OTHERS = (np.log([0.1, 0.6, 0.3]), np.log([0.4, 0.6]))
+SIZES = (3, 2)
+
+
+def join(parts):
+    """Return the probabilities [3, 2] of whole actions, in float64."""
+    first, second = (np.exp(x) / np.exp(x).sum() for x in parts)
+    return np.outer(first, second)
+
+
+def test_several_parts_equal_one_distribution_over_all_combinations():
+    logits, others = (jnp.float32(np.concatenate(x)) for x in (PARTS, OTHERS))
+    p, q = join(PARTS), join(OTHERS)
+    acts = np.array([[a, b] for a in range(3) for b in range(2)], np.int32)
+    found = multi_categorical.log_prob(logits[None], acts, SIZES)
+    np.testing.assert_allclose(found, np.log(p).ravel(), rtol=1e-5)
+    entropy, kl = -(p * np.log(p)).sum(), (p * np.log(p / q)).sum()
+    assert float(multi_categorical.entropy(logits, SIZES)) == pytest.approx(entropy, rel=1e-5)
+    assert float(multi_categorical.kl(logits, others, SIZES)) == pytest.approx(kl, rel=1e-5)
+    assert multi_categorical.mode(logits, SIZES).tolist() == [0, 0]
+    assert multi_categorical.mode(others, SIZES).tolist() == [1, 1]
+    many = jnp.broadcast_to(logits, (50_000, 5))
+    sampled = np.asarray(multi_categorical.sample(many, jax.random.key(0), SIZES))
+    assert sampled.dtype == np.int32
+    counts = np.bincount(2 * sampled[:, 0] + sampled[:, 1], minlength=6)
+    np.testing.assert_allclose(counts / 50_000, p.ravel(), atol=0.01)
+
+
+def test_equal_parts_are_sampled_independently():
+    both = multi_categorical.sample(jnp.zeros((10_000, 4)), jax.random.key(0), (2, 2))
+    assert 0.45 < float((both[:, 0] == both[:, 1]).mean()) < 0.55
+
+
+def test_policies_of_several_parts_use_the_numbers_of_the_space():
+    env = EnvSpec((1,), MultiDiscrete(SIZES, start=(10, -1)))
+    logits = jnp.float32(np.concatenate(PARTS))[None]
+    assert policies.mode(env, logits).tolist() == [[10, -1]]
+    acts = np.asarray(policies.sample(env, jnp.repeat(logits, 500, 0), jax.random.key(1)))
+    assert sorted(set(acts[:, 0])) == [10, 11, 12]
+    assert sorted(set(acts[:, 1])) == [-1, 0]
+    found = policies.log_prob(env, logits, jnp.array([[12, 0]]))
+    np.testing.assert_allclose(found, np.log(0.2 * 0.1), rtol=1e-5)
+    assert np.isnan(policies.log_prob(env, logits, jnp.array([[9, 0]]))).all()
+    entropy = -(join(PARTS) * np.log(join(PARTS))).sum()
+    np.testing.assert_allclose(policies.entropy(env, logits), entropy, rtol=1e-5)
+    other = jnp.float32(np.concatenate(OTHERS))[None]
+    kl = (join(PARTS) * np.log(join(PARTS) / join(OTHERS))).sum()
+    np.testing.assert_allclose(policies.kl(env, logits, other), kl, rtol=1e-5)

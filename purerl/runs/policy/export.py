@@ -21,7 +21,7 @@ from purerl.errors import ConfigError
 from purerl.runs.policy import numpy_policy
 from purerl.runs.record import files as storage
 from purerl.runs.settings import config as configs
-from purerl.spaces import Discrete
+from purerl.spaces import Box
 
 if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
@@ -137,7 +137,7 @@ def _check_actions(run: "Run", folder: Path, form: str) -> None:
     obs = obs.astype(env.obs_dtype)
     wanted, found = np.asarray(run.policy(obs)), np.asarray(policy(obs))
     same = found.shape == wanted.shape and found.dtype.kind == wanted.dtype.kind
-    if same and isinstance(env.action, Discrete):  # rounding may decide between close values
+    if same and not isinstance(env.action, Box):  # rounding may decide between close values
         same = int((found != wanted).sum()) <= ROWS // 16
     elif same:
         same = bool(np.abs(env.normalise(found) - env.normalise(wanted)).max() < TOLERANCE)

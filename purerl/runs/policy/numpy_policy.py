@@ -57,6 +57,10 @@ def choose_action(about: dict[str, Any], out: np.ndarray) -> Any:
     if "discrete" in about["spaces"]:
         best = out.argmax(axis=-1) + about["spaces"]["discrete"]["start"]
         return int(best) if best.ndim == 0 else best
+    if "multi_discrete" in about["spaces"]:
+        parts = about["spaces"]["multi_discrete"]
+        split = np.split(out, np.cumsum(parts["sizes"])[:-1], axis=-1)
+        return np.stack([x.argmax(axis=-1) for x in split], axis=-1) + np.array(parts["start"])
     box = about["spaces"]["box"]
     low, high = np.array(box["low"]), np.array(box["high"])
     x = out[..., : len(low)]  # the mean; the outputs after it may be a standard deviation

@@ -33,7 +33,7 @@ from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
-from purerl.spaces import Discrete
+from purerl.spaces import Box
 
 NOT_ABOUT_POLICIES = ("schedule", "ranks")  # entries of a checkpoint that no policy depends on
 
@@ -93,9 +93,9 @@ class Run:
             act = self.algo.policy(self.params, obs)
         else:
             act = self.algo.act(self.params, obs, key)
-        if isinstance(env.action, Discrete):
-            return int(act) if act.ndim == 0 else np.asarray(act, np.int64)
-        return np.asarray(env.clip(np.asarray(act)))
+        if isinstance(env.action, Box):
+            return np.asarray(env.clip(np.asarray(act)))
+        return int(act) if act.ndim == 0 else np.asarray(act, np.int64)
 
     def evaluate(
         self,
@@ -133,7 +133,8 @@ class Run:
     def make_env_fn(self) -> Callable[..., Any]:
         """Return a function that makes the environment, or raises `ConfigError` with the cause."""
         env = self.config.env
-        env_fn = self.env_fn or environments.make_env_fn_of_file(env)
+        given = self.env_fn or environments.make_env_fn_of_file(env)
+        env_fn = environments.choose_env_fn(given, env, self.config.options.wrapper)
 
         def make(**options: Any) -> Any:
             try:

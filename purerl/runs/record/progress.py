@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import statistics
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from purerl.runs.record import files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
 from purerl.runs.record.logger import EpochLogger
 from purerl.schedules import ResolvedOnPolicySchedule
-from purerl.spaces import Discrete
+from purerl.spaces import Box, Discrete
 
 # Metrics of the table of algorithms -> Spinning Up's columns, and those shown for each epoch.
 COLUMNS = {metric: column for one in ALGORITHMS.values() for metric, column in one.columns.items()}
@@ -48,6 +49,7 @@ def make_row(record: Record, seconds: float) -> dict[str, Any]:
     if "test_returns" in record:
         row |= _summarise("TestEpRet", record["test_returns"])
         row["TestEpLen"] = _mean(record["test_lengths"])
+    row |= {name_logged(key): _mean(record[key]) for key in list_logged(record)}
     row["TotalEnvInteracts"] = record["steps"]
     for name, value in record.items():
         mean = name.rpartition("_")[0] if name.endswith(SPREAD) else ""
@@ -57,13 +59,33 @@ def make_row(record: Record, seconds: float) -> dict[str, Any]:
     return row | {"Updates": record["updates"], "Time": round(seconds, 3)}
 
 
+def list_logged(record: Record, kinds: tuple[str, ...] = ("ep", "test")) -> list[str]:
+    """List the keys of a record with the values of `log_info`."""
+    usual = {f"{kind}_{what}" for kind in kinds for what in ("returns", "lengths")}
+    return [key for key in record if key.partition("_")[0] in kinds and key not in usual]
+
+
+def name_logged(key: str) -> str:
+    """Return the column of values of `log_info`.
+
+    Example:
+        >>> name_logged("ep_is_success"), name_logged("test_is_success")
+        ('EpIsSuccess', 'TestEpIsSuccess')
+    """
+    kind, _, name = key.partition("_")
+    words = "".join(word[:1].upper() + word[1:] for word in re.split(r"[\s_/.-]+", name))
+    return f"{'Ep' if kind == 'ep' else 'TestEp'}{words}"
+
+
 def describe_sizes(carry: Carry) -> str:
     """Return the sizes of a run: spaces, parameters, memory."""
     env, action = carry.learner.params.spec.env, carry.learner.params.spec.env.action
     if isinstance(action, Discrete):
         actions = f"one of {action.n}"
-    else:
+    elif isinstance(action, Box):
         actions = f"{action.shape} in [{min(action.low):g}, {max(action.high):g}]"
+    else:
+        actions = " and ".join(f"one of {n}" for n in action.sizes)
     number = sum(x.size for x in jax.tree.leaves(carry.learner.params))
     text = f"observations {env.obs_shape} {env.obs_dtype}, actions {actions}, {number:,} parameters"
     if isinstance(carry, OffPolicyCarry):
@@ -131,6 +153,8 @@ class Logs:
             if "random_steps" in record:  # these are not returns of the policy
                 mean = f"({mean})"
         cells = {"step": f"{record['steps']:,}", "return": mean, "length": length}
+        logged = list_logged(record, ("ep",))
+        cells |= {key.removeprefix("ep_"): f"{_mean(record[key]):.3f}" for key in logged}
         metrics = {name: record[name] for name in SHOWN if name in record}
         cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
         cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}

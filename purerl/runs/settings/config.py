@@ -15,7 +15,7 @@ from purerl.fields import PARTS, setting
 from purerl.runs.record import files
 from purerl.runs.settings import environments
 from purerl.schedules import describe_rounding
-from purerl.spaces import Box, Discrete, EnvSpec
+from purerl.spaces import Box, Discrete, EnvSpec, MultiDiscrete
 
 KEYS = ("algo", "env", "seed", "name", *PARTS)
 MAX_OBS = 2**28  # numbers in an observation that a file may claim
@@ -25,8 +25,11 @@ _option = functools.partial(setting, group="Logging and checkpoints")
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Options for checkpoints and reports of a run."""
+    """Options of a run besides those of the algorithm and the schedule."""
 
+    wrapper: str | None = setting(
+        None, "wrapper of the environment; flatten: observations become one vector", group="Run"
+    )
     save_freq: int | None = _option(
         10_000, "steps between checkpoints, besides new bests; none: only at the end"
     )
@@ -36,6 +39,8 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check every field."""
+        if self.wrapper is not None:
+            checks.member("wrapper", self.wrapper, environments.WRAPPERS)
         if self.save_freq is not None:
             checks.integer("save_freq", self.save_freq, 1)
         checks.integer("keep", self.keep, 1)
@@ -83,11 +88,14 @@ def settle(config: Config, ranks: int) -> tuple[Config, str]:
     return dataclasses.replace(config, schedule=schedule), rounded
 
 
+_ACTIONS = {"box": Box, "discrete": Discrete, "multi_discrete": MultiDiscrete}
+
+
 def to_json(config: Config) -> dict[str, Any]:
     """Return a configuration as plain data; custom networks become their `repr`."""
     entries = {key: getattr(config, key) for key in KEYS}
     env = config.spec.env
-    kind = "discrete" if isinstance(env.action, Discrete) else "box"
+    (kind,) = (name for name, cls in _ACTIONS.items() if isinstance(env.action, cls))
     spaces = {"obs_shape": list(env.obs_shape), "obs_dtype": env.obs_dtype}
     spaces[kind] = _list_fields(env.action)
     return entries | {part: _list_fields(entries[part]) for part in PARTS} | {"spaces": spaces}
@@ -119,10 +127,10 @@ def parse_spaces(content: Any) -> EnvSpec:
             raise TypeError("numbers were expected")
         if kind == "discrete":
             parts = {name: value for name, (value,) in parts.items()}
-        action = {"discrete": Discrete, "box": Box}[kind](**parts)
+        action = _ACTIONS[kind](**parts)
         env = EnvSpec(tuple(content["obs_shape"]), action, content["obs_dtype"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        form = "obs_shape, obs_dtype, and box or discrete"
+        form = f"obs_shape, obs_dtype, and one of {', '.join(_ACTIONS)}"
         raise ConfigError(f"spaces must have {form}, got {content!r:.200}.") from error
     if math.prod(env.obs_shape) > MAX_OBS:
         raise ConfigError(f"spaces has observations of shape {env.obs_shape}, too large to read.")
@@ -168,9 +176,12 @@ def from_json(
         if mistakes:  # all that can be found before an environment is made
             raise ConfigError("\n".join(mistakes))
         if spec is None:
-            make_env_fn = environments.make_env_fn_of_file
-            found = spaces or environments.read_env_spec(env, env_fn or make_env_fn(env))
-            spec = module.Spec(found, **fields["spec"])
+            if spaces is None:
+                wrapper = Options(**fields["options"]).wrapper
+                env_fn = env_fn or environments.make_env_fn_of_file(env)
+                env_fn = environments.choose_env_fn(env_fn, env, wrapper)
+                spaces = environments.read_env_spec(env, env_fn)
+            spec = module.Spec(spaces, **fields["spec"])
         schedule, options = (makers[part](**fields[part]) for part in ("schedule", "options"))
         parts = {"spec": spec, "schedule": schedule, "options": options}
         return Config(name, env, **run, **parts, custom=None if algo == name else algo)
@@ -246,7 +257,8 @@ def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
                 f"spec=Spec(...)) continues a run, purerl.load(run, spec=Spec(...)) loads its "
                 f"policy, purerl.train(..., {name}=...) starts a run."
             )
-        is_tuple = typing.get_origin(hints[name]) is tuple
+        kinds = (hints[name], *typing.get_args(hints[name]))
+        is_tuple = any(typing.get_origin(kind) is tuple for kind in kinds)
         fields[name] = tuple(value) if is_tuple and isinstance(value, list) else value
     return fields
 

@@ -15,6 +15,7 @@ from purerl.errors import ConfigError, EnvWarning
 from purerl.loops import faults
 from purerl.spaces import EnvSpec
 
+WRAPPERS = ("flatten",)
 MODULES = {"mujoco": "mujoco", "box2d": "Box2D"}  # extra -> module that it installs
 
 
@@ -118,6 +119,27 @@ def make_env_fn(env: str) -> Callable[[], Any]:
     become one-hot.
     """
     return functools.partial(_make_env, env)
+
+
+def choose_env_fn(
+    env_fn: Callable[..., Any] | None, env: str, wrapper: str | None
+) -> Callable[..., Any]:
+    """Return a custom `env_fn`, or that of an id; a wrapper of `WRAPPERS` is put around both."""
+    made_by = env_fn or make_env_fn(env)
+    return made_by if wrapper is None else functools.partial(_make_flat_env, made_by)
+
+
+def _make_flat_env(env_fn: Callable[..., Any], **options: Any) -> Any:
+    """Make an environment, single or vector, with observations as one vector."""
+    import gymnasium
+
+    made = env_fn(**options)
+    is_vector = isinstance(made, gymnasium.vector.VectorEnv)
+    space = made.single_observation_space if is_vector else made.observation_space
+    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
+        return made
+    wrappers = gymnasium.wrappers.vector if is_vector else gymnasium.wrappers
+    return wrappers.FlattenObservation(made)
 
 
 def _make_env(env: str, **options: Any) -> Any:

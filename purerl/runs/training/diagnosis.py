@@ -68,7 +68,7 @@ def diagnose(
     `algo` is the module of the run's algorithm if it is custom.
     """
     config = train.read_config(run, env_fn, None, None, algo)
-    env_fn = env_fn or environments.make_env_fn(config.env)
+    env_fn = environments.choose_env_fn(env_fn, config.env, config.options.wrapper)
 
     def restore() -> Carry:
         if not checkpoint_folders.list_steps(run):

@@ -36,7 +36,7 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
     made, rounded = zip(*(configs.settle(config, ranks) for config in made), strict=True)
     config = made[0]
     check_memory(config, ranks)
-    env_fn = env_fn or environments.make_env_fn(config.env)
+    env_fn = environments.choose_env_fn(env_fn, config.env, config.options.wrapper)
     env = config.spec.env
     print_lines(f"{config.algo} on {config.env}: dry run, nothing is saved")
     if rounded[0]:

@@ -74,8 +74,8 @@ def train(
     content = configs.to_json(config)
     lines: list[str] = []
     run = run_on_root(lambda: folder.create_folder(content, say=lines.append, **where))
-    env_fn = env_fn or environments.make_env_fn(config.env)
-    screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
+    env_fn, test_env_fn = _choose_env_fns(config, env_fn, eval_env_fn)
+    screen = screen or Screen()
     session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
     with _lock_folder(run):
         session.say(*lines, f"{_describe(config)}: {run}", *notes, *filter(None, [rounded]))
@@ -112,8 +112,8 @@ def resume(
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
         check_packages(config)
         _check_functions(config, eval_env_fn, on_record)
-        env_fn = env_fn or environments.make_env_fn(config.env)
-        screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
+        env_fn, test_env_fn = _choose_env_fns(config, env_fn, eval_env_fn)
+        screen = screen or Screen()
         session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
         if steps is not None:
             given = dataclasses.replace(config.schedule, steps=steps)
@@ -181,13 +181,25 @@ def check_memory(config: Config, ranks: int) -> None:
         raise ConfigError(str(error)) from error
 
 
+def _choose_env_fns(
+    config: Config, env_fn: EnvFn | None, eval_env_fn: EnvFn | None
+) -> tuple[EnvFn, EnvFn]:
+    """Return the functions that make the environments of training and of test episodes."""
+    training, test = (
+        environments.choose_env_fn(one, config.env, config.options.wrapper)
+        for one in (env_fn, eval_env_fn or env_fn)
+    )
+    return training, test
+
+
 def _check_functions(config: Config, eval_env_fn: Any, on_record: Any) -> None:
     """Refuse arguments that are not functions, and test environments with other spaces."""
     for name, given in (("eval_env_fn", eval_env_fn), ("on_record", on_record)):
         if given is not None and not callable(given):
             raise ConfigError(f"{name} must be a function or None, got {given!r}.")
     if eval_env_fn is not None:
-        found = environments.read_env_spec("of eval_env_fn", eval_env_fn)
+        _, test_env_fn = _choose_env_fns(config, None, eval_env_fn)
+        found = environments.read_env_spec("of eval_env_fn", test_env_fn)
         if found != config.spec.env:
             raise ConfigError(
                 f"eval_env_fn must make environments with the spaces of training, "

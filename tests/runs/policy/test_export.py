@@ -12,11 +12,12 @@ from purerl import algos, errors
 from purerl.errors import ConfigError
 from purerl.runs.policy import export, numpy_policy
 from purerl.runs.record import files
-from purerl.spaces import Box, Discrete, EnvSpec
+from purerl.spaces import Box, Discrete, EnvSpec, MultiDiscrete
 from tests.runs.policy.compare import assert_same, draw_observations
 from tests.runs.trained import make_run
 
 LONG = EnvSpec((3,), Box((-1e-3, 5.0, -40.0), (2e-3, 1e4, 0.0)))
+SWITCHES = EnvSpec((3,), MultiDiscrete((2, 4, 3), start=(0, -2, 7)))
 INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
 
 
@@ -30,6 +31,7 @@ INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
         ("dqn", INTEGERS, {"hidden": (16,), "normalise_obs": True}),
         ("td3", LONG, {"normalise_obs": True}),
         ("vpg-discrete", INTEGERS, {}),
+        ("ppo-discrete", SWITCHES, {}),
     ],
 )
 @pytest.mark.parametrize("form", ["numpy", "stablehlo"])

@@ -13,6 +13,9 @@ from gymnasium import spaces
 import purerl
 from purerl import errors
 from purerl.runs.settings import environments
+from purerl.runs.settings.config import Options
+from purerl.spaces import EnvSpec
+from tests.cli.commands.call import call
 
 
 @pytest.mark.filterwarnings("ignore:.*out of date")
@@ -126,12 +129,28 @@ class Words(Mixed):
     observation_space = spaces.Graph(spaces.Discrete(2), None)
 
 
+class Grid(gymnasium.Env):
+    """A 2x3 picture of numbers; the right two-part action is a success."""
+
+    observation_space = spaces.Box(-1, 1, (2, 3))
+    action_space = spaces.MultiDiscrete([2, 3])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full((2, 3), 0.5, np.float32), {}
+
+    def step(self, action):
+        success = action.tolist() == [1, 2]
+        return self.reset()[0], float(success), True, False, {"is_success": success}
+
+
 @pytest.fixture
 def registered():
+    gymnasium.register("purerl-test/Grid-v0", Grid, max_episode_steps=5)
     gymnasium.register("purerl-test/Mixed-v0", Mixed, max_episode_steps=5)
     gymnasium.register("purerl-test/Words-v0", Words, max_episode_steps=5)
     yield
-    for name in ("Mixed", "Words"):
+    for name in ("Grid", "Mixed", "Words"):
         del gymnasium.registry[f"purerl-test/{name}-v0"]
 
 
@@ -152,3 +171,43 @@ def test_an_environment_with_discrete_observations_trains_and_is_loaded_again(al
     run = purerl.train(algo, "FrozenLake-v1", data_dir=str(tmp_path), **how)
     loaded = purerl.load(run.folder)
     assert loaded.evaluate(episodes=2).mean == run.evaluate(episodes=2).mean
+
+
+def test_the_command_line_flattens_a_box_and_logs_values_of_info(
+    registered, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(purerl, "setup", lambda *args, **kwargs: None)
+    env = "purerl-test/Grid-v0"
+    words = f"train ppo --env {env} --data-dir {tmp_path} --steps 40 --steps-per-epoch 20"
+    words += " --rollout-steps 20 --hidden 4 --num-test-episodes 1 --wrapper flatten"
+    assert call(*words.split(), "--log-info", "is_success") == 0
+    shown = capsys.readouterr().out
+    assert "actions one of 2 and one of 3" in shown
+    header = next(line for line in shown.splitlines() if line.split()[:2] == ["step", "return"])
+    assert "is_success" in header.split()
+    (run,) = tmp_path.glob("*/*/config.json")
+    loaded = purerl.load(run.parent)
+    assert loaded.params.spec.env.obs_shape == (6,)
+    assert loaded.policy(np.zeros(6, np.float32)).shape == (2,)
+    returns = loaded.metrics["AverageEpRet"]
+    np.testing.assert_array_equal(loaded.metrics["EpIsSuccess"], returns)
+    np.testing.assert_array_equal(
+        loaded.metrics["TestEpIsSuccess"], loaded.metrics["AverageTestEpRet"]
+    )
+    assert loaded.evaluate(episodes=2).lengths == (1, 1)
+    assert call("resume", run.parent, "--steps", 60) == 0
+    assert len(purerl.load(run.parent).metrics["EpIsSuccess"]) == 3
+
+
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_the_environment_of_a_function_is_flattened_on_request(is_vector):
+    def env_fn():
+        return gymnasium.vector.SyncVectorEnv([Grid, Grid]) if is_vector else Grid()
+
+    spec = EnvSpec.of(environments.choose_env_fn(env_fn, "any", "flatten")())
+    assert spec.obs_shape == (6,)
+    assert environments.choose_env_fn(env_fn, "any", None) is env_fn
+    cart = environments.choose_env_fn(None, "CartPole-v1", "flatten")()
+    assert cart.observation_space.shape == (4,)
+    with pytest.raises(ValueError, match="^wrapper must be one of flatten, got 'flat'"):
+        Options(wrapper="flat")

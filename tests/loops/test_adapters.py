@@ -9,8 +9,8 @@ from gymnasium.vector import AutoresetMode
 from purerl import rng
 from purerl.algos import td3
 from purerl.errors import EnvFault
+from purerl.loops import adapters, offpolicy
 from purerl.loops import gym as loop
-from purerl.loops import offpolicy, vector
 from purerl.spaces import Discrete, EnvSpec
 from tests.loops import script
 from tests.loops.script import SMALL, WAYS, finish, read_buffer, start
@@ -95,13 +95,105 @@ def test_discrete_actions_are_integers_of_the_space():
     assert spec.action == Discrete(3, 5)
     act = np.asarray(offpolicy.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
     assert sorted(set(act.tolist())) == [5, 6, 7]
-    envs = vector.make_envs(Buttons, None, lambda i, n: 0)
+    envs = adapters.make_envs(Buttons, None, lambda i, n: 0)
     obs = envs.reset()
     step = envs.step(obs, act[:1])  # the script asserts that its space contains the action
     assert step.rows.act.dtype == np.int32
     many = gymnasium.vector.SyncVectorEnv([Buttons] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
-    envs = vector.make_envs(lambda: many, 2, lambda i, n: 0)
+    envs = adapters.make_envs(lambda: many, 2, lambda i, n: 0)
     envs.step(envs.reset(), act[:2])
+
+
+def test_actions_with_several_parts_are_arrays_of_the_space():
+    class Switches(script.Script):
+        def __init__(self):
+            super().__init__()
+            self.action_space = gymnasium.spaces.MultiDiscrete([2, 3], start=[5, -1])
+
+    spec = EnvSpec.of(Switches())
+    act = np.asarray(offpolicy.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
+    assert sorted(set(map(tuple, act.tolist()))) == [(a, b) for a in (5, 6) for b in (-1, 0, 1)]
+    made = Switches()
+    envs = adapters.make_envs(lambda: made, None, lambda i, n: 0)
+    step = envs.step(envs.reset(), act[:1])  # the script asserts that its space contains the action
+    assert (step.rows.act.dtype, step.rows.act.shape) == (np.int32, (1, 2))
+    assert made.actions[0].dtype == made.action_space.dtype
+    taken = envs.list_episodes()[1]
+    assert taken[0].shape == (1, 2)
+    made.episode = -1
+    assert envs.replay_episodes([0], taken, step.obs)[1] == []
+    many = gymnasium.vector.SyncVectorEnv([Switches] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs = adapters.make_envs(lambda: many, 2, lambda i, n: 0)
+    envs.step(envs.reset(), act[:2])
+
+
+INFO = {"time": np.float32(0), "where": np.zeros(2, np.int16)}
+
+
+class Told(script.Script):
+    """The script with values in `info`."""
+
+    def __init__(self, who):
+        super().__init__(who)
+        self.careless = False
+
+    def step(self, action):
+        *step, info = super().step(action)
+        where = np.array([self.who, self.time], np.int16)
+        return *step, info | {"time": float(self.time), "where": where, "name": "told"}
+
+
+def make_told(number, mode):
+    """Return an `env_fn` for single environments, or for one vector environment of a mode."""
+    who = iter(range(10**6))
+    if mode is None:
+        return lambda: Told(next(who) % number)
+    envs = [lambda i=i: Told(i) for i in range(number)]
+    return lambda: gymnasium.vector.SyncVectorEnv(envs, autoreset_mode=mode)
+
+
+@pytest.mark.parametrize("mode", [None, *AutoresetMode])
+def test_values_of_info_are_stored_and_logged_in_every_way_of_resetting(mode):
+    wanted = adapters.Wanted(("time",), INFO)
+    envs = adapters.make_envs(make_told(3, mode), 3, lambda i, n: 0, wanted=wanted)
+    obs, lengths = envs.reset(), [0, 0, 0]
+    for _ in range(12):
+        step = envs.step(obs, np.zeros((3, 2), np.float32))
+        valid = np.ones(3, bool) if step.valid is None else step.valid
+        extra = step.rows.extra
+        assert {name: x.dtype for name, x in extra.items()} == {"time": "f4", "where": "i2"}
+        assert extra["time"][valid].tolist() == step.rows.next_obs[valid, 2].tolist()
+        assert extra["where"][valid].tolist() == step.rows.next_obs[valid][:, [0, 2]].tolist()
+        lengths = [n + int(one) for n, one in zip(lengths, valid, strict=True)]
+        assert step.logged == [(float(lengths[i]),) for i in step.ended]
+        lengths = [0 if i in step.ended else n for i, n in enumerate(lengths)]
+        obs = step.obs
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (
+            adapters.Wanted(store={"x": np.zeros(1)}),
+            r"\['x'\] at every step, .* got time, where",
+        ),
+        (adapters.Wanted(store={"where": np.zeros(3)}), r"float64 of shape \(3,\), got int16 of"),
+        (adapters.Wanted(store={"time": np.int32(0)}), "int32 of shape .*, got float64"),
+        (adapters.Wanted(log=("x",)), "at the end of an episode, because log_info names it, got t"),
+        (adapters.Wanted(log=("name",)), r"info\['name'\] as a number, .* got 'told'"),
+        (adapters.Wanted(log=("where",)), r"info\['where'\] as a number"),
+    ],
+)
+@pytest.mark.parametrize("mode", [None, AutoresetMode.SAME_STEP])
+def test_missing_and_wrong_values_of_info_are_refused(mode, wanted, message):
+    envs = adapters.make_envs(make_told(1, mode), 1, lambda i, n: 0, wanted=wanted)
+    obs = envs.reset()
+    for _ in range(2):
+        if not wanted.store:  # the first episode has three steps
+            obs = envs.step(obs, np.zeros((1, 2), np.float32)).obs
+    with pytest.raises(EnvFault, match=f"^environment 0 must return .*{message}"):
+        envs.step(obs, np.zeros((1, 2), np.float32))
 
 
 def test_vector_environments_must_name_their_autoreset_mode():

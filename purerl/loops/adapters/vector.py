@@ -1,0 +1,135 @@
+"""Adapter over a user's Gymnasium vector environment.
+
+`next_obs` is always the true successor, never the start of the next episode.
+"""
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from purerl.errors import EnvFault
+from purerl.loops import faults
+from purerl.loops.adapters.step import (
+    NOTHING,
+    Marks,
+    Step,
+    Wanted,
+    allocate_extra,
+    in_use,
+    make_action_converter,
+    read_logged,
+    store_info,
+)
+from purerl.spaces import Discrete, EnvSpec
+from purerl.types import Transition, extend
+
+
+class VectorEnvs:
+    """A user's Gymnasium vector environment, of any autoreset mode.
+
+    It is seeded once and resets itself, so a run that uses it cannot be resumed exactly.
+    """
+
+    exact_resume = False
+
+    def __init__(self, env: Any, spec: EnvSpec, seed: int, wanted: Wanted = NOTHING) -> None:
+        self.env, self.spec, self.seed, self.wanted = env, spec, seed, wanted
+        self.num_envs = int(env.num_envs)
+        self.mode = (env.metadata or {}).get("autoreset_mode")
+        if not isinstance(self.mode, AutoresetMode):
+            raise ValueError(
+                f"a vector environment must have a gymnasium.vector.AutoresetMode in "
+                f"metadata['autoreset_mode'], got {self.mode!r}."
+            )
+        self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
+        self._convert_actions = make_action_converter(spec, env.single_action_space)
+
+    def reset(self) -> np.ndarray:
+        """Start an episode in every environment; return the observations."""
+        return self._call("reset", seed=self.seed)[0]
+
+    def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
+        """Take one action in every environment; its autoreset mode decides when it resets."""
+        handed = self._convert_actions(act)
+        if isinstance(self.spec.action, Discrete):
+            handed = np.asarray(handed, self.env.action_space.dtype)
+        now, rew, terminated, truncated, info = self._call("step", handed)
+        next_obs = now.copy()
+        for name, value in (("rew", rew), ("terminated", terminated), ("truncated", truncated)):
+            if faults.describe_shape(value) != (self.num_envs,):
+                raise EnvFault(
+                    f"the vector environment must return {name} of shape ({self.num_envs},), got "
+                    f"{faults.describe_shape(value)}."
+                )
+        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        done = terminated | truncated
+        valid = ~self._fresh if self._fresh.any() else None
+        ended = np.flatnonzero(done if valid is None else done & valid).tolist()
+        if self.mode is AutoresetMode.SAME_STEP:
+            for i in np.flatnonzero(done):
+                next_obs[i] = faults.get_final_obs(info, int(i))
+        elif self.mode is AutoresetMode.NEXT_STEP:
+            self._fresh = done
+        elif done.any():
+            now = self._call("reset", options={"reset_mask": done})[0]
+        extra, logged = self._read_info(info, done, valid, ended)
+        rew = np.array(rew, np.float32)
+        rows = Transition(obs, act, rew, next_obs, terminated, truncated)
+        return Step(extend(rows, extra), valid, ended, now, logged)
+
+    def _read_info(
+        self, info: dict[str, Any], done: np.ndarray, valid: np.ndarray | None, ended: list[int]
+    ) -> tuple[dict[str, np.ndarray] | None, list[tuple[float, ...]]]:
+        """Return the values to store of all valid rows, and those to log of ended episodes."""
+
+        def pick(i: int) -> dict[str, Any]:
+            is_final = self.mode is AutoresetMode.SAME_STEP and done[i]
+            found = info.get("final_info", {}) if is_final else info
+            there = [k for k in found if not k.startswith("_") and f"_{k}" in found]
+            return {k: found[k][i] for k in there if found[f"_{k}"][i]}
+
+        extra = allocate_extra(self.wanted, self.num_envs)
+        if extra is not None:
+            for i in range(self.num_envs) if valid is None else np.flatnonzero(valid).tolist():
+                store_info(extra, i, pick(i))
+        return extra, [read_logged(self.wanted, i, pick(i)) for i in ended if self.wanted.log]
+
+    def list_episodes(self) -> tuple[list[int], list[np.ndarray]]:
+        """Return empty lists, because these episodes cannot be replayed."""
+        return [], []
+
+    def mark_episodes(self) -> Marks:
+        """Return an empty list."""
+        return []
+
+    def rewind(self, marks: Marks) -> None:
+        """Do nothing."""
+
+    def replay_episodes(
+        self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
+    ) -> tuple[np.ndarray, list[int]]:
+        """Start new episodes in all environments."""
+        self._fresh[:] = False
+        return self.reset(), list(range(self.num_envs))
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        in_use.discard(self.env)
+        fault = faults.close_env("the vector environment", self.env)
+        if fault:
+            raise fault
+
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        try:
+            obs, *rest = getattr(self.env, method)(*args, **kwargs)
+        except faults.RAISED as error:  # any error is the environment's fault
+            raise faults.explain_exception("the vector environment", method, error) from error
+        shape = (self.num_envs, *self.spec.obs_shape)
+        if faults.describe_shape(obs) != shape:
+            raise EnvFault(
+                f"the vector environment must return observations of shape {shape}, the shape of "
+                f"its observation_space, got {faults.describe_shape(obs)}."
+            )
+        faults.check_dtype(obs, self.spec)
+        return np.array(obs, self.spec.obs_dtype), *rest  # a copy, because it may reuse its array
