@@ -29,6 +29,9 @@ T_WEIGHT = f"{T_CONTRACT}/test_prepare.py::test_rows_of_weight_zero_have_no_effe
 T_ON = "tests/loops/test_onpolicy.py"
 T_ROLLOUT = "tests/buffers/test_rollout.py"
 
+MULTI, STEP = "purerl/nets/multi_categorical.py", "purerl/loops/adapters/step.py"
+T_ADAPTERS, T_INFO = "tests/loops/test_adapters.py", "tests/loops/test_records.py"
+
 MUTANTS = [
     Mutant("purerl/moments.py", "mpi.pmax(jnp.abs(", "(jnp.abs(", T_MOMENTS),
     Mutant("purerl/moments.py", "return jnp.where(moments.rows > 0, scaled, x)", "return scaled", T_MOMENTS),
@@ -286,4 +289,26 @@ MUTANTS = [
     Mutant(TRPO, "networks(spec).critic, params.critic, obs,", "networks(spec).critic, params.critic, 2 * obs,", T_TRPO),
     Mutant(MINIBATCHES, "    if rows % size:", "    if False:", T_MINIBATCHES),
     Mutant(MINIBATCHES, "    if size is None:\n        return step(carry, rows)[0]\n", "    size = size or 4\n", T_MINIBATCHES),
+    # Actions with several parts.
+    Mutant(MULTI, "jnp.split(logits, list(itertools.accumulate(sizes))[:-1], axis=-1)", "jnp.split(logits, len(sizes), axis=-1)", T_DIST),
+    Mutant(MULTI, "jax.random.split(key, len(sizes))", "jnp.stack([key] * len(sizes))", T_DIST),
+    Mutant(MULTI, "[categorical.mode(part) for part in split(logits, sizes)]", "[categorical.mode(logits) for part in split(logits, sizes)]", T_DIST),
+    Mutant(MULTI, "categorical.log_prob(part, act[..., i])", "categorical.log_prob(part, act[..., 0])", T_DIST),
+    Mutant(MULTI, "zip(split(old, sizes), split(new, sizes), strict=True)", "zip(split(new, sizes), split(old, sizes), strict=True)", T_DIST),
+    Mutant(MULTI, "jnp.stack(parts).sum(axis=0)", "jnp.stack(parts).mean(axis=0)", T_DIST),
+    Mutant(POLICIES, "first = tuple(-x for x in action.start)", "first = tuple(0 for x in action.start)", T_DIST),
+    Mutant(POLICIES, "_count_from(action.start, multi_categorical.mode(dist, action.sizes))", "multi_categorical.mode(dist, action.sizes)", T_DIST),
+    Mutant(POLICIES, "_count_from(action.start, multi_categorical.sample(dist, key, action.sizes))", "multi_categorical.sample(dist, key, action.sizes)", T_DIST),
+    Mutant("purerl/loops/offpolicy.py", "return first + jax.random.randint(key, shape, 0, sizes, jnp.int32)", "return jax.random.randint(key, shape, 0, sizes, jnp.int32)", T_ADAPTERS),
+    Mutant("purerl/runs/policy/numpy_policy.py", ' + np.array(parts["start"])', "", "tests/runs/policy/test_export.py"),
+    # Values of info.
+    Mutant(STEP, "        rows[i] = value\n", "        rows[0] = value\n", T_ADAPTERS),
+    Mutant("purerl/loops/adapters/vector.py", "is_final = self.mode is AutoresetMode.SAME_STEP and done[i]", "is_final = False", T_ADAPTERS),
+    Mutant("purerl/loops/adapters/vector.py", "range(self.num_envs) if valid is None else np.flatnonzero(valid).tolist()", "range(self.num_envs)", T_ADAPTERS),
+    Mutant("purerl/loops/records.py", "        self.infos += step.logged\n", "        self.infos = step.logged\n", T_INFO),
+    Mutant("purerl/loops/records.py", "        ep_infos=(),\n", "", T_INFO),
+    Mutant("purerl/loops/records.py", "[row[k] for row in rows]", "[row[0] for row in rows]", T_INFO),
+    Mutant("purerl/loops/gym.py", "logged += step.logged[k : k + 1]", "logged += step.logged", "tests/loops/test_records.py tests/loops/test_adapters.py"),
+    Mutant("purerl/loops/snapshot.py", '        fields["ep_infos"] = tuple(map(tuple, long["ep_infos"].tolist()))\n', "        pass\n", T_INFO),
+    Mutant("purerl/buffers/replay.py", "return Batch(*rows[:6], key=key_batch, extra=rows.extra)", "return Batch(*rows[:6], key=key_batch, extra=buffer.data.extra)", "tests/test_custom_algorithm.py tests/buffers/test_replay.py"),
 ]  # fmt: skip
