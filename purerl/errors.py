@@ -68,6 +68,14 @@ class EpisodesCut(EnvWarning):
     """Warning: episodes may be longer than a rollout, which cuts them at its end."""
 
 
+class AdvanceStopped(PurerlError):
+    """An advance was stopped between two steps of the environments."""
+
+
+class EpisodesLost(EnvWarning):
+    """Warning: episodes in progress could not be replayed, so new ones have started."""
+
+
 class NoTimeLimit(EnvWarning):
     """Warning: the environment declares no time limit, so an episode may never end."""
 

@@ -1,8 +1,9 @@
 """Choose actions: one compiled program from NumPy to NumPy, with keys derived from counters."""
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import rng
+from purerl import mpi, rng
+from purerl.errors import AdvanceStopped
 from purerl.loops.carry import Carry
 from purerl.loops.devices import COMPILE_QUICKLY
 
@@ -50,6 +52,20 @@ def _derive(words: jax.Array) -> jax.Array:
 @functools.partial(jax.jit, static_argnums=0)
 def _act(algo: ModuleType, params: Any, obs: Any, key: Any) -> jax.Array:
     return algo.act(params, obs, jax.random.wrap_key_data(key))
+
+
+@contextlib.contextmanager
+def stop_together(carry: Carry, should_stop: Callable[[], bool] | None) -> Iterator[None]:
+    """Raise `AdvanceStopped` on all ranks if the block raises it on any of them."""
+    is_stopped = False
+    try:
+        yield
+    except AdvanceStopped:
+        is_stopped = True
+    if should_stop and carry.ranks > 1:
+        is_stopped = bool(mpi.pmax(int(is_stopped)))
+    if is_stopped:
+        raise AdvanceStopped
 
 
 def pack_key_words(carry: Carry, counter: int) -> np.ndarray:

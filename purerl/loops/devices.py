@@ -1,7 +1,11 @@
-"""Compile programs for devices, copy data to them, and check that a run fits into memory."""
+"""Compile programs for devices, copy data to them, and check that a run fits its machines."""
 
 import functools
+import importlib.metadata
+import os
+import re
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -9,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from purerl import mpi
+from purerl import algos, mpi
 from purerl.buffers import replay
 from purerl.loops.metrics import make_empty_tally
 from purerl.schedules import ResolvedSchedule
@@ -118,3 +122,29 @@ def estimate_memory(
     leaves = [x for x in jax.tree.leaves(learner) if hasattr(x, "dtype")]
     needs = {"hidden": COPIES * sum(x.size * x.dtype.itemsize for x in leaves)}
     return needs | {name: row * rows for name, rows in schedule.count_rows(ranks).items()}
+
+
+def check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int) -> None:
+    """Refuse more devices than JAX has, and ranks that were started with different settings."""
+    there = jax.local_device_count()
+    if schedule.devices > there:
+        raise ValueError(
+            f"devices is {schedule.devices} but JAX sees {there}. Lower devices, or on a CPU call "
+            f"purerl.setup(devices={schedule.devices}) before the first computation."
+        )
+    if schedule.devices > 1 and mpi.num_procs() > 1:
+        raise ValueError(
+            f"devices={schedule.devices} and {mpi.num_procs()} ranks do not go together, because "
+            f"each device would call MPI. Set devices=1 and start one rank per device."
+        )
+    if mpi.num_procs() > 1:
+        about = {
+            "algorithm": algos.get_name(algo),
+            "spec": re.sub(r" at 0x[0-9a-f]+", "", repr(spec)),
+            "schedule": repr(schedule),
+            "seed": str(seed),
+            "threads": os.environ.get("NPROC", "all"),
+        }
+        packages = ("purerl", "jax", "jaxlib", "flax", "optax", "gymnasium", "numpy")
+        about |= {name: importlib.metadata.version(name) for name in packages}
+        mpi.assert_in_sync(about, "the settings that they were started with")

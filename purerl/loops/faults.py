@@ -85,15 +85,25 @@ def check_dtype(now: Any, spec: EnvSpec) -> None:
         )
 
 
-def get_final_obs(info: dict[str, Any], i: int) -> Any:
+def get_final_obs(info: dict[str, Any], i: int, spec: EnvSpec) -> Any:
     """Return the last observation of an episode of a vector environment."""
     found = info.get("final_obs")
-    if found is None or found[i] is None:
+    try:
+        obs = None if found is None else found[i]
+    except (TypeError, LookupError):  # it is no array with an entry for each environment
+        obs = None
+    if obs is None:
         raise EnvFault(
             f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}]. "
             f"Return the last observation of the episode there."
         )
-    return found[i]
+    if describe_shape(obs) != spec.obs_shape:
+        raise EnvFault(
+            f"info['final_obs'][{i}] must be an observation of shape {spec.obs_shape}, got shape "
+            f"{describe_shape(obs)}."
+        )
+    check_dtype(obs, spec)
+    return obs
 
 
 def explain_exception(

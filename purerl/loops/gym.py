@@ -9,20 +9,16 @@ compiled call learns from each block. Printing, saving and evaluating happen out
 calls of `advance`.
 """
 
-import importlib.metadata
-import os
-import re
 import warnings
 from collections.abc import Callable, Generator
 from types import ModuleType
 from typing import Any
 
-import jax
 import numpy as np
 
 from purerl import algos, checks, mpi, rng
-from purerl.errors import CountsRounded, NonFiniteError
-from purerl.loops import adapters, devices, faults, offpolicy, onpolicy, records
+from purerl.errors import AdvanceStopped, CountsRounded, EpisodesLost, NonFiniteError
+from purerl.loops import adapters, devices, faults, offpolicy, onpolicy, records, snapshot
 from purerl.loops.acting import make_test_policy
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, Record
 from purerl.schedules import (
@@ -72,7 +68,7 @@ def start(
         warnings.warn(rounded, CountsRounded, stacklevel=2)
     # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks)
-    _check_world(algo, spec, resolved, seed)
+    devices.check_world(algo, spec, resolved, seed)
     envs = adapters.make_envs(
         env_fn,
         resolved.num_envs,
@@ -121,11 +117,17 @@ def _init_carry(
     return OffPolicyCarry(schedule=schedule, buffer=buffer, **fields)
 
 
-def advance(carry: Carry) -> tuple[Carry, Record | None]:
+def advance(
+    carry: Carry, should_stop: Callable[[], bool] | None = None
+) -> tuple[Carry, Record | None]:
     """Continue a run by one burst (off-policy), or by one rollout and update (on-policy).
 
     An off-policy advance ends at the next multiple of `update_every`, end of an epoch or end of the
     run, whichever comes first. An on-policy advance is one rollout and one update.
+
+    If `should_stop` returns True between two steps of the environments on any rank, this advance is
+    discarded: the same carry is returned, without a record. The next advance from it, also after an
+    exception in `advance`, first replays the episodes in progress.
 
     Returns:
         The new carry, and a record if an epoch ended, else None. A record has `epoch`, `steps` and
@@ -147,12 +149,39 @@ def advance(carry: Carry) -> tuple[Carry, Record | None]:
             f"the run is complete: {carry.steps} of {schedule.steps} steps are done. Start a run "
             f"with more steps to train longer."
         )
-    if isinstance(carry, OnPolicyCarry):
-        carry = onpolicy.advance(carry)
-    else:
-        carry = offpolicy.advance(carry)
+    moved = _collect_and_learn(carry, should_stop)
+    if moved is None:
+        return carry, None
+    carry = moved
     ended = carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
     return records.close_epoch(carry) if ended else (carry, None)
+
+
+def _collect_and_learn(carry: Carry, should_stop: Callable[[], bool] | None) -> Carry | None:
+    """Return the next carry, or None if the advance was stopped."""
+    envs = carry.envs
+    if envs.has_moved:  # an earlier advance from this carry was interrupted
+        carry, lost = snapshot.replay_episodes(carry, *envs.list_episodes())
+        if lost:
+            warnings.warn(
+                f"an interrupted advance has moved environments {lost}, whose episodes cannot be "
+                f"replayed exactly. They start new episodes.",
+                EpisodesLost,
+                stacklevel=3,
+            )
+    marks, envs.has_moved = envs.mark_episodes(), True
+    try:
+        if isinstance(carry, OnPolicyCarry):
+            carry = onpolicy.advance(carry, should_stop)
+        else:
+            carry = offpolicy.advance(carry, should_stop)
+    except BaseException as error:
+        envs.rewind(marks)
+        if isinstance(error, AdvanceStopped):
+            return None
+        raise
+    envs.has_moved = False
+    return carry
 
 
 def run(
@@ -307,29 +336,3 @@ def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
         raise ValueError(
             f"schedule of {algos.get_name(algo)} must be an {kind.__name__}, got {schedule!r}."
         )
-
-
-def _check_world(algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int) -> None:
-    """Refuse more devices than JAX has, and ranks that were started with different settings."""
-    there = jax.local_device_count()
-    if schedule.devices > there:
-        raise ValueError(
-            f"devices is {schedule.devices} but JAX sees {there}. Lower devices, or on a CPU call "
-            f"purerl.setup(devices={schedule.devices}) before the first computation."
-        )
-    if schedule.devices > 1 and mpi.num_procs() > 1:
-        raise ValueError(
-            f"devices={schedule.devices} and {mpi.num_procs()} ranks do not go together, because "
-            f"each device would call MPI. Set devices=1 and start one rank per device."
-        )
-    if mpi.num_procs() > 1:
-        about = {
-            "algorithm": algos.get_name(algo),
-            "spec": re.sub(r" at 0x[0-9a-f]+", "", repr(spec)),
-            "schedule": repr(schedule),
-            "seed": str(seed),
-            "threads": os.environ.get("NPROC", "all"),
-        }
-        packages = ("purerl", "jax", "jaxlib", "flax", "optax", "gymnasium", "numpy")
-        about |= {name: importlib.metadata.version(name) for name in packages}
-        mpi.assert_in_sync(about, "the settings that they were started with")

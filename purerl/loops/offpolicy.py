@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from purerl import algos, mpi, rng
 from purerl.buffers import replay
+from purerl.errors import AdvanceStopped
 from purerl.loops import acting, faults, records
 from purerl.loops.carry import OffPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
@@ -19,14 +21,16 @@ from purerl.spaces import Box, EnvSpec, MultiDiscrete
 from purerl.types import Rows, list_arrays, make_rows
 
 
-def advance(carry: OffPolicyCarry) -> OffPolicyCarry:
+def advance(carry: OffPolicyCarry, should_stop: Callable[[], bool] | None = None) -> OffPolicyCarry:
     """Collect transitions up to the next border, and update if a burst is due there.
 
-    Borders are the multiples of `update_every`, the ends of epochs and the end of the run.
+    Borders are the multiples of `update_every`, the ends of epochs and the end of the run. Raise
+    `AdvanceStopped` if any rank shall stop.
     """
     schedule = carry.schedule
     border, number = plan_burst(carry)
-    carry, block, count = collect(carry, (border - carry.steps) // carry.ranks)
+    with acting.stop_together(carry, should_stop):
+        carry, block, count = collect(carry, (border - carry.steps) // carry.ranks, should_stop)
     learner, buffer, tally, finite = run_burst(
         carry.algo,
         number,
@@ -181,8 +185,10 @@ def list_metrics(
     return list_names(jax.eval_shape(metrics, learner, buffer))
 
 
-def collect(carry: OffPolicyCarry, needed: int) -> tuple[OffPolicyCarry, Rows, np.int32]:
-    """Step the environments until there are `needed` rows.
+def collect(
+    carry: OffPolicyCarry, needed: int, should_stop: Callable[[], bool] | None = None
+) -> tuple[OffPolicyCarry, Rows, np.int32]:
+    """Step the environments until there are `needed` rows, or `should_stop` returns True.
 
     Returns:
         The carry, a block of fixed size, and the number of its valid rows.
@@ -199,6 +205,8 @@ def collect(carry: OffPolicyCarry, needed: int) -> tuple[OffPolicyCarry, Rows, n
     everyone, episodes = np.arange(number), records.Episodes(carry)
     obs, calls, params = carry.obs, carry.calls, unreplicate(carry.learner.params)
     while filled < needed:
+        if should_stop and should_stop():
+            raise AdvanceStopped
         if carry.steps + filled * carry.ranks < schedule.start_steps:
             act = np.asarray(
                 draw_random_actions(envs.spec, number, acting.pack_key_words(carry, calls))

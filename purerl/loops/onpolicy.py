@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import warnings
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax
 import numpy as np
 
 from purerl import algos, mpi, rng
-from purerl.errors import EpisodesCut
+from purerl.errors import AdvanceStopped, EpisodesCut
 from purerl.loops import acting, adapters, faults, records
 from purerl.loops.carry import OnPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
@@ -19,10 +20,11 @@ from purerl.schedules import ResolvedOnPolicySchedule
 from purerl.types import AnyRollout, list_arrays, make_rollout, make_rows
 
 
-def advance(carry: OnPolicyCarry) -> OnPolicyCarry:
-    """Collect one rollout and learn from it."""
+def advance(carry: OnPolicyCarry, should_stop: Callable[[], bool] | None = None) -> OnPolicyCarry:
+    """Collect one rollout and learn from it; raise `AdvanceStopped` if any rank shall stop."""
     schedule = carry.schedule
-    carry, rollout = collect(carry, schedule.rollout_length)
+    with acting.stop_together(carry, should_stop):
+        carry, rollout = collect(carry, schedule.rollout_length, should_stop)
     words = acting.pack_key_words(carry, carry.updates)
     learner, tally, finite = learn(
         carry.algo, schedule.devices, carry.learner, carry.tally, rollout, words
@@ -139,8 +141,10 @@ def list_metrics(
     return list_names(jax.eval_shape(metrics, learner, rollout))
 
 
-def collect(carry: OnPolicyCarry, length: int) -> tuple[OnPolicyCarry, AnyRollout]:
-    """Step the environments until each has `length` rows.
+def collect(
+    carry: OnPolicyCarry, length: int, should_stop: Callable[[], bool] | None = None
+) -> tuple[OnPolicyCarry, AnyRollout]:
+    """Step the environments until each has `length` rows, or `should_stop` returns True.
 
     A vector environment in NEXT_STEP mode spends steps on resets, so its columns fill unevenly.
     Further steps of a full column count in their episode, but the rollout does not contain them.
@@ -153,6 +157,8 @@ def collect(carry: OnPolicyCarry, length: int) -> tuple[OnPolicyCarry, AnyRollou
     params = unreplicate(carry.learner.params)
     episodes, obs, calls, t = records.Episodes(carry), carry.obs, carry.calls, 0
     while t < length or valid[:t].sum(axis=0).min() < length:
+        if should_stop and should_stop():
+            raise AdvanceStopped
         step = envs.step(obs, acting.act(carry, params, obs, calls))
         obs, calls = step.obs, calls + 1
         episodes.add(step)

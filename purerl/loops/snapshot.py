@@ -3,9 +3,10 @@
     frozen = freeze(carry, since=0)            # since: first row of the replay buffer to copy
     carry, lost = thaw(start(...), frozen)     # start with the same arguments
 
-Keys and seeds are derived from counters, so a snapshot has no generator states. It stores an
+Keys and seeds are derived from counters, so a snapshot has no states of generators, except for the
+global ones of Python and NumPy if an environment draws from them. It stores an
 episode in progress as its seed and the actions so far. `thaw` replays these actions and compares
-the last observation bit for bit. This module does not touch the disk.
+the observations, rewards and flags bit for bit. This module does not touch the disk.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ import numpy as np
 
 from purerl.buffers import replay
 from purerl.errors import SnapshotMismatch
+from purerl.loops.adapters import Episodes, generators
 from purerl.loops.carry import Carry, OffPolicyCarry
 from purerl.loops.devices import replicate, unreplicate
 from purerl.types import list_arrays, make_rows
@@ -55,7 +57,8 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     host |= {name: np.array(getattr(carry, name), dtype) for name, dtype in _ENDED.items()}
     if names := carry.schedule.log_info:
         host["ep_infos"] = np.array(carry.ep_infos, np.float64).reshape(-1, len(names))
-    facts["episodes"], actions = carry.envs.list_episodes()
+    facts["episodes"], actions, facts["digests"] = carry.envs.list_episodes()
+    host |= generators.read_changed(carry.envs.generators)
     host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
     if not isinstance(carry, OffPolicyCarry):
         return Frozen(learner, host, facts, None)
@@ -95,7 +98,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     rows |= {f"surplus.{k}": x for k, x in list_arrays(carry.surplus).items()}
     if names := carry.schedule.log_info:
         rows["ep_infos"] = np.empty((0, len(names)))
-    episodes, taken = carry.envs.list_episodes()
+    episodes, taken, _ = carry.envs.list_episodes()
     rows |= {f"actions.{i}": x for i, x in enumerate(taken)}
     long = {k: x for k, x in frozen.host.items() if k not in wanted}
     _fit_arrays("host ", _drop_rows(rows), _drop_rows(long))
@@ -108,11 +111,22 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     if isinstance(carry, OffPolicyCarry):
         fields["buffer"] = _fill_replay(carry, frozen)
     actions = [long[f"actions.{i}"] for i in range(len(taken))]
-    episodes = frozen.facts["episodes"]
-    fields["obs"], lost = carry.envs.replay_episodes(episodes, actions, fields["obs"])
-    fields["ep_return"][lost] = 0
-    fields["ep_length"][lost] = 0
-    return dataclasses.replace(carry, learner=replicate(learner, devices), **fields), lost
+    numbers, digests = frozen.facts["episodes"], frozen.facts.get("digests")
+    carry = dataclasses.replace(carry, learner=replicate(learner, devices), **fields)
+    carry, lost = replay_episodes(carry, numbers, actions, digests)
+    generators.restore(frozen.host)  # after the replay, which may draw from them
+    return carry, lost
+
+
+def replay_episodes(
+    carry: Carry, numbers: list[int], actions: list[np.ndarray], digests: list[int] | None
+) -> tuple[Carry, list[int]]:
+    """Bring the environments of a carry to its observations; return those that could not."""
+    saved = Episodes(numbers, actions, carry.obs, carry.ep_return, carry.ep_length, digests)
+    obs, lost = carry.envs.replay_episodes(saved)
+    ep_return, ep_length = carry.ep_return.copy(), carry.ep_length.copy()
+    ep_return[lost] = ep_length[lost] = 0
+    return dataclasses.replace(carry, obs=obs, ep_return=ep_return, ep_length=ep_length), lost
 
 
 def select_shared(carry: Carry) -> dict[str, Any]:
@@ -123,13 +137,15 @@ def select_shared(carry: Carry) -> dict[str, Any]:
 
 def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
     """Return the counters, after checking them and the numbers of the episodes in progress."""
-    episodes = facts.get("episodes")
-    if not isinstance(episodes, list) or len(episodes) != number:
-        raise SnapshotMismatch(
-            f"episodes must be a list with the numbers of {number} episodes, got {episodes!r}."
-        )
-    counters = {name: facts.get(name) for name in _COUNTERS}
-    for name, value in (*counters.items(), *(("episodes", n) for n in episodes)):
+    values = [(name, facts.get(name)) for name in _COUNTERS]
+    for name in ("episodes", "digests"):
+        found = facts.get(name, [0] * number if name == "digests" else None)  # old ones have none
+        if not isinstance(found, list) or len(found) != number:
+            raise SnapshotMismatch(
+                f"{name} must be a list with a number for each of {number} episodes, got {found!r}."
+            )
+        values += [(name, one) for one in found]
+    for name, value in values:
         if not isinstance(value, int) or not 0 <= value < 2**63:
             raise SnapshotMismatch(f"{name} must be an integer of at least 0, got {value!r}.")
     return {name: facts[name] for name in _COUNTERS}

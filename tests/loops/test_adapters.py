@@ -1,5 +1,7 @@
 """Adapters over environments: true transitions, seeds, actions, and refused environments."""
 
+import dataclasses
+
 import gymnasium
 import jax
 import numpy as np
@@ -51,7 +53,7 @@ def test_every_episode_is_seeded_from_its_own_stream():
 def test_the_carry_has_the_actions_of_the_episode_in_progress():
     env_fn, envs = script.make_singles(1, lengths=(1000,))
     carry, _ = finish(start(env_fn, steps=20))
-    np.testing.assert_array_equal(carry.envs.actions[0], envs[0].actions)
+    np.testing.assert_array_equal(carry.envs.list_episodes()[1][0], envs[0].actions)
     assert carry.envs.episode == [0]
     assert carry.envs.exact_resume
     assert not start(WAYS["disabled"][1][0], num_envs=3).envs.exact_resume
@@ -66,8 +68,8 @@ def test_recorded_actions_are_not_changed_by_the_environment():
 
     made = []
     carry, _ = finish(start(lambda: made.append(Greedy(lengths=(99,))) or made[-1], steps=20))
-    np.testing.assert_array_equal(carry.envs.actions[0], made[0].actions)
-    assert np.abs(carry.envs.actions[0]).max() > 0
+    np.testing.assert_array_equal(carry.envs.list_episodes()[1][0], made[0].actions)
+    assert np.abs(carry.envs.list_episodes()[1][0]).max() > 0
 
 
 def test_the_environment_gets_a_clipped_copy_in_its_own_dtype():
@@ -121,7 +123,8 @@ def test_actions_with_several_parts_are_arrays_of_the_space():
     taken = envs.list_episodes()[1]
     assert taken[0].shape == (1, 2)
     made.episode = -1
-    assert envs.replay_episodes([0], taken, step.obs)[1] == []
+    saved = adapters.Episodes([0], taken, step.obs, np.array([1.0]), np.array([1]))
+    assert envs.replay_episodes(saved)[1] == []
     many = gymnasium.vector.SyncVectorEnv([Switches] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     envs = adapters.make_envs(lambda: many, 2, lambda i, n: 0)
     envs.step(envs.reset(), act[:2])
@@ -206,6 +209,65 @@ def test_vector_environments_must_name_their_autoreset_mode():
     env.step = lambda actions: (*step(actions)[:4], {})
     with pytest.raises(EnvFault, match=r"^environment \d ended .* without info\['final_obs'\]"):
         finish(start(lambda: env, num_envs=3))
+
+
+def give_final_obs(*values):
+    """Return a change of a step that replaces the final observations of ended episodes."""
+    return lambda step: (*step[:4], step[4] | {"final_obs": list(values)})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda step: step[:4], "a tuple of obs, rewards, .* from step, got 4 values"),
+        (list, "a tuple of obs, rewards, .* from step, got <class 'list'>"),
+        (lambda step: (*step[:4], None), "info as a dict from step, got <class 'NoneType'>"),
+        (lambda step: (*step[:4], [{}] * 3), "info as a dict from step, got <class 'list'>"),
+        (lambda step: (step[0], ["1", "2", "3"], *step[2:]), "rewards of shape .3,. with numbers"),
+        (lambda step: (step[0], step[1] + 1j, *step[2:]), "rewards of shape .3,. with numbers"),
+        (lambda step: (step[0], step[1][:2], *step[2:]), "rewards of shape .3,. with numbers"),
+        (lambda step: (*step[:2], step[2] * 1.0, *step[3:]), "terminated of .* True or False"),
+        (lambda step: (*step[:3], None, step[4]), "truncated of shape .* True or False, got None"),
+        (give_final_obs(), r"without info\['final_obs'\]"),
+        (give_final_obs(*[np.zeros(2)] * 3), r"an observation of shape \(3,\), got shape \(2,\)"),
+        (give_final_obs(*[np.array(["a"] * 3)] * 3), "fit dtype float32 .* got <U1"),
+    ],
+)
+def test_vector_environments_that_break_their_contract_are_refused(change, message):
+    env = script.make_vector(3, AutoresetMode.SAME_STEP)[0]()
+    step = env.step
+    env.step = lambda actions: change(step(actions))
+    with pytest.raises(EnvFault, match=message):
+        finish(start(lambda: env, num_envs=3))
+
+
+@dataclasses.dataclass
+class Comparable(script.Script):
+    """An environment whose instances are equal and have no hash."""
+
+    who: int = 0
+
+    def __post_init__(self):
+        super().__init__(self.who)
+
+
+class Slotted:
+    """An environment without weak references; it is no `gymnasium.Env`."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self):
+        self.inner = script.Script()
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+@pytest.mark.parametrize("env_fn", [Comparable, Slotted])
+def test_environments_need_no_hash_and_no_weak_references(env_fn):
+    carry, _ = finish(start(env_fn, num_envs=2, num_test_episodes=1))
+    assert carry.steps == 60
+    carry.envs.close()
 
 
 def test_a_vector_environment_must_match_the_schedule():

@@ -123,7 +123,7 @@ def test_rewards_of_a_vector_environment_must_have_one_number_each():
         env.step = broken
         return env
 
-    with pytest.raises(EnvFault, match=r"must return rew of shape \(3,\), got \(3, 1\)"):
+    with pytest.raises(EnvFault, match=r"must return rewards of shape \(3,\) with numbers"):
         finish(start(column, num_envs=3))
 
 

@@ -2,10 +2,12 @@
 
 import functools
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 from purerl import errors, rng
 from purerl.algos import td3, vpg
@@ -155,3 +157,12 @@ def test_names_to_log_are_checked():
     for names in (["x"], ("x", "x"), ("returns",), ("",), (1,), "x"):
         with pytest.raises(ValueError, match="^log_info must "):
             script.schedule(log_info=names)
+
+
+def test_logged_values_of_surplus_test_episodes_are_not_counted():
+    envs = [lambda i=i: Told(i) for i in range(2)]
+    many = gymnasium.vector.SyncVectorEnv(envs, autoreset_mode=AutoresetMode.DISABLED)
+    params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(many), **SMALL)).params
+    found = loop.evaluate(td3, params, lambda: many, 0, 0, 5, log_info=("length",))
+    assert found["test_length"] == found["test_lengths"]
+    assert len(found["test_length"]) == 5

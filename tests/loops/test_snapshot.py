@@ -2,6 +2,8 @@
 
 import functools
 import json
+import random
+import time
 
 import gymnasium
 import jax
@@ -11,6 +13,7 @@ import pytest
 from purerl import algos, errors
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
+from purerl.loops.adapters import single
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import EnvSpec
 
@@ -134,6 +137,95 @@ def test_an_environment_that_cannot_be_replayed_starts_a_new_episode():
     advance_until(thawed, 330)
 
 
+class Unseeded(gymnasium.Wrapper):
+    """Pendulum that adds a random number to each reward or first observation."""
+
+    def __init__(self, what, generator):
+        super().__init__(gymnasium.make("Pendulum-v1"))
+        self.what, self.generator = what, generator
+
+    def reset(self, **options):
+        if self.what == "seeded in reset":
+            random.seed(options["seed"])
+            np.random.seed(options["seed"])  # noqa: NPY002
+        return super().reset(**options)
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        if self.what == "obs":  # only in the middle of the episode
+            self.count = getattr(self, "count", 0) + 1
+            return obs + np.float32(self.generator() * (self.count % 150 == 20)), reward, *rest
+        return obs, reward + self.generator(), *rest
+
+
+@pytest.mark.parametrize(
+    ("what", "generator", "is_exact"),
+    [
+        ("seeded in reset", random.random, True),
+        ("seeded in reset", np.random.random, True),
+        ("seeded in reset", random.gauss, True),
+        ("seeded in reset", np.random.standard_normal, True),
+        ("rewards", random.random, False),
+        ("rewards", np.random.default_rng().random, False),
+        ("rewards", time.perf_counter, False),
+        ("obs", np.random.default_rng().random, False),
+    ],
+)
+def test_other_sources_of_randomness_are_restored_or_noticed(what, generator, is_exact):
+    def env_fn():
+        return Unseeded(what, generator)
+
+    algo = algos.load("td3")
+    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(8,))
+    carry, _ = advance_until(loop.start(algo, spec, env_fn, OFF, 0), 60)
+    frozen = through_json(snapshot.freeze(carry))
+    carry, _ = advance_until(carry, 330)
+    whole = freeze_to_bits(carry)
+    random.seed(7)
+    np.random.seed(8)  # noqa: NPY002
+    thawed, lost = snapshot.thaw(loop.start(algo, spec, env_fn, OFF, 0), frozen)
+    assert lost == ([] if is_exact else [0])
+    is_global = generator in (random.random, random.gauss, np.random.random) or is_exact
+    assert ("generators.python" in frozen.host) == is_global
+    if is_exact:
+        thawed, _ = advance_until(thawed, 330)
+        assert freeze_to_bits(thawed) == whole
+
+
+def test_damaged_states_of_generators_are_refused():
+    carry, _ = advance_until(begin("td3"), 60)
+    random.random()
+    frozen = snapshot.freeze(carry)
+    for name, wrong in (("python", np.zeros(3)), ("numpy", np.zeros(3)), ("numpy.rest", 1)):
+        host = frozen.host | {f"generators.{name}": np.asarray(wrong)}
+        with pytest.raises(errors.SnapshotMismatch, match="^the states of the global generators"):
+            snapshot.thaw(begin("td3"), frozen._replace(host=host))
+
+
+def test_old_snapshots_have_no_checksums():
+    carry, _ = advance_until(begin("td3"), 60)
+    frozen = snapshot.freeze(carry)
+    facts = {k: v for k, v in frozen.facts.items() if k != "digests"}
+    assert snapshot.thaw(begin("td3"), frozen._replace(facts=facts))[1] == []
+    for wrong in ([], [1.5], None, [-1]):
+        with pytest.raises(errors.SnapshotMismatch, match="^digests must be"):
+            snapshot.thaw(begin("td3"), frozen._replace(facts=facts | {"digests": wrong}))
+
+
+def test_an_episode_with_too_many_actions_is_not_replayed(monkeypatch):
+    monkeypatch.setattr(single, "MOST_ACTIONS", 32)
+    carry, _ = advance_until(begin("td3"), 30)
+    frozen = snapshot.freeze(carry)
+    assert snapshot.thaw(begin("td3"), frozen)[1] == []
+    carry, _ = advance_until(carry, 150)
+    assert len(carry.envs.actions[0].rows) == 32
+    frozen = snapshot.freeze(carry)
+    assert (frozen.host["ep_length"].tolist(), len(frozen.host["actions.0"])) == ([150], 0)
+    thawed, lost = snapshot.thaw(begin("td3"), frozen)
+    assert lost == [0]
+    assert thawed.envs.episode == [1]
+
+
 def test_a_vector_environment_that_resets_itself_starts_new_episodes():
     algo = algos.load("sac")
     env_fn = functools.partial(gymnasium.make_vec, "Pendulum-v1", 2)
@@ -185,3 +277,50 @@ def test_snapshots_of_other_algorithms_and_of_other_rows_are_refused():
         errors.SnapshotMismatch, match=r"must hold rows 0 \.\. 60, got 60 rows from row 10 on"
     ):
         snapshot.thaw(begin("td3"), frozen._replace(first=10))
+
+
+def interrupt(step, after, raised):
+    """Return a `step` that raises once, at its call number `after`."""
+    left = iter(range(after))
+
+    def interrupted(action):
+        if next(left, None) is None and raised:
+            raise raised.pop()
+        return step(action)
+
+    return interrupted
+
+
+@pytest.mark.parametrize("name", ["td3", "ppo"])
+@pytest.mark.parametrize("how", ["interrupt", "exception", "stop"])
+def test_an_interrupted_advance_can_be_repeated(name, how):
+    total = 330 if name == "td3" else 360
+    whole, _ = advance_until(begin(name), total)
+    carry, _ = advance_until(begin(name), 120)
+    if how == "stop":
+        calls = iter([False] * 3)
+        stopped, record = loop.advance(carry, lambda: next(calls, True))
+        assert (stopped, record) == (carry, None)
+    else:
+        env, error = carry.envs.envs[0], ValueError("x")
+        env.step = interrupt(env.step, 3, [KeyboardInterrupt() if how == "interrupt" else error])
+        with pytest.raises(KeyboardInterrupt if how == "interrupt" else errors.EnvFault):
+            loop.advance(carry)
+    frozen = snapshot.freeze(carry)
+    thawed, lost = snapshot.thaw(begin(name), frozen)
+    assert not lost
+    for one in (carry, thawed):
+        ended, _ = advance_until(one, total)
+        assert freeze_to_bits(ended) == freeze_to_bits(whole)
+
+
+def test_an_interrupted_advance_of_a_vector_environment_starts_new_episodes():
+    algo = algos.load("sac")
+    env_fn = functools.partial(gymnasium.make_vec, "Pendulum-v1", 1)
+    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(8,))
+    carry, _ = advance_until(loop.start(algo, spec, env_fn, OFF, 0), 60)
+    calls = iter([False] * 3)
+    carry, _ = loop.advance(carry, lambda: next(calls, True))
+    with pytest.warns(errors.EpisodesLost, match=r"moved environments \[0\]"):
+        carry, _ = loop.advance(carry)
+    assert (carry.steps, carry.ep_length.tolist()) == (70, [10])

@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(OFF, "obs, calls = step.obs, calls + 1", "obs, calls = step.rows.next_obs, calls + 1", T_VECTOR),
     Mutant(ACTING, "[calls % _KEYS]", "[0]", T_ACTING),
     Mutant(ACTING, "first >> 32, first & 0xFFFFFFFF", "0, first & 0xFFFFFFFF", T_ACTING),
-    Mutant(SINGLE, "action if isinstance(action, int) else action.copy()", "action", T_VECTOR),
+    Mutant(SINGLE, "            self.rows[self.length] = action\n", "            self.rows[self.length] = 0\n", T_VECTOR),
     Mutant(ACTING, "return algo.act(params, obs, jax.random.wrap_key_data(key))", "return algo.policy(params, obs)", T_ACTING),
     Mutant(ACTING, "np.asarray(algo.policy(params, obs))", "np.asarray(algo.act(params, obs, jax.random.key(0)))", T_LOOP),
     Mutant(LOOP, '"eval", epoch, i, n)', '"env", i, n)', T_LOOP),
@@ -167,7 +167,7 @@ MUTANTS = [
     Mutant(LOOP, "i < episodes % number", "i < 0", T_LOOP),
     Mutant(LOOP, "        envs.close()  # the caller has no carry to close them with\n", "", T_LOOP),
     # Environments behind the adapter.
-    Mutant(VECTOR, "next_obs[i] = faults.get_final_obs(info, int(i))", "pass", T_VECTOR),
+    Mutant(VECTOR, "next_obs[i] = faults.get_final_obs(info, int(i), self.spec)", "pass", T_VECTOR),
     Mutant(VECTOR, "valid = ~self._fresh if self._fresh.any() else None", "valid = None", T_VECTOR),
     Mutant(SINGLE, "            next_obs = next_obs.copy()\n", "", T_VECTOR),
     Mutant(SINGLE, "terminated[i], truncated[i] = ends, cut", "terminated[i], truncated[i] = ends or cut, cut", T_VECTOR),
@@ -176,7 +176,7 @@ MUTANTS = [
     Mutant(SINGLE, "seed = self.seed_of(i, self.episode[i])", "seed = self.seed_of(i, 0)", T_VECTOR),
     Mutant(STEP, "np.minimum(np.maximum(act, low), high).astype(dtype, copy=False)", "act", T_VECTOR),
     Mutant(VECTOR, "options={\"reset_mask\": done}", "seed=0", T_VECTOR),
-    Mutant(SINGLE, "        self.actions[i] = []\n", "", T_VECTOR),
+    Mutant(SINGLE, "        self.actions[i], self.digest[i] = _Taken(self.space), 0\n", "", T_VECTOR),
     # Units and specs.
     Mutant("purerl/spaces.py", "return (act - middle.astype(np.float32)) / half.astype(np.float32)", "return act / half.astype(np.float32)", T_SPACES),
     Mutant("purerl/spaces.py", "return middle.astype(np.float32) + half.astype(np.float32) * act", "return half.astype(np.float32) * act", T_SPACES),

@@ -4,6 +4,7 @@ from tests.mutants import Mutant
 
 SNAPSHOT = "purerl/loops/snapshot.py"
 SINGLE = "purerl/loops/adapters/single.py"
+LOOP = "purerl/loops/gym.py"
 STORAGE = "purerl/runs/record/files.py"
 REGULAR = "purerl/runs/record/safe_files.py"
 CHECKPOINT = "purerl/runs/record/checkpoint.py"
@@ -36,11 +37,25 @@ MUTANTS = [
     Mutant(SNAPSHOT, "frozen.rows[name][first - frozen.first :]", "frozen.rows[name][: frozen.stop - first]", T_CHECKPOINT),
     Mutant(SNAPSHOT, "first = max(since, stop - len(data.rew))", "first = max(0, stop - len(data.rew))", T_SNAPSHOT),
     Mutant(SNAPSHOT, "if (found.shape, found.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),
-    Mutant(SNAPSHOT, 'fields["ep_return"][lost] = 0', "pass", T_SNAPSHOT),
-    Mutant(SINGLE, "self.episode[i] = episodes[i] - 1", "self.episode[i] = episodes[i]", T_SNAPSHOT),
-    Mutant(SINGLE, "            for action in taken:", "            for action in taken[:-1]:", T_SNAPSHOT),
-    Mutant(SINGLE, "                self.actions[i].append(action)\n                try:", "                try:", T_SNAPSHOT),
-    Mutant(SINGLE, "if ended or reached[i].tobytes() != obs[i].tobytes():", "if ended:", T_SNAPSHOT),
+    Mutant(SNAPSHOT, "ep_return[lost] = ep_length[lost] = 0", "ep_length[lost] = 0", T_SNAPSHOT),
+    Mutant(SNAPSHOT, "    generators.restore(frozen.host)", "    generators.restore({})", T_SNAPSHOT),
+    Mutant(SINGLE, "self.episode[i] = saved.numbers[i] - 1", "self.episode[i] = saved.numbers[i]", T_SNAPSHOT),
+    Mutant(SINGLE, "for action in saved.actions[i]:", "for action in saved.actions[i][:-1]:", T_SNAPSHOT),
+    Mutant(SINGLE, "            self.actions[i].append(action)\n            try:\n                now, gain, ends, cut, _", "            try:\n                now, gain, ends, cut, _", T_SNAPSHOT),
+    Mutant(SINGLE, "and reached[i].tobytes() == saved.obs[i].tobytes()", "", T_SNAPSHOT),
+    Mutant(SINGLE, "and (len(saved.actions[i]), total) == (saved.lengths[i], saved.returns[i])", "", T_SNAPSHOT),
+    Mutant(SINGLE, "and (saved.digests is None or self.digest[i] == saved.digests[i])", "", T_SNAPSHOT),
+    Mutant(SINGLE, "            self.digest[i] = zlib.crc32(obs[i], self.digest[i])\n            return", "            return", T_SNAPSHOT),
+    Mutant(SINGLE, "self.rows[: self.length if self.length <= MOST_ACTIONS else 0]", "self.rows[: self.length]", T_SNAPSHOT),
+    Mutant("purerl/loops/adapters/generators.py", "return {} if same else now", "return now", T_SNAPSHOT),
+    Mutant("purerl/loops/adapters/generators.py", "None if math.isnan(gauss) else gauss", "None", T_SNAPSHOT),
+    Mutant(LOOP, "        envs.rewind(marks)\n", "", T_SNAPSHOT),
+    Mutant(LOOP, "    marks, envs.has_moved = envs.mark_episodes(), True\n", "    marks = envs.mark_episodes()\n", T_SNAPSHOT),
+    Mutant(SINGLE, "            taken.length = length\n", "", T_SNAPSHOT),
+    Mutant("purerl/loops/onpolicy.py", "        if should_stop and should_stop():\n            raise AdvanceStopped\n", "", T_SNAPSHOT),
+    Mutant("purerl/loops/offpolicy.py", "        if should_stop and should_stop():\n            raise AdvanceStopped\n", "", T_SNAPSHOT),
+    Mutant("purerl/runs/training/train.py", "loop.advance(carry, lambda: bool(asked))", "loop.advance(carry)", "tests/runs/training/test_train.py -k rollout"),
+    Mutant("purerl/runs/training/saving.py", "if carry.steps and carry.steps not in known:", "if carry.steps not in known:", "tests/runs/training/test_train.py -k rollout"),
     Mutant(STORAGE, "    if size != file.bytes:", "    if False:", T_STORAGE),
     Mutant(STORAGE, "        if hashlib.file_digest(there, \"sha256\").hexdigest() != file.sha256:", "        if False:", T_STORAGE),
     Mutant(STORAGE, "    if not isinstance(content, dict) or same != seal:", "    if not isinstance(content, dict):", T_STORAGE),
@@ -85,8 +100,6 @@ MUTANTS = [
     Mutant("purerl/cli/checkpoint_arguments.py", "if is_id and env.rpartition", "if False and env.rpartition", "tests/cli/test_checkpoint_arguments.py"),
     Mutant("purerl/cli/checkpoint_arguments.py", "    is_id = ", "    is_id = True or ", "tests/cli/test_checkpoint_arguments.py"),
     Mutant("purerl/cli/checkpoint_arguments.py", "        sys.path.insert(0, here)", "        pass", "tests/cli/test_checkpoint_arguments.py"),
-    Mutant("purerl/runs/training/saving.py", "                carry.envs.rewind(marks)\n", "", "tests/runs/training/test_saving.py"),
-    Mutant(SINGLE, "[taken[:length] for", "[taken for", "tests/runs/training/test_saving.py"),
     Mutant(STOPPING, "        asked.append(number)\n", "", "tests/runs/test_interrupts.py"),
     Mutant(TABLE, 'max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)', "episodes", T_PROGRESS),
     Mutant(TABLE, 'max(0, _cut(run / "progress.txt", 1 + rows) - 1)', '(_cut(run / "progress.txt", 1 + rows), rows)[1]', T_PROGRESS),

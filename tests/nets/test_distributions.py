@@ -193,6 +193,7 @@ def test_several_parts_equal_one_distribution_over_all_combinations():
     assert float(multi_categorical.kl(logits, others, SIZES)) == pytest.approx(kl, rel=1e-5)
     assert multi_categorical.mode(logits, SIZES).tolist() == [0, 0]
     assert multi_categorical.mode(others, SIZES).tolist() == [1, 1]
+    assert multi_categorical.mode(jnp.array([0.0, 1.0, 5.0, 9.0, 0.0]), SIZES).tolist() == [2, 0]
     many = jnp.broadcast_to(logits, (50_000, 5))
     sampled = np.asarray(multi_categorical.sample(many, jax.random.key(0), SIZES))
     assert sampled.dtype == np.int32

@@ -6,11 +6,11 @@ from typing import Any
 from purerl.errors import EnvFault
 from purerl.loops import faults
 from purerl.loops.adapters.single import SingleEnvs
-from purerl.loops.adapters.step import NOTHING, Step, Wanted, in_use
+from purerl.loops.adapters.step import NOTHING, Episodes, Step, Wanted, begin_use, end_use
 from purerl.loops.adapters.vector import VectorEnvs
 from purerl.spaces import EnvSpec
 
-__all__ = ["Envs", "SingleEnvs", "Step", "VectorEnvs", "Wanted", "make_envs"]
+__all__ = ["Envs", "Episodes", "SingleEnvs", "Step", "VectorEnvs", "Wanted", "make_envs"]
 
 Envs = SingleEnvs | VectorEnvs
 
@@ -39,7 +39,7 @@ def make_envs(
         return _make_adapter(made, env_fn, num_envs, seed_of, max_ep_len, wanted)
     except BaseException:
         for env in made:  # the caller has no adapter to close them with
-            in_use.discard(env)
+            end_use(env)
             faults.close_env("an environment", env)
         raise
 
@@ -84,10 +84,5 @@ def _make_env(env_fn: Callable[[], Any]) -> Any:
         raise EnvFault(text) from error
     if not hasattr(env, "action_space"):
         raise ValueError(f"env_fn must return a Gymnasium environment, got {env!r}.")
-    if env in in_use:
-        raise ValueError(
-            "env_fn must make a new environment at each call, but it returned one that is in use. "
-            "Training and evaluation would step the same one. Create the environment in env_fn."
-        )
-    in_use.add(env)
+    begin_use(env)
     return env

@@ -4,6 +4,7 @@
 """
 
 import math
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,19 +12,43 @@ import numpy as np
 
 from purerl.errors import EnvFault
 from purerl.loops import faults
+from purerl.loops.adapters import generators
 from purerl.loops.adapters.step import (
     NOTHING,
-    Marks,
+    Episodes,
     Step,
     Wanted,
     allocate_extra,
-    in_use,
+    end_use,
     make_action_converter,
     read_logged,
     store_info,
 )
 from purerl.spaces import EnvSpec
 from purerl.types import Transition, extend
+
+MOST_ACTIONS = 1_000_000  # an episode with more actions cannot be replayed
+
+
+class _Taken:
+    """Actions of an episode, in an array that grows."""
+
+    def __init__(self, space: Any) -> None:
+        self.rows, self.length = np.empty((16, *space.shape), space.dtype), 0
+
+    def append(self, action: Any) -> None:
+        if self.length == len(self.rows) < MOST_ACTIONS:
+            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+        if self.length < len(self.rows):
+            self.rows[self.length] = action
+        self.length += 1
+
+    def to_array(self) -> np.ndarray:
+        """Return a copy of the actions; none if there were too many."""
+        return self.rows[: self.length if self.length <= MOST_ACTIONS else 0].copy()
+
+
+Marks = list[tuple[int, _Taken, int, int]]  # episode number, actions, how many, checksum
 
 
 class SingleEnvs:
@@ -51,8 +76,12 @@ class SingleEnvs:
         self.envs, self.spec, self.seed_of, self.max_ep_len = envs, spec, seed_of, max_ep_len
         self.num_envs, self.wanted = len(envs), wanted
         self.episode = [-1] * len(envs)  # number of the episode in progress
-        self.actions: list[list[Any]] = [[] for _ in envs]  # actions of the episode in progress
-        self._convert_actions = make_action_converter(spec, envs[0].action_space)
+        self.space = envs[0].action_space
+        self.actions = [_Taken(self.space) for _ in envs]  # of the episode in progress
+        self.digest = [0] * len(envs)  # checksum of the observations of the episode in progress
+        self.generators = generators.read()  # before the first episode
+        self.has_moved = False  # whether an interrupted advance has stepped the environments
+        self._convert_actions = make_action_converter(spec, self.space)
         self._limit = math.inf if max_ep_len is None else max_ep_len
         self._dtype = envs[0].observation_space.dtype  # 64 bits are stored as 32
 
@@ -72,14 +101,14 @@ class SingleEnvs:
         extra = allocate_extra(self.wanted, number)
         ended, logged = [], []
         for i, (env, action) in enumerate(zip(self.envs, self._convert_actions(act), strict=True)):
-            self.actions[i].append(action if isinstance(action, int) else action.copy())
+            self.actions[i].append(action)
             try:
                 now, gain, ends, cut, info = env.step(action)
             except faults.RAISED as error:  # any error is the environment's fault
                 raise self._explain(i, error, obs[i]) from error
             rew[i], ends, cut = faults.check_outcome(i, gain, ends, cut)
             self._store_obs(i, now, next_obs)
-            cut = cut or len(self.actions[i]) >= self._limit
+            cut = cut or self.actions[i].length >= self._limit
             terminated[i], truncated[i] = ends, cut
             if extra is not None:
                 store_info(extra, i, info)
@@ -94,54 +123,64 @@ class SingleEnvs:
                 self._start_episode(i, next_obs)
         return Step(extend(rows, extra), None, ended, next_obs, logged)
 
-    def list_episodes(self) -> tuple[list[int], list[np.ndarray]]:
-        """Return the numbers and the actions of the episodes in progress."""
-        space = self.envs[0].action_space
-        taken = [np.array(x, space.dtype).reshape(len(x), *space.shape) for x in self.actions]
-        return list(self.episode), taken
+    def list_episodes(self) -> tuple[list[int], list[np.ndarray], list[int]]:
+        """Return the numbers, the actions and the checksums of the episodes in progress."""
+        return [*self.episode], [taken.to_array() for taken in self.actions], [*self.digest]
 
     def mark_episodes(self) -> Marks:
         """Return marks of the episodes in progress, for `rewind`."""
-        return [(n, x, len(x)) for n, x in zip(self.episode, self.actions, strict=True)]
+        lengths = [taken.length for taken in self.actions]
+        return list(zip(self.episode, self.actions, lengths, self.digest, strict=True))
 
     def rewind(self, marks: Marks) -> None:
-        """Restore episode numbers and actions as they were at the marks; step no environment."""
-        self.episode = [number for number, _, _ in marks]
-        self.actions = [taken[:length] for _, taken, length in marks]
+        """Restore what is known of the episodes, as it was at the marks; step no environment."""
+        for i, (number, taken, length, digest) in enumerate(marks):
+            taken.length = length
+            self.episode[i], self.actions[i], self.digest[i] = number, taken, digest
 
-    def replay_episodes(
-        self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
-    ) -> tuple[np.ndarray, list[int]]:
-        """Replay episodes, and compare the observations they reach with `obs`, bit for bit.
+    def replay_episodes(self, saved: Episodes) -> tuple[np.ndarray, list[int]]:
+        """Replay episodes, and compare what they reach with what they had reached, bit for bit.
 
         Returns:
             The observations to act on next, and the indices of environments whose episode ended or
-            reached another observation. They start a new episode.
+            had other observations or rewards. They start a new episode.
         """
-        reached, lost = np.empty_like(obs), []
-        for i, taken in enumerate(actions):
-            self.episode[i] = episodes[i] - 1
-            self._start_episode(i, reached)
-            ended = False
-            for action in taken:
-                action = action.item() if isinstance(action, np.generic) else action
-                self.actions[i].append(action)
-                try:
-                    now, _, ends, cut, _ = self.envs[i].step(action)
-                except faults.RAISED as error:  # any error is the environment's fault
-                    raise self._explain(i, error) from error
-                self._store_obs(i, now, reached)
-                ended = ended or ends or cut
-            if ended or reached[i].tobytes() != obs[i].tobytes():
+        reached, lost = np.empty_like(saved.obs), []
+        for i in range(self.num_envs):
+            if not self._replay_episode(i, saved, reached):
                 lost.append(i)
                 self._start_episode(i, reached)
+        self.has_moved = False
         return reached, lost
+
+    def _replay_episode(self, i: int, saved: Episodes, reached: np.ndarray) -> bool:
+        """Replay the episode of environment `i`; return whether everything was the same."""
+        self.episode[i] = saved.numbers[i] - 1
+        self._start_episode(i, reached)
+        total, has_ended = 0.0, False
+        for action in saved.actions[i]:
+            action = action.item() if isinstance(action, np.generic) else action
+            self.actions[i].append(action)
+            try:
+                now, gain, ends, cut, _ = self.envs[i].step(action)
+            except faults.RAISED as error:  # any error is the environment's fault
+                raise self._explain(i, error) from error
+            gain, ends, cut = faults.check_outcome(i, gain, ends, cut)
+            total += float(np.float32(gain))
+            self._store_obs(i, now, reached)
+            has_ended = has_ended or ends or cut
+        return (
+            not has_ended
+            and reached[i].tobytes() == saved.obs[i].tobytes()
+            and (len(saved.actions[i]), total) == (saved.lengths[i], saved.returns[i])
+            and (saved.digests is None or self.digest[i] == saved.digests[i])
+        )
 
     def close(self) -> None:
         """Close every environment, then raise the first error if there was one."""
         failed = None
         for i, env in enumerate(self.envs):
-            in_use.discard(env)
+            end_use(env)
             fault = faults.close_env(f"environment {i}", env)
             failed = failed or fault
         if failed:
@@ -149,7 +188,7 @@ class SingleEnvs:
 
     def _start_episode(self, i: int, obs: np.ndarray) -> None:
         self.episode[i] += 1
-        self.actions[i] = []
+        self.actions[i], self.digest[i] = _Taken(self.space), 0
         seed = self.seed_of(i, self.episode[i])
         try:
             first, _ = self.envs[i].reset(seed=seed)
@@ -158,12 +197,13 @@ class SingleEnvs:
         self._store_obs(i, first, obs)
 
     def _explain(self, i: int, error: BaseException, obs: np.ndarray | None = None) -> EnvFault:
-        when = f" (step {len(self.actions[i])} of its episode {self.episode[i] + 1})"
+        when = f" (step {self.actions[i].length} of its episode {self.episode[i] + 1})"
         return faults.explain_exception(f"environment {i}", "step", error, obs, when)
 
     def _store_obs(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
             obs[i] = now  # the usual case needs none of the checks below
+            self.digest[i] = zlib.crc32(obs[i], self.digest[i])
             return
         if faults.describe_shape(now) != self.spec.obs_shape:
             raise EnvFault(
@@ -172,3 +212,4 @@ class SingleEnvs:
             )
         faults.check_dtype(now, self.spec)
         obs[i] = now
+        self.digest[i] = zlib.crc32(obs[i], self.digest[i])

@@ -1,5 +1,6 @@
-"""What the adapters share: the result of a step, conversion of actions, and values of `info`."""
+"""What the adapters share: results of steps, episodes in progress, actions, values of `info`."""
 
+import contextlib
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -10,8 +11,36 @@ from purerl.errors import EnvFault
 from purerl.spaces import Discrete, EnvSpec, MultiDiscrete
 from purerl.types import Rows
 
-Marks = list[tuple[int, list[Any], int]]  # episode number, its actions, how many they are
-in_use: weakref.WeakSet[Any] = weakref.WeakSet()  # environments that an adapter steps
+_in_use: dict[int, weakref.ref[Any]] = {}  # id -> environment that an adapter steps
+
+
+def begin_use(env: Any) -> None:
+    """Note that an adapter steps an environment; refuse one that another adapter steps."""
+    other = _in_use.get(id(env))
+    if other is not None and other() is env:
+        raise ValueError(
+            "env_fn must make a new environment at each call, but it returned one that is in use. "
+            "Training and evaluation would step the same one. Create the environment in env_fn."
+        )
+    with contextlib.suppress(TypeError):  # a class with slots has no weak references
+        key = id(env)
+        _in_use[key] = weakref.ref(env, lambda _: _in_use.pop(key, None))
+
+
+def end_use(env: Any) -> None:
+    """Note that no adapter steps an environment any more."""
+    _in_use.pop(id(env), None)
+
+
+class Episodes(NamedTuple):
+    """Episodes in progress in N environments: all that is needed to replay and to check them."""
+
+    numbers: list[int]
+    actions: list[np.ndarray]  # for each environment [T, ...], in the dtype of its space
+    obs: np.ndarray  # [N, ...], the observations that they reached
+    returns: np.ndarray  # [N] float64, so far
+    lengths: np.ndarray  # [N] int64, so far
+    digests: list[int] | None = None  # checksums of all observations; None in old checkpoints
 
 
 class Step(NamedTuple):

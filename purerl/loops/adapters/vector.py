@@ -10,13 +10,14 @@ from gymnasium.vector import AutoresetMode
 
 from purerl.errors import EnvFault
 from purerl.loops import faults
+from purerl.loops.adapters import generators
 from purerl.loops.adapters.step import (
     NOTHING,
-    Marks,
+    Episodes,
     Step,
     Wanted,
     allocate_extra,
-    in_use,
+    end_use,
     make_action_converter,
     read_logged,
     store_info,
@@ -42,6 +43,8 @@ class VectorEnvs:
                 f"a vector environment must have a gymnasium.vector.AutoresetMode in "
                 f"metadata['autoreset_mode'], got {self.mode!r}."
             )
+        self.generators = generators.read()  # before the first episode
+        self.has_moved = False  # whether an interrupted advance has stepped the environments
         self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
         self._convert_actions = make_action_converter(spec, env.single_action_space)
 
@@ -56,25 +59,20 @@ class VectorEnvs:
             handed = np.asarray(handed, self.env.action_space.dtype)
         now, rew, terminated, truncated, info = self._call("step", handed)
         next_obs = now.copy()
-        for name, value in (("rew", rew), ("terminated", terminated), ("truncated", truncated)):
-            if faults.describe_shape(value) != (self.num_envs,):
-                raise EnvFault(
-                    f"the vector environment must return {name} of shape ({self.num_envs},), got "
-                    f"{faults.describe_shape(value)}."
-                )
-        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        rew = self._check_column("rewards", rew, "biuf", np.float32)
+        terminated = self._check_column("terminated", terminated, "b", np.bool_)
+        truncated = self._check_column("truncated", truncated, "b", np.bool_)
         done = terminated | truncated
         valid = ~self._fresh if self._fresh.any() else None
         ended = np.flatnonzero(done if valid is None else done & valid).tolist()
         if self.mode is AutoresetMode.SAME_STEP:
             for i in np.flatnonzero(done):
-                next_obs[i] = faults.get_final_obs(info, int(i))
+                next_obs[i] = faults.get_final_obs(info, int(i), self.spec)
         elif self.mode is AutoresetMode.NEXT_STEP:
             self._fresh = done
         elif done.any():
             now = self._call("reset", options={"reset_mask": done})[0]
         extra, logged = self._read_info(info, done, valid, ended)
-        rew = np.array(rew, np.float32)
         rows = Transition(obs, act, rew, next_obs, terminated, truncated)
         return Step(extend(rows, extra), valid, ended, now, logged)
 
@@ -95,36 +93,49 @@ class VectorEnvs:
                 store_info(extra, i, pick(i))
         return extra, [read_logged(self.wanted, i, pick(i)) for i in ended if self.wanted.log]
 
-    def list_episodes(self) -> tuple[list[int], list[np.ndarray]]:
+    def list_episodes(self) -> tuple[list[int], list[np.ndarray], list[int]]:
         """Return empty lists, because these episodes cannot be replayed."""
-        return [], []
+        return [], [], []
 
-    def mark_episodes(self) -> Marks:
+    def mark_episodes(self) -> list[Any]:
         """Return an empty list."""
         return []
 
-    def rewind(self, marks: Marks) -> None:
+    def rewind(self, marks: list[Any]) -> None:
         """Do nothing."""
 
-    def replay_episodes(
-        self, episodes: list[int], actions: list[np.ndarray], obs: np.ndarray
-    ) -> tuple[np.ndarray, list[int]]:
+    def replay_episodes(self, saved: Episodes) -> tuple[np.ndarray, list[int]]:
         """Start new episodes in all environments."""
         self._fresh[:] = False
+        self.has_moved = False
         return self.reset(), list(range(self.num_envs))
 
     def close(self) -> None:
         """Close the vector environment."""
-        in_use.discard(self.env)
+        end_use(self.env)
         fault = faults.close_env("the vector environment", self.env)
         if fault:
             raise fault
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:
-            obs, *rest = getattr(self.env, method)(*args, **kwargs)
+            returned = getattr(self.env, method)(*args, **kwargs)
         except faults.RAISED as error:  # any error is the environment's fault
             raise faults.explain_exception("the vector environment", method, error) from error
+        flags = ("rewards", "terminated", "truncated") if method == "step" else ()
+        names = ("obs", *flags, "info")
+        if not isinstance(returned, tuple) or len(returned) != len(names):
+            got = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned)
+            raise EnvFault(
+                f"the vector environment must return a tuple of {', '.join(names)} from {method}, "
+                f"got {got}."
+            )
+        obs, *rest = returned
+        if not isinstance(rest[-1], dict):
+            raise EnvFault(
+                f"the vector environment must return info as a dict from {method}, got "
+                f"{type(rest[-1])}."
+            )
         shape = (self.num_envs, *self.spec.obs_shape)
         if faults.describe_shape(obs) != shape:
             raise EnvFault(
@@ -133,3 +144,15 @@ class VectorEnvs:
             )
         faults.check_dtype(obs, self.spec)
         return np.array(obs, self.spec.obs_dtype), *rest  # a copy, because it may reuse its array
+
+    def _check_column(self, name: str, value: Any, kinds: str, dtype: Any) -> np.ndarray:
+        """Return a value for each environment as an array; refuse other shapes and dtypes."""
+        shape = faults.describe_shape(value)
+        column = np.array(value if shape == (self.num_envs,) else None)
+        if column.dtype.kind not in kinds:
+            what = "numbers" if kinds != "b" else "True or False"
+            raise EnvFault(
+                f"the vector environment must return {name} of shape ({self.num_envs},) with "
+                f"{what}, got {value!r:.200}."
+            )
+        return column.astype(dtype)

@@ -27,15 +27,15 @@ _option = functools.partial(setting, group="Logging and checkpoints")
 class Options:
     """Options of a run besides those of the algorithm and the schedule."""
 
-    wrapper: str | None = setting(
-        None, "wrapper of the environment; flatten: observations become one vector", group="Run"
-    )
     save_freq: int | None = _option(
         10_000, "steps between checkpoints, besides new bests; none: only at the end"
     )
     keep: int = _option(3, "number of newest checkpoints to keep, besides the best", rare=True)
     tensorboard: bool = _option(False, "also write event files; needs purerl[tensorboard]")
     wandb: str | None = _option(None, "Weights & Biases project to report to; needs purerl[wandb]")
+    wrapper: str | None = setting(
+        None, "wrapper of the environment; flatten: observations become one vector", group="Run"
+    )
 
     def __post_init__(self) -> None:
         """Check every field."""

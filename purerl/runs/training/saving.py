@@ -70,16 +70,19 @@ class Saver:
 
         With several ranks, nothing is saved, because the others wait for the one that failed.
         """
-        marks = carry.envs.mark_episodes()
         try:
             yield
         except errors.EnvFault:
-            known = checkpoint_folders.list_steps(self.run)
-            if carry.ranks == 1 and carry.steps and carry.steps not in known:
-                carry.envs.rewind(marks)
+            if carry.ranks == 1:
                 with contextlib.suppress(errors.StorageError):  # already reported
-                    self.save(carry, score, last=False)
+                    self.save_unsaved(carry, score, last=False)
             raise
+
+    def save_unsaved(self, carry: Carry, score: float, last: bool) -> None:
+        """Save a checkpoint, if there is none of this step; step 0 needs none."""
+        known = run_on_root(lambda: checkpoint_folders.list_steps(self.run))
+        if carry.steps and carry.steps not in known:
+            self.save(carry, score, last)
 
     def prune(self) -> None:
         """Mark the best checkpoint and delete old ones, in case a kill prevented it before."""

@@ -270,7 +270,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                 before, record = carry.steps, pending
                 if record is None:
                     with saver.save_on_fault(carry, score):
-                        carry, record = loop.advance(carry)
+                        carry, record = loop.advance(carry, lambda: bool(asked))
                 is_tested = bool(carry.schedule.num_test_episodes)
                 if report:
                     report.report_advance(carry, compiled)
@@ -286,7 +286,9 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                     session.on_record(dict(record))
                 stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
                 last = stop or carry.steps == total
-                if last or saver.is_due(before, carry.steps, score if record else None):
+                if carry.steps == before and record is None and pending is None:
+                    saver.save_unsaved(carry, score, last)  # the advance was stopped
+                elif last or saver.is_due(before, carry.steps, score if record else None):
                     saver.save(carry, score, last, pending)
     except BaseException as error:
         if isinstance(error, EnvFault):

@@ -361,3 +361,39 @@ def test_a_pending_record_of_a_stranger_is_checked(tmp_path):
     for bad in ("x", [], {}, good | {"loss": "x"}, good | {"ep_returns": [[1]]}, {"epoch": 1}):
         with pytest.raises(errors.Damaged, match="is not a record"):
             train._read_pending({"pending": bad})
+
+
+class StopInTraining(gymnasium.Wrapper):
+    """Asks this process to stop at a step of all its episodes together."""
+
+    at, steps = 0, 0
+
+    def step(self, action):
+        type(self).steps += 1
+        if type(self).steps == self.at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("algo", ["td3", "ppo"])
+def test_a_stop_request_ends_a_rollout_which_is_repeated_after_resuming(algo, tmp_path):
+    small = {"steps": 300, "steps_per_epoch": 100, "num_test_episodes": 0}
+    if algo == "td3":
+        small |= {"start_steps": 50, "update_after": 50, "update_every": 50, "batch_size": 8}
+    content = {"algo": algo, "env": "Pendulum-v1", "seed": 3, "spec": {"hidden": [8]}}
+    config = configs.from_json(content | {"schedule": small, "options": {"save_freq": None}})
+    quiet = {"screen": Screen(quiet=True), "data_dir": str(tmp_path)}
+    whole = train.train(config, **quiet)
+    for at, step in ((30, 0), (230, 200)):
+        StopInTraining.at, StopInTraining.steps = at, 0
+        named = dataclasses.replace(config, name=f"stopped-{at}")
+        stopped = train.train(
+            named, env_fn=lambda: StopInTraining(gymnasium.make("Pendulum-v1")), **quiet
+        )
+        assert (stopped.code, stopped.step) == (errors.STOPPED, step)
+        assert StopInTraining.steps == at
+        assert status.read_status(stopped.run)["status"] == "stopped"
+        assert checkpoint_folders.list_steps(stopped.run) == [step] * (step > 0)
+        resumed = train.resume(stopped.run, screen=Screen(quiet=True))
+        assert resumed.code == errors.DONE
+        assert final(resumed.run) == final(whole.run)
