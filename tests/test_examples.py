@@ -60,7 +60,7 @@ def test_run_td3_takes_other_environments_and_every_field():
     out = run(
         "examples/run_td3.py", *SHORT, "--env", "MountainCarContinuous-v0", "--seed", "3",
         "--num-envs", "2", "--max-ep-len", "50", "--num-test-episodes", "0", "--gamma", "0.9",
-        "--hidden", "8",
+        "--hidden", "8", "--batch-size", "100",
     )  # fmt: skip
     assert "td3 on MountainCarContinuous-v0, seed 3" in out
     helped = run("examples/run_td3.py", "--help")
