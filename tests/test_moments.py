@@ -22,6 +22,16 @@ def f32(*numbers: float) -> jax.Array:
     return jnp.array(numbers, jnp.float32)
 
 
+def test_running_moments_never_forget_a_row():
+    rows = np.random.default_rng(0).normal(size=(5, 30_000)) + 3 * np.arange(5)[:, None]
+    merged = moments.init_moments(())
+    for block in rows:
+        merged = moments.merge(merged, jnp.float32(block))
+    near(merged.mean, rows.mean(), 1e-4)
+    near(merged.var, rows.var(), 1e-4)
+    assert float(merged.rows) == rows.size
+
+
 def test_standardise_counts_only_weighted_rows_and_maps_constants_to_zero():
     x, weight = f32(1, 2, 3, 100), f32(2, 2, 2, 0)
     got = moments.standardise(x, weight)

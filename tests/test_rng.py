@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from purerl import rng
+from purerl.types import Batch
 
 
 def data(key):
@@ -49,6 +50,15 @@ def test_traced_words_give_the_same_key():
     for seed, rank, a, b in ((0, 0, 0, 0), (2**32 - 1, 3, 2**40 + 9, 2**63)):
         words = np.concatenate([np.array([seed, rank], np.uint32), rng.words(a), rng.words(b)])
         assert data(traced(words)) == data(rng.stream(seed, rank, "act", a, b))
+
+
+def test_each_draw_and_row_of_the_noise_is_its_own():
+    batch = Batch(*[np.zeros(50)] * 6, key=jax.random.key(3))
+    noise = np.asarray(rng.noise(batch, 2, 3))
+    np.testing.assert_array_equal(noise, jax.random.normal(batch.key, (50, 2, 3)))
+    assert len(np.unique(noise)) == noise.size
+    given = batch._replace(noise=noise[::-1])
+    np.testing.assert_array_equal(rng.noise(given, 2, 3), noise[::-1])
 
 
 def test_init_is_the_same_on_every_rank():

@@ -209,7 +209,7 @@ def sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Array
     dist = distribution(params, obs)
     noise = rng.noise(batch, NOISE_DRAWS, params.spec.env.act_dim)[:, draw]  # [B, A]
     u = squashed.sample(dist, noise)
-    return squashed.squash(u), squashed.log_prob(dist, u)
+    return squashed.squash(u), squashed.log_prob(dist, u, noise)
 
 
 def temperature(params: Params) -> jax.Array:

@@ -176,16 +176,23 @@ def minibatches(rows, size, number):
     return [jax.tree.map(lambda x, p=part: jnp.asarray(x)[p], rows) for part in parts]
 
 
-@pytest.mark.parametrize(("recompute", "size"), [(False, None), (True, None), (True, 8)])
-def test_an_update_alternates_passes_of_policy_and_value_function(recompute, size):
+@pytest.mark.parametrize(
+    ("recompute", "size", "keep"),
+    [(False, None, False), (True, None, False), (True, 8, False), (True, None, True)],
+)
+def test_an_update_alternates_passes_of_policy_and_value_function(recompute, size, keep):
+    """Running statistics change after the passes, so the passes use those of before (`keep`)."""
     spec = ppo.Spec(
         BOX, hidden=(8,), train_pi_iters=3, train_v_iters=3, target_kl=None, pi_lr=3e-3, vf_lr=0.05,
-        recompute_advantages=recompute, minibatch_size=size,
+        recompute_advantages=recompute, minibatch_size=size, normalise_obs=keep, scale_rewards=keep,
     )  # fmt: skip
     state = ppo.init(jax.random.key(0), spec)
     batch = ppo.prepare(state.params, make_rollout(BOX, 20))._replace(key=jax.random.key(5))
     new, info = ppo.update(state, batch)
     wanted = by_hand(state, batch, 3)
+    assert float(new.params.obs_stats.rows) == float(new.params.ret_stats.rows) == 40 * keep
+    changed = {"obs_stats": new.params.obs_stats, "ret_stats": new.params.ret_stats}
+    new = new.replace(params=new.params.replace(**{k: getattr(wanted, k) for k in changed}))
     chex.assert_trees_all_close(new.params, wanted, rtol=1e-3, atol=1e-5)
     assert float(info["stop_iter"]) == 3.0 * (1 if size is None else 5)
     for name, fn in (("loss_pi", ppo.actor_loss), ("loss_v", ppo.critic_loss)):
@@ -231,6 +238,21 @@ def test_a_policy_that_starts_beyond_the_kl_limit_takes_no_step():
     assert float(info["stop_iter"]) == 0.0
     chex.assert_trees_all_equal(new.params.actor, state.params.actor)
     chex.assert_trees_all_equal(new.opt_state["actor"], state.opt_state["actor"])
+
+
+def test_a_stopped_policy_takes_no_step_on_any_later_minibatch():
+    """The first action alone is beyond the limit, and the others are far below it."""
+    settings = {"minibatch_size": 1, "train_pi_iters": 3, "train_v_iters": 0, "pi_lr": 1e-6}
+    batch = with_ratios([3.0, 1.0, 1.0], [1.0, 1.0, 1.0])
+    steps = set()
+    for seed in range(6):
+        key = jax.random.key(seed)
+        order = jax.random.permutation(jax.random.fold_in(key, 0), 3).tolist()
+        _, info = ppo.update(learner(**settings), batch._replace(key=key))
+        assert float(info["stop_iter"]) == order.index(0)
+        assert float(info["kl"]) == pytest.approx(2 - np.log(3), rel=1e-3)
+        steps.add(order.index(0))
+    assert steps == {0, 1, 2}
 
 
 def test_constant_advantages_give_no_step_and_no_nan():

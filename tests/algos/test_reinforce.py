@@ -77,8 +77,17 @@ def test_steps_of_an_episode_that_the_rollout_cuts_do_not_count():
     batch = reinforce.prepare(state.params, rollout)
     np.testing.assert_allclose(batch.weight, [2, 2, 0, 0])
     np.testing.assert_allclose(batch.adv[:2], [1, -1], rtol=1e-5)  # from 4 and 3
-    limited = reinforce.prepare(state.params, rollout._replace(truncated=rollout.terminated))
-    np.testing.assert_allclose(limited.weight, [2, 2, 0, 0])  # a time limit counts as an end
+    for terminated in (rollout.terminated, 0 * rollout.terminated):
+        ends = {"terminated": terminated, "truncated": rollout.terminated}
+        limited = reinforce.prepare(state.params, rollout._replace(**ends))
+        np.testing.assert_allclose(limited.weight, [2, 2, 0, 0])  # a time limit counts as an end
+
+
+def test_an_end_counts_only_in_its_own_environment():
+    two = [pg.rollout([1, 3, 5], end, [0] * 3) for end in ([0, 1, 0], [1, 0, 0])]
+    rollout = jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), *two)
+    batch = reinforce.prepare(learner(gamma=1.0).params, rollout)
+    np.testing.assert_allclose(batch.weight.reshape(3, 2), [[2, 2], [2, 0], [0, 0]])
 
 
 def test_a_rollout_without_a_finished_episode_changes_nothing():

@@ -68,6 +68,15 @@ def test_every_stored_row_is_sampled_equally_often_and_no_other():
     assert ((counts - 800) ** 2 / 800).sum() < 24.3
 
 
+def test_the_rows_of_a_sample_are_independent():
+    """Of 2**16 rows, 64 are all different with probability 97 %, as they are with these keys."""
+    buffer = replay.add(replay.init({"n": np.int32(0)}, 2**16), {"n": np.arange(2**16, dtype="i4")})
+    for seed in range(3):
+        drawn = np.asarray(replay.sample(buffer, jax.random.key(seed), 64)["n"])
+        assert len(np.unique(drawn)) == 64
+        assert len(np.unique(np.diff(np.sort(drawn)))) > 50  # and they have no pattern
+
+
 def test_rows_stay_together():
     buffer = add(replay.init(ROW, 64), rows(range(9), 9))
     drawn = replay.sample(buffer, jax.random.key(3), 9)

@@ -69,6 +69,7 @@ def test_act_explores_by_its_key_and_stays_inside_the_box(case):
         assert (first >= low).all()
         assert (first <= high).all()
     assert (np.ptp(first, axis=0) > 0.97 * (high - low)).all()  # and both ends are reached
+    assert abs(np.corrcoef(first.T)[0, 1]) < 0.2  # each dimension has noise of its own
 
 
 def test_policy_stays_inside_the_box(case):

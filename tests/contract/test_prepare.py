@@ -51,10 +51,14 @@ def test_weights_have_mean_one_and_standardised_advantages_mean_zero(case):
 
 
 def test_old_log_probabilities_are_those_of_the_policy_that_acted(case):
-    batch = prepared(case)
+    """They are those of the sampled actions, which may lie outside of the box."""
+    rollout = make_rollout(case.env)
+    if isinstance(case.env.action, Box):
+        rollout = rollout._replace(act=3 * rollout.act)
+    batch = prepared(case, rollout)
     params = learner(case).params
     dist = case.algo.distribution(params, batch.obs)
-    close(batch.logp, policies.log_prob(case.env, dist, batch.act))
+    close(batch.logp, policies.log_prob(case.env, dist, rollout.act.reshape(batch.act.shape)))
 
 
 def test_rows_of_weight_zero_have_no_effect(case):

@@ -1,5 +1,7 @@
 """Acting uses the keys of the documented stream."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +27,19 @@ def test_every_action_uses_a_new_key_of_the_documented_stream():
 def test_acting_keys_derived_in_blocks_equal_those_of_the_stream():
     carry = start(script.make_singles(1)[0])
     obs = np.ones((1, 3), np.float32)
-    for call in (0, 255, 256, 5_000, 2**32 - 1, 2**32 + 5):
-        wanted = td3.act(carry.learner.params, obs, rng.stream(0, 0, "act", call))
-        found = acting.act(carry, carry.learner.params, obs, call)
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
+    for rank in (0, 3):
+        carry = dataclasses.replace(carry, rank=rank)
+        for call in (0, 255, 256, 5_000, 2**32 - 1, 2**32 + 5):
+            wanted = td3.act(carry.learner.params, obs, rng.stream(0, rank, "act", call))
+            found = acting.act(carry, carry.learner.params, obs, call)
+            np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_exploring_test_episodes_use_the_documented_stream():
+    params = start(script.make_singles(1)[0]).learner.params
+    obs = np.ones((2, 3), np.float32)
+    for seed, rank, epoch in ((5, 0, 1), (5, 2, 1), (5, 0, 2)):
+        act = acting.make_test_policy(td3, params, (seed, rank, epoch))
+        for call in range(3):
+            wanted = td3.act(params, obs, rng.stream(seed, rank, "eval", epoch, call))
+            np.testing.assert_allclose(act(obs), wanted, atol=1e-6)

@@ -1,6 +1,7 @@
 """Adapters over environments: true transitions, seeds, actions, and refused environments."""
 
 import dataclasses
+import functools
 
 import gymnasium
 import jax
@@ -29,6 +30,26 @@ def test_every_way_of_resetting_gives_the_same_true_transitions(number, made):
     for who, found in rows.items():
         assert found == script.expect_rows(who, len(found))
         assert abs(len(found) - 60 / number) <= 8  # NEXT_STEP environments wait while they reset
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_a_vector_environment_may_reuse_its_arrays(mode):
+    class Narrow(script.Script):
+        """Its observations need no conversion, which would copy them."""
+
+        def __init__(self, who):
+            super().__init__(who)
+            self.observation_space = gymnasium.spaces.Box(-1e6, 1e6, (3,), np.float32)
+            self.state, self.careless = np.zeros(3, np.float32), False
+
+    def env_fn():
+        makers = [functools.partial(Narrow, who) for who in range(3)]
+        return gymnasium.vector.SyncVectorEnv(makers, copy=False, autoreset_mode=mode)
+
+    spec = td3.Spec(EnvSpec((3,), EnvSpec.of(script.Script()).action), **SMALL)
+    carry, _ = finish(start(env_fn, spec=spec, num_envs=3))
+    for who, found in read_buffer(carry).items():
+        assert found == script.expect_rows(who, len(found))
 
 
 def test_max_ep_len_truncates_and_keeps_a_termination_at_the_same_step():

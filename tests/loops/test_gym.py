@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from purerl import errors, rng
+from purerl import errors, mpi, rng
 from purerl.algos import ddpg, td3
 from purerl.loops import gym as loop
 from purerl.schedules import OnPolicySchedule
@@ -42,6 +42,27 @@ def test_run_yields_a_record_per_epoch_and_returns_the_carry():
     assert records[0]["test_lengths"] == [3, 1, 4]
     assert carry.updates == 48
     assert len(closed) == len(made) == 3  # one to train in, one per evaluation
+    for epoch in (1, 2):  # each evaluation plays other episodes
+        seeds = [rng.host_seed(0, 0, "eval", epoch, 0, n) for n in range(3)]
+        assert made[epoch].seeds[:3] == seeds
+
+
+def test_test_episodes_of_a_run_end_at_max_ep_len():
+    spec = td3.Spec(EnvSpec.of(script.Script()), **SMALL)
+    env_fn, _ = script.make_singles(1, lengths=(50,))
+    plan = schedule(steps=30, num_test_episodes=2, max_ep_len=5)
+    (record,) = loop.run(td3, spec, env_fn, plan, seed=0)
+    assert record["test_lengths"] == [5, 5]
+
+
+def test_each_rank_plays_test_episodes_of_its_own(monkeypatch):
+    params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(script.Script()), **SMALL)).params
+    for rank in (0, 2):
+        monkeypatch.setattr(mpi, "proc_id", lambda rank=rank: rank)
+        env_fn, envs = script.make_singles(1)
+        loop.evaluate(td3, params, env_fn, seed=3, epoch=4, episodes=2)
+        seeds = [rng.host_seed(3, rank, "eval", 4, 0, n) for n in range(2)]
+        assert envs[0].seeds[:2] == seeds
 
 
 @pytest.mark.parametrize("name", ["one", "next_step", "same_step", "disabled"])
@@ -68,7 +89,7 @@ def test_evaluation_is_deterministic_has_its_own_seeds_and_does_not_favour_short
 
 def test_evaluation_cuts_episodes_at_max_ep_len():
     params = td3.init(jax.random.key(0), td3.Spec(EnvSpec.of(script.Script()), **SMALL)).params
-    env_fn, _ = script.make_singles(1, lengths=(10**9,))
+    env_fn, _ = script.make_singles(1, lengths=(50,))
     result = loop.evaluate(td3, params, env_fn, 0, 1, episodes=2, max_ep_len=5)
     assert result["test_lengths"] == [5, 5]
 

@@ -1,5 +1,7 @@
 """Off-policy loop: blocks and bursts, exact counts and exact updates."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,6 +61,13 @@ def test_random_actions_fill_the_box():
     assert len(np.unique(actions)) == actions.size
 
 
+def test_random_actions_differ_between_environments_ranks_and_calls():
+    env = EnvSpec.of(script.Script())
+    words = [(0, 0, 0, 5), (0, 1, 0, 5), (0, 0, 0, 6), (1, 0, 0, 5)]
+    draws = [offpolicy.draw_random_actions(env, 3, np.array(x, np.uint32)) for x in words]
+    assert len(np.unique(np.stack(draws))) == 4 * 3 * 2
+
+
 def test_updates_start_at_update_after_and_repeat_every_update_every():
     carry, seen = start(script.make_singles(1)[0]), []
     while carry.steps < 60:
@@ -84,8 +93,9 @@ def test_blocks_end_at_burst_and_epoch_borders_without_recompiling():
     assert offpolicy._compiled_burst()._cache_size() - before == 2  # with and without updates
 
 
-def test_a_burst_equals_add_and_a_loop_of_sample_and_update():
-    carry = start(script.make_singles(1)[0])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_burst_equals_add_and_a_loop_of_sample_and_update(rank):
+    carry = dataclasses.replace(start(script.make_singles(1)[0]), rank=rank)
     for _ in range(4):
         carry, _ = loop.advance(carry)
     learner, buffer = jax.tree.map(jnp.copy, (carry.learner, carry.buffer))
@@ -93,7 +103,7 @@ def test_a_burst_equals_add_and_a_loop_of_sample_and_update():
     new = jax.tree.map(lambda x: x[24:30], following.buffer.data)
     buffer = replay.add(buffer, new)
     metrics = []
-    for key in jax.random.split(rng.stream(0, 0, "sample", 12), 6):
+    for key in jax.random.split(rng.stream(0, rank, "sample", 12), 6):
         learner, info = td3.update(learner, replay.sample(buffer, key, 4))
         metrics.append(info)
     for a, b in zip(jax.tree.leaves(learner), jax.tree.leaves(following.learner), strict=True):

@@ -115,6 +115,13 @@ def test_steps_beyond_a_full_column_are_not_in_the_rollout():
         assert entries(rollout, who) == script.expect_rows(who, 10)
 
 
+def test_rows_keep_their_order_in_long_rollouts_with_resets_between_them():
+    env_fn, _ = WAYS["next_step"][1]
+    _, rollout = onpolicy.collect(start(env_fn, num_envs=3, steps=360, steps_per_epoch=360), 120)
+    for who in range(3):
+        assert entries(rollout, who) == script.expect_rows(who, 120)
+
+
 def test_episodes_continue_across_epochs_or_start_again():
     for going_on, lengths in ((True, [45]), (False, [])):
         env_fn, envs = script.make_singles(1, lengths=(45,))
@@ -150,14 +157,16 @@ def test_rollouts_use_the_stream_of_acting_and_environments_get_clipped_copies()
     np.testing.assert_array_equal(np.clip(stored, [-2, 0], [2, 1]), handed)
 
 
-def test_an_advance_equals_prepare_and_update_with_the_documented_key():
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_advance_equals_prepare_and_update_with_the_documented_key(rank):
     spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=10, train_pi_iters=2, train_v_iters=2)
     twin = start(script.make_singles(1)[0], spec=spec, algo=ppo)
-    _, rollout = onpolicy.collect(twin, 30)
+    _, rollout = onpolicy.collect(dataclasses.replace(twin, rank=rank), 30)
     batch = ppo.prepare(twin.learner.params, rollout)
-    batch = batch._replace(key=rng.stream(0, 0, "update", 0))
+    batch = batch._replace(key=rng.stream(0, rank, "update", 0))
     wanted, info = ppo.update(twin.learner, batch)
-    carry, record = loop.advance(start(script.make_singles(1)[0], spec=spec, algo=ppo))
+    other = start(script.make_singles(1)[0], spec=spec, algo=ppo)
+    carry, record = loop.advance(dataclasses.replace(other, rank=rank))
     for a, b in zip(jax.tree.leaves(carry.learner), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
     assert {"loss_pi", "loss_v", "kl", "entropy", "clip_frac", "stop_iter", "val"} <= set(record)

@@ -9,6 +9,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 from purerl import algos, errors
 from purerl.loops import gym as loop
@@ -16,6 +17,7 @@ from purerl.loops import snapshot
 from purerl.loops.adapters import single
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import EnvSpec
+from tests.loops import script
 
 OFF = OffPolicySchedule(
     steps=330, steps_per_epoch=110, start_steps=40, update_after=50, update_every=10,
@@ -242,6 +244,21 @@ def test_a_vector_environment_that_resets_itself_starts_new_episodes():
     jax.tree.map(np.testing.assert_array_equal, thawed.learner, carry.learner)
     thawed, _ = advance_until(thawed, 400)
     assert thawed.steps == 400
+
+
+def test_rows_that_wait_for_the_next_block_are_restored():
+    """A lost row would be missing in the replay buffer, and a later one in its place."""
+    env_fn, _ = script.make_vector(3, AutoresetMode.NEXT_STEP)
+    carry = script.start(env_fn, num_envs=3)
+    while not len(carry.surplus.rew):
+        carry, _ = loop.advance(carry)
+    frozen = through_json(snapshot.freeze(carry))
+    thawed, _ = snapshot.thaw(script.start(env_fn, num_envs=3), frozen)
+    for name, rows in carry.surplus._asdict().items():
+        np.testing.assert_array_equal(getattr(thawed.surplus, name), rows)
+    first, done = thawed.surplus.obs.copy(), thawed.steps
+    thawed, _ = loop.advance(thawed)
+    np.testing.assert_array_equal(thawed.buffer.data.obs[done : done + len(first)], first)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from jax.sharding import PartitionSpec as P
 
 import purerl
 from purerl import algos, errors, moments, mpi
+from purerl.algos import trpo
 from purerl.buffers import replay
 from purerl.loops import devices, records, snapshot
 from purerl.loops import gym as loop
@@ -41,6 +42,8 @@ from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.spaces import EnvSpec
+from tests.algos.pg import theta
+from tests.algos.test_trpo import normal
 from tests.cases import CASES
 
 RANK = mpi.proc_id()
@@ -290,6 +293,21 @@ def check_the_policy_stops_at_the_same_step_everywhere() -> None:
     assert same_everywhere((info["stop_iter"], info["kl"]))
 
 
+def check_the_line_search_uses_averages_over_ranks() -> None:
+    """Each rank alone decides otherwise: by the old loss, the new loss, or the divergence."""
+    state, whole = normal(backtrack_iters=1)
+    step = jax.tree.map(lambda x: jnp.full_like(x, -0.05), state.params.actor)  # KL 0.005
+    weight, adv = ((2.0, 1.5), (0.5, -2.0), (0.5, 0.0))[min(RANK, 2)]
+    mine = whole._replace(weight=jnp.float32([weight]), adv=jnp.float32([adv]))
+    mean = sum(((2.0, 0.5) + (0.5,) * RANKS)[:RANKS]) / RANKS
+    for delta, accepted in ((0.005 * mean * 1.1, 1.0), (0.005 * mean * 0.9, 0.0)):
+        spec = dataclasses.replace(state.params.spec, delta=delta)
+        params = dataclasses.replace(state.params, spec=spec)
+        moved, info = jax.jit(trpo.line_search)(params, mine, step)
+        assert float(info["accepted"]) == accepted
+        np.testing.assert_allclose(theta(moved.actor), [0.05 * accepted])
+
+
 def pole() -> Any:
     return gymnasium.make("CartPole-v1")
 
@@ -326,11 +344,14 @@ def check_loops_divide_counts_and_report_over_all_ranks() -> None:
         assert same_everywhere((carry.learner.params, carry.learner.opt_state))
         if carry.buffer is not None:
             assert not same_everywhere(carry.buffer)
+            first = mpi.allgather(carry.buffer.data.act[0].tolist())
+            assert len({str(x) for x in first}) == RANKS or name == "dqn"  # of few actions
             assert record["updates"] == 4 * 3
         carry.envs.close()
         *_, last = loop.run(algo, spec, make, schedule, 0)
         assert len(last["test_returns"]) == schedule.num_test_episodes
         assert all(one == last for one in mpi.allgather(last))
+        assert len({*last["test_returns"]}) == len(last["test_returns"]) or name == "dqn"
         assert {k: last[k] for k in record} == record  # and the same again
 
 

@@ -31,10 +31,14 @@ from tests.mutants import (
     reliability,
     reports,
     runs,
+    subtle,
 )
 
 ROOT = Path(__file__).parents[2]
-PARTS = (grids, offpolicy, onpolicy, plots, policies, ranks, reliability, runs, reports, presets)
+PARTS = (
+    *(grids, offpolicy, onpolicy, plots, policies, presets),
+    *(ranks, reliability, reports, runs, subtle),
+)
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 

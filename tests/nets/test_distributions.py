@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl import nets
-from purerl.nets import categorical, gaussian, multi_categorical, policies
+from purerl.nets import categorical, gaussian, multi_categorical, policies, squashed
 from purerl.spaces import Box, Discrete, EnvSpec, MultiDiscrete
 
 LOGITS = jnp.log(jnp.array([0.5, 0.3, 0.2])) + 7.0
@@ -87,6 +87,28 @@ def test_log_prob_adds_up_over_dimensions():
     parts = [gaussian.log_prob((mean[:, [i]], log_std[:, [i]]), act[:, [i]]) for i in (0, 1)]
     assert whole.shape == (5,)
     np.testing.assert_allclose(whole, parts[0] + parts[1], rtol=1e-5)
+
+
+def test_every_row_has_an_entropy_density_and_divergence_of_its_own():
+    rng = np.random.default_rng(0)
+    logits, others = jnp.float32(rng.normal(size=(2, 4, 3)))
+    (mean, log_std), (means, log_stds) = jnp.float32(rng.normal(size=(2, 2, 4, 3)))
+    calls = (
+        (categorical.entropy, (logits,)),
+        (categorical.kl, (logits, others)),
+        (categorical.log_prob, (logits, jnp.arange(4) % 3)),
+        (gaussian.entropy, ((mean, log_std),)),
+        (gaussian.kl, ((mean, log_std), (means, log_stds))),
+        (gaussian.log_prob, ((mean, log_std), means)),
+        (squashed.log_prob, ((mean, log_std), means)),
+        (squashed.entropy, ((mean, log_std), means)),
+    )
+    for function, args in calls:
+        whole = function(*args)
+        assert whole.shape == (4,)
+        alone = [function(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(4)]
+        np.testing.assert_allclose(whole, alone, rtol=1e-5)
+        assert len(np.unique(np.asarray(whole).round(4))) == 4
 
 
 def test_extreme_logits_give_finite_numbers_and_gradients():

@@ -23,6 +23,35 @@ def test_the_log_density_equals_known_numbers(mean, log_std, u, expected):
         assert got == pytest.approx(expected, rel=1e-5)
 
 
+def compute_exactly(mean, log_std, noise):
+    """Return the log-density of a sample, and its derivatives by mean and log std, in float64."""
+    mean, log_std, noise = (np.float64(np.float32(x)) for x in (mean, log_std, noise))
+    u = mean + np.exp(log_std) * noise
+    log_cosh = np.logaddexp(u, -u) - np.log(2)  # 1 - tanh^2 = 1 / cosh^2
+    value = -0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi) + 2 * log_cosh
+    return value, 2 * np.tanh(u), 2 * np.tanh(u) * np.exp(log_std) * noise - 1
+
+
+@pytest.mark.parametrize("log_std", [2.0, -2.0, -5.0, -10.0, -15.0, -20.0])
+@pytest.mark.parametrize("mean", [0.5, 3.0, -8.0])
+def test_densities_of_samples_are_accurate_for_all_deviations(mean, log_std):
+    """Computed from the sample, the noise at mean 3 is off by 3 % at -10 and lost at -15."""
+    noise = np.random.default_rng(0).normal(size=(100, 1)).astype(np.float32)
+
+    def log_prob(mean, log_std, noise):
+        dist = mean[None], log_std[None]
+        return squashed.log_prob(dist, squashed.sample(dist, noise), noise)
+
+    args = np.float32(mean), np.float32(log_std)
+    value = jax.vmap(jax.value_and_grad(log_prob, argnums=(0, 1)), in_axes=(None, None, 0))
+    got, grads = value(*args, noise)
+    wanted, *derivatives = compute_exactly(*args, noise[:, 0])
+    np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=5e-6)
+    np.testing.assert_allclose(grads, derivatives, rtol=1e-4, atol=1e-5)
+    entropy = jax.vmap(lambda x: squashed.entropy((args[0][None], args[1][None]), x))(noise)
+    np.testing.assert_allclose(entropy, -wanted, rtol=2e-6, atol=5e-6)
+
+
 @pytest.mark.parametrize(("mean", "log_std"), [(0.0, 0.0), (0.8, -1.0), (-1.5, 0.3)])
 def test_density_integrates_to_one_over_the_interval(mean, log_std):
     u = np.linspace(-12, 12, 200_001, dtype=np.float32)[:, None]

@@ -17,6 +17,7 @@ from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import python
 
 FIXTURES = Path(__file__).parent / "fixtures"
+ROUNDED = ("sac",)  # since these runs, its log-densities have other rounding errors
 DECISIVE = ("python", "jax", "jaxlib", "numpy", "flax", "optax")  # versions that affect results
 
 
@@ -77,6 +78,7 @@ def test_a_resumed_old_run_ends_like_the_original(old, tmp_path, resume):
     found, wanted = read_arrays(run, 120), read_arrays(old, 120)
     assert found.keys() == wanted.keys()
     exact = is_same_machine(then) and resume is resume_as_users_do
+    exact &= old.parent.name not in ROUNDED
     for name, x in wanted.items():
         assert (found[name].shape, found[name].dtype) == (x.shape, x.dtype), name
         if exact or x.dtype.kind != "f":

@@ -1,11 +1,13 @@
 """Checkpoints: the newest undamaged one is loaded, and a kill loses little."""
 
+import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,6 +61,29 @@ def test_a_resumed_run_that_saves_again_ends_like_an_uninterrupted_one(tmp_path)
     carry, _ = advance_until(carry, 330)
     whole, _ = advance_until(begin("td3"), 330)
     assert freeze_to_bits(carry) == freeze_to_bits(whole)
+
+
+def test_a_checkpoint_is_on_disk_before_its_name(tmp_path, monkeypatch):
+    """A crash after the rename must find all files of the checkpoint and their names."""
+    events = []
+
+    def record_fsync(descriptor):
+        events.append(os.fstat(descriptor).st_ino)
+
+    def record_replace(source, target, replace=os.replace):
+        events.append(Path(target).name)
+        replace(source, target)
+
+    monkeypatch.setattr(storage.os, "fsync", record_fsync)
+    monkeypatch.setattr(storage.os, "replace", record_replace)
+    saved(tmp_path, at=(60,))
+    made = checkpoint_folders.checkpoint_folder(tmp_path, 60)
+    parts = (made / "rank0.npz", made / "manifest.json", made, made.name, made.parent)
+    order = [x if isinstance(x, str) else x.stat().st_ino for x in parts]
+    assert [x for x in events if x in order] == order
+    replay = tmp_path / "replay"
+    (segment,) = replay.iterdir()
+    assert events[:3] == [segment.stat().st_ino, segment.name, replay.stat().st_ino]
 
 
 def test_a_checkpoint_writes_only_new_rows(tmp_path):

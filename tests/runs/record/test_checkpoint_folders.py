@@ -47,6 +47,19 @@ def dying(patch, call):
         patch.setattr(os, name, deadly(getattr(os, name)))
 
 
+def test_deletions_are_on_disk_before_the_logs_are_cut(tmp_path, monkeypatch):
+    """After a crash, a checkpoint would count rows that the logs no longer contain."""
+    scored(tmp_path, [-1.0] * 3)
+    synced = []
+
+    def record(descriptor):
+        synced.append((os.fstat(descriptor).st_ino, checkpoint_folders.list_steps(tmp_path)))
+
+    monkeypatch.setattr(os, "fsync", record)
+    assert checkpoint_folders.delete_later(tmp_path, 10) == [20, 30]
+    assert ((tmp_path / "checkpoints").stat().st_ino, [10]) == synced[-1]
+
+
 @pytest.mark.parametrize("best", [20, 40])
 def test_a_kill_while_going_back_leaves_a_shorter_valid_run(tmp_path, best):
     scored(tmp_path / "whole", [-1.0 if 10 * i == best else -2.0 for i in range(1, 6)])

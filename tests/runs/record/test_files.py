@@ -48,6 +48,28 @@ def test_a_file_is_read_as_written_or_refused_at_every_cut_and_flip(tmp_path):
         read(path, file)
 
 
+def test_a_file_is_on_disk_before_its_name_and_its_name_before_the_end(tmp_path, monkeypatch):
+    """After a crash, a name without content would count as a complete file."""
+    events = []
+
+    def record_fsync(descriptor):
+        there = os.fstat(descriptor)
+        is_folder = there.st_ino == tmp_path.stat().st_ino
+        events.append("folder" if is_folder else there.st_size)
+
+    def record_replace(source, target, replace=os.replace):
+        events.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(files.os, "fsync", record_fsync)
+    monkeypatch.setattr(files.os, "replace", record_replace)
+    contents = (b"x" * 500, lambda stream: [stream.write(b"y" * 100) for _ in range(5)])
+    for content in contents:  # smaller than the buffer of a file
+        events.clear()
+        files.replace_file(tmp_path / "x", content)
+        assert events == [500, "rename", "folder"]
+
+
 def test_a_manifest_is_read_as_written_or_refused_at_every_cut_and_flip(tmp_path):
     path = tmp_path / "manifest.json"
     content = {"step": 3, "returns": [1.1, -0.0, float("inf")], "name": "grün"}
