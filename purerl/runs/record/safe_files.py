@@ -58,6 +58,15 @@ def get_subfolder(run: Path, name: str) -> Path:
     return path
 
 
+def _is_plain(path: Path) -> bool:
+    """Return whether a path is a file or a folder, or is missing; False for a link or a pipe."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:  # another process deleted it meanwhile
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
 @contextlib.contextmanager
 def lock_folder(run: Path) -> Iterator[None]:
     """Lock a run's folder while the `with` block runs; refuse a second process, and links in it.
@@ -66,7 +75,7 @@ def lock_folder(run: Path) -> Iterator[None]:
     """
     for folder in (run, get_subfolder(run, "checkpoints"), get_subfolder(run, "replay")):
         for path in folder.iterdir() if folder.is_dir() else ():
-            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            if not _is_plain(path):
                 raise Damaged(f"{path} is a link, a pipe or a device. A run has none; remove it.")
     lock = run / ".lock"
     with explain_errors(lock):  # `open` would follow a link and overwrite its file
