@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import signal
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -272,7 +273,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                     report.end_row(record)
                 if record and session.on_record:
                     session.on_record(dict(record))
-                stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
+                stop = _agree_to_stop(asked, carry.ranks)
                 last = stop or carry.steps == total
                 if last or saver.is_due(before, carry.steps, score if record else None):
                     saver.save(carry, score, last, pending)
@@ -294,6 +295,14 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
     session.say(reporting.summarise_end(run, step, total, score, done))
     code = errors.DONE if done else errors.STOPPED
     return Outcome(run, code, step, score, carry, session.config)
+
+
+def _agree_to_stop(asked: list[int], ranks: int) -> bool:
+    """Return whether any rank was asked to stop; from then on, all of them count as asked."""
+    stop = bool(mpi.pmax(len(asked)) if ranks > 1 else asked)
+    if stop and not asked:
+        asked.append(signal.SIGTERM)
+    return stop
 
 
 def _read_pending(notes: dict[str, Any]) -> Record | None:
