@@ -86,8 +86,9 @@ def _prepare_folders(run: Path, made: Path) -> None:
     """Create the folders, and remove leftovers of a killed process."""
     for path in safe_files.get_subfolder(run, "checkpoints").glob(".tmp-*"):
         files.remove(path)
-    files.make_folder(made)
-    files.make_folder(safe_files.get_subfolder(run, "replay"))
+    with safe_files.explain_errors(run):  # which must exist: a folder without config.json is no run
+        for path in (made.parent, made, safe_files.get_subfolder(run, "replay")):
+            path.mkdir(exist_ok=True)
 
 
 def _write_rank(

@@ -176,6 +176,7 @@ def time_compilations() -> Iterator[list[float]]:
 @contextlib.contextmanager
 def record_failure(run: Path) -> Iterator[None]:
     """If the block fails, write the reason to the run's folder, and add advice to the error."""
+    place = folder.identify(run)
     try:
         yield
     except BaseException as error:
@@ -185,6 +186,8 @@ def record_failure(run: Path) -> Iterator[None]:
         else:
             status, reason = "failed", _format_error(error)
             text = f"{traceback.format_exc()}purerl: {error}"
+        if folder.identify(run) != place:  # another run may be at this path now
+            raise
         with contextlib.suppress(errors.StorageError):  # perhaps the disk itself fails
             folder.update_status(run, status=status, reason=reason)
         with contextlib.suppress(errors.StorageError):
@@ -195,6 +198,8 @@ def record_failure(run: Path) -> Iterator[None]:
 
 def _explain_next_step(run: Path, error: BaseException) -> str:
     kept = checkpoint_folders.list_steps(run)
+    if isinstance(error, errors.RunLost) and not kept:
+        return "no checkpoint is left at this path."
     what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "there is no checkpoint yet"
     if not isinstance(error, errors.NonFiniteError):
         return f"{what}. {'Continue' if kept else 'Start again'}: {format_command('resume', run)}"

@@ -260,6 +260,8 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                 if record is None:
                     with saver.save_on_fault(carry, score):
                         carry, record = loop.advance(carry)
+                if record:
+                    saver.check_files()
                 is_tested = bool(carry.schedule.num_test_episodes)
                 if report:
                     report.report_advance(carry, compiled)

@@ -25,6 +25,7 @@ ABOUT = {"algorithm": "td3", "ranks": 1}
 def saved(run, name="td3", at=(60, 100, 200), keep=9):
     """Save checkpoints at some steps; return the state of the run at each of them."""
     carry, segments, states = begin(name), (), {}
+    run.mkdir(exist_ok=True)
     for step in at:
         carry, _ = advance_until(carry, step)
         segments = checkpoint.save(run, carry, ABOUT, segments, keep, {"step": step})
