@@ -28,7 +28,9 @@ from purerl.runs.record import files, safe_files, status
 from purerl.runs.record.arrays import read_arrays, write_arrays
 from purerl.runs.record.checkpoint_folders import Manifest, Segment, prune
 
-MAX_SEGMENTS = 1_000  # then all rows are written again, as one segment
+# Most segments of a rank, and of all ranks. Then all rows are written again, as one segment.
+# A manifest needs up to 190 bytes for a segment, so all of them take two thirds of `MAX_JSON`.
+MAX_SEGMENTS, MAX_ALL_SEGMENTS = 1_000, 14_000
 TRIES = 100  # how often to look for another checkpoint if the run deletes the one being read
 SHOWN = 5  # most differing settings to name
 
@@ -61,7 +63,7 @@ def save(
     from this rank's last call or from `load`. The newest `keep` checkpoints stay, and the best one
     by `score` and `step` in `notes`. `say` receives a line about each damaged checkpoint.
     """
-    if len(segments) >= MAX_SEGMENTS:
+    if len(segments) >= limit_segments(carry.ranks):
         segments = ()
     frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
     made = folders.checkpoint_folder(run, carry.steps, ".tmp-")
@@ -80,6 +82,11 @@ def save(
             files.remove(made)  # on a full disk every byte counts
         raise
     return needed[carry.rank]
+
+
+def limit_segments(ranks: int) -> int:
+    """Return how many segments each rank may have, so that the manifest does not grow too large."""
+    return max(1, min(MAX_SEGMENTS, MAX_ALL_SEGMENTS // ranks))
 
 
 def _prepare_folders(run: Path, made: Path) -> None:

@@ -333,3 +333,21 @@ def test_a_best_checkpoint_that_does_not_exist_is_refused(tmp_path, monkeypatch)
     monkeypatch.setattr(checkpoint_folders, "read_best", lambda run: (80, 1.0))
     with pytest.raises(errors.NoCheckpoint, match="deleted the checkpoint 100 times"):
         checkpoint.load(run, ABOUT, 0, step="best")
+
+
+@pytest.mark.parametrize("ranks", [1, 28, 1_000])
+def test_the_manifest_of_many_ranks_fits_its_limit(tmp_path, ranks):
+    (tmp_path / "checkpoints" / f"{10**11:012d}").mkdir(parents=True)
+    step, segments = 10**11, []
+    for rank in range(ranks):
+        names = [f"{rank}-{step - 1:012d}-{step:012d}.npz"] * checkpoint.limit_segments(ranks)
+        segments.append([checkpoint.Segment(n, step - 1, step, 10**9, "f" * 64) for n in names])
+    facts = {"steps": step, "calls": step, "updates": step, "epoch": 10**6}
+    content = {"format": 1, "step": step, "about": ABOUT, "notes": {}, "seen": {}, "best": None}
+    content |= {"files": {f"rank{i}.npz": [10**9, "f" * 64] for i in range(ranks)}}
+    content |= {"facts": [facts | {"episodes": [10**6] * 64}] * ranks, "segments": segments}
+    content |= {"rows": [step] * ranks}
+    sealed = storage.seal_json(content)
+    (tmp_path / "checkpoints" / f"{step}" / "manifest.json").write_bytes(sealed)
+    assert len(checkpoint_folders.read_manifest(tmp_path, step)["segments"]) == ranks
+    assert checkpoint.limit_segments(14) == checkpoint.MAX_SEGMENTS == 1_000
