@@ -102,6 +102,10 @@ class Damaged(StorageError):
     """A file is missing, was changed, or has an invalid form."""
 
 
+class RunLost(StorageError):
+    """Files of a run were deleted or moved while it was training."""
+
+
 class OutputClosed(PurerlError, OSError):
     """Standard output or standard error cannot be written: a closed pipe, a full disk."""
 

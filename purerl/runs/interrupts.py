@@ -45,7 +45,8 @@ def catch_interrupts(alone: bool) -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if alone else signal.default_int_handler)
+        if signal.getsignal(signal.SIGINT) is _interrupt:  # else the ranks are stopping
+            signal.signal(signal.SIGINT, signal.SIG_DFL if alone else signal.default_int_handler)
         sys.unraisablehook = before
         _raised.clear()
 
@@ -83,6 +84,9 @@ def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
 
     A SIGHUP never counts as the second, because a closing session sends several. With several
     ranks, a watcher handles the second. A Ctrl-C that Python lost before is raised at the start.
+
+    The same request reaches some ranks later than others, even after the run has ended. So a rank
+    whose list is not empty handles no signal after the block; only its watcher does.
     """
     asked: list[int] = []
     kept: dict[int, Any] = {}
@@ -104,4 +108,8 @@ def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
         yield asked
     finally:
         for one, handler in kept.items():
-            signal.signal(one, handler)
+            signal.signal(one, _ignore if ranks > 1 and asked else handler)
+
+
+def _ignore(number: int, _: Any) -> None:
+    """Do nothing. With `SIG_IGN` instead, the watcher would not see a second signal."""

@@ -1,12 +1,15 @@
 """Examples and commands on two ranks: only rank 0 prints, and user errors are one line."""
 
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from purerl.runs.record import folder
 from purerl.runs.settings.config import to_json
-from tests.mpi.launch import python, ranks
+from tests.mpi.launch import ROOT, clean, python, ranks
 from tests.runs.script import settings
 
 
@@ -107,3 +110,43 @@ def test_an_example_says_once_that_it_rounds_counts_up():
     done = python("examples/run_vpg.py", *words)
     assert done.code == 0, done.err
     assert done.out.count("rounded up to what fits: steps from 100 to 102\n") == 1
+
+
+LATE = """
+import os, sys
+from purerl.mpi import signals, watchdog
+rank = int(os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
+if rank == 1:  # its watcher reads the note when the run has ended
+    read = signals.read_note
+    def read_late(job, again=""):
+        return read(job, again) if "stopped" in watchdog.ended else 0
+    def leaves(found, stop, watcher, leave=watchdog._leave):
+        watchdog.ended.append("stopped")
+        leave(found, stop, watcher)
+    signals.read_note, watchdog._leave, watchdog.ended = read_late, leaves, []
+from purerl.cli.main import main
+sys.exit(main())
+"""
+BURSTS = {
+    "steps": 10**7, "steps-per-epoch": 200, "update-every": 2, "updates-per-burst": 1,
+    "start-steps": 10, "update-after": 20, "batch-size": 8, "replay-size": 1000, "hidden": 8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.mpi)]
+)
+def test_a_request_that_reaches_a_rank_late_does_not_end_a_job_that_has_saved(tmp_path, number):
+    words = [f"--{name}={value}" for name, value in BURSTS.items()]
+    words += ["--env=CartPole-v1", "--num-test-episodes=0", "--preset=none", "--num-cpu=2"]
+    line = [sys.executable, "-c", LATE, "train", "dqn", *words, f"--data-dir={tmp_path}"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(line, env=clean(), cwd=ROOT, **pipes) as process:
+        said = ""
+        while not re.search(r"\n +200 ", said):
+            said += (got := process.stdout.readline())
+            assert got, said
+        process.send_signal(number)
+        said += process.communicate()[0]
+    assert process.returncode == 75, said
+    assert "Continue: purerl resume" in said

@@ -19,7 +19,7 @@ T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "
 
 MUTANTS = [
     Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
-    Mutant(REGULAR, "if path.is_symlink() or not (path.is_file() or path.is_dir()):", "if False:", T_HOSTILE),
+    Mutant(REGULAR, "            if not _is_plain(path):\n", "            if False:\n", T_HOSTILE),
     Mutant(REGULAR, "    if path.is_symlink():\n", "    if False:\n", T_HOSTILE),
     Mutant(STORAGE, "            path.unlink(missing_ok=True)  # a link left there would be followed to another file\n            with open(path, \"xb\")", "            with open(path, \"wb\")", T_HOSTILE),
     Mutant(STORAGE, "        content = file.read(most + 1)", "        content = file.read()[: most + 1]", T_HOSTILE),
@@ -29,7 +29,7 @@ MUTANTS = [
     Mutant(WITNESS, "(row.rstrip(b\"\\t\\n\") for row in", "(row for row in", T_DAMAGE),
     Mutant(WITNESS, "if _digest(path, length + (name in WHOLE)) != (length, digest):", "if _digest(path, length + (name in WHOLE))[0] < length:", T_DAMAGE),
     Mutant(CHECKPOINT, 'if content["best"] and not folders.read_best(run):', "if False:", T_DAMAGE),
-    Mutant(CHECKPOINT, "    if len(segments) >= MAX_SEGMENTS:\n        segments = ()\n", "", "tests/reliability/test_segments.py"),
+    Mutant(CHECKPOINT, "    if len(segments) >= limit_segments(carry.ranks):\n        segments = ()\n", "", "tests/reliability/test_segments.py"),
     Mutant(PLACES, 'content.pop("sha256", None) == hash_status(content)', 'content.pop("sha256", "")', T_DAMAGE),
     Mutant(SNAPSHOT, "    return np.concatenate([tail, x[: number - len(tail)]])", "    return np.concatenate([x[: number - len(tail)], tail])", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
     Mutant(SNAPSHOT, "        filled[name][: len(kept) - tail] = kept[tail:]\n", "", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),

@@ -70,7 +70,7 @@ MUTANTS = [
     Mutant(TRAIN, "round(sum(compiled), 3)", "0.0", T_REPORT),
     Mutant(FOLDER, "files.to_json((status.read_status(run) or describe_machine()) | entries)", "(status.read_status(run) or describe_machine()) | entries", T_TRAIN),
     Mutant(LOG, "json.dumps(files.to_json(row))", "json.dumps(row)", T_TRAIN),
-    Mutant(SCREEN, "        except OutputClosed as error:\n", "        except BrokenPipeError as error:\n", T_BAR),
+    Mutant(SCREEN, "        except Exception as error:  # a custom stream", "        except BrokenPipeError as error:  # a custom stream", T_BAR),
     Mutant(SCREEN, "text = text[: shutil.get_terminal_size().columns - 1]", "text = text[:]", T_BAR),
     Mutant(REPORT, 'lost, self.screen.lost = self.screen.lost, ""', "lost = self.screen.lost", T_BAR),
     Mutant(REPORT, "if isinstance(error, KeyboardInterrupt):", "if False:", T_REPORT),

@@ -65,7 +65,7 @@ MUTANTS = [
     Mutant(STORAGE, "        remove(made)\n        raise\n", "        raise\n", T_STORAGE),
     Mutant(REGULAR, "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", T_LOCK),
     Mutant(CHECKPOINT, "            why = str(error)\n", "            raise\n", T_CHECKPOINT),
-    Mutant(CHECKPOINT, "else reversed(there)", "else there", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "one, found, why = left[-1], None", "one, found, why = left[0], None", T_CHECKPOINT),
     Mutant(CHECKPOINT, "if then.get(name) != now.get(name)", "if False", T_CHECKPOINT),
     Mutant(CHECKPOINT, "            files.remove(made)  # on a full disk", "            pass  #", T_CHECKPOINT),
     Mutant(REGULAR, "for _ in range(TRIES):", "for _ in range(1):", T_LOCK),
@@ -109,7 +109,7 @@ MUTANTS = [
     Mutant(KEEPER, "steps // freq > before // freq:", "False:", T_SAVING),
     Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise', "    if False:\n        raise", T_COMMANDS),
     Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
-    Mutant(PLACES, 'if found == "running" and not is_running(run):', "if False:", T_COMMANDS),
+    Mutant(PLACES, '        if state.get("status") == "running":\n            state', '        if False:\n            state', T_COMMANDS),
     # A stop request inside of an evaluation.
     Mutant("purerl/loops/gym.py", "            if should_stop():\n", "            if False:\n", "tests/runs/training/test_train.py -k evaluation"),
     Mutant("purerl/runs/training/train.py", "while (carry.steps < total or pending) and not stop:", "while carry.steps < total and not stop:", "tests/runs/training/test_train.py -k evaluation"),

@@ -1,6 +1,6 @@
 """Runs that save many times a second, to be killed.
 
-    python -m tests.reliability.script train ALGO DATA_DIR
+    python -m tests.reliability.script train ALGO DATA_DIR [STEPS]
     python -m tests.reliability.script resume RUN
     python -m tests.reliability.script calls ALGO DATA_DIR NUMBER     # kill at calls to the disk
     python -m tests.reliability.script back ALGO DATA_DIR NUMBER      # the same while going back
@@ -178,7 +178,7 @@ if __name__ == "__main__":
         sys.exit(0)
     purerl.setup()
     if action == "train":
-        outcome = train.train(often(what), data_dir=rest[0])
+        outcome = train.train(often(what, *map(int, rest[1:])), data_dir=rest[0])
     else:
         outcome = train.resume(Path(what))
     sys.exit(outcome.code)

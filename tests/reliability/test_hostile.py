@@ -2,13 +2,18 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
+import purerl
 from purerl import errors
 from purerl.runs.record import files, safe_files, status
+from purerl.runs.training import diagnosis
+from tests.cli.commands.call import call
 from tests.mpi.launch import python
 from tests.reliability.counts import sizes
+from tests.runs.trained import begun
 
 
 @sizes("hostile")
@@ -55,3 +60,22 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path):
         safe_files.lock_folder(run),
     ):
         pass
+
+
+@pytest.mark.parametrize("name", ["eval", "export", "video", "doctor"])
+def test_nothing_is_written_through_a_link_in_a_run(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("purerl.setup", lambda: None)
+    (tmp_path / "mine").mkdir()
+    run = shutil.copytree(begun("ppo").folder, tmp_path / "run")
+    (run / name).symlink_to(tmp_path / "mine")
+    if name == "eval":
+        assert call("eval", run, "--episodes", "1") == 5
+    else:
+        write = {
+            "export": lambda: purerl.load(run).export(),
+            "video": lambda: purerl.load(run).video(),
+            "doctor": lambda: diagnosis.diagnose(run),
+        }
+        with pytest.raises(errors.Damaged, match="is a link, but a run must be in one folder"):
+            write[name]()
+    assert not [*(tmp_path / "mine").iterdir()]

@@ -1,12 +1,15 @@
 """The replay buffer of a run stays in a bounded number of files, however often it is saved."""
 
+import pytest
+
 from purerl.loops import snapshot
 from purerl.runs.record import checkpoint
 from tests.loops.test_snapshot import advance_until, begin, freeze_to_bits
 
 
-def test_many_segments_are_merged_into_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "MAX_SEGMENTS", 3)
+@pytest.mark.parametrize("name", ["MAX_SEGMENTS", "MAX_ALL_SEGMENTS"])
+def test_many_segments_are_merged_into_one(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(checkpoint, name, 3)
     carry, segments, numbers = begin("td3"), (), []
     for step in range(10, 331, 10):
         carry, _ = advance_until(carry, step)

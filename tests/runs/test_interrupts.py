@@ -123,3 +123,36 @@ def test_the_second_request_ends_at_once_unless_it_is_a_sighup():
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+def test_ranks_that_agreed_to_stop_ignore_a_late_request(monkeypatch):
+    pid, hard, others = os.getpid(), [], []
+    before = {one: signal.getsignal(one) for one in interrupts.ASKING}
+    monkeypatch.setattr(train.mpi, "pmax", lambda number: max(number, len(others)))
+    try:
+        for one in before:
+            signal.signal(one, lambda number, frame: hard.append(number))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        def stop(words):
+            with interrupts.collect_requests(2) as asked:
+                return 75 if train._agree_to_stop(asked, 2) else 0
+
+        for code in (0, 75):
+            assert cli.run_and_report(stop, []) == code
+            for one in (signal.SIGTERM, signal.SIGHUP):
+                os.kill(pid, one)
+            assert hard == [signal.SIGTERM, signal.SIGHUP]  # only after the first
+            others.append(signal.SIGTERM)
+        os.kill(pid, signal.SIGINT)  # not raised either
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def test_one_process_that_was_asked_to_stop_restores_its_handlers():
+    before = signal.getsignal(signal.SIGTERM)
+    with interrupts.collect_requests() as asked:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert train._agree_to_stop(asked, 1)
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -7,6 +7,7 @@ import ctypes.util
 import importlib.util
 import os
 import platform
+from functools import partial
 from pathlib import Path
 
 from purerl.cli import checkpoint_arguments
@@ -98,9 +99,9 @@ def _check_run(args: argparse.Namespace) -> int:
         print_lines(f"reason: {state['reason']}")
     for step in checkpoint_folders.list_steps(run):
         try:
-            checkpoint.verify(run, step)
-            print_lines(f"checkpoint {step:,}: intact")
-            whole.append(step)
+            if checkpoint_folders.try_read(run, step, partial(checkpoint.verify, run, step)):
+                print_lines(f"checkpoint {step:,}: intact")
+                whole.append(step)
         except Damaged as error:
             print_lines(f"checkpoint {step:,}: {error}")
             code = NO_CHECKPOINT

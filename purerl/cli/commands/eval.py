@@ -11,7 +11,7 @@ from purerl import errors
 from purerl.cli import checkpoint_arguments as arguments
 from purerl.runs.console import print_lines, print_warning, write_text
 from purerl.runs.policy.evaluation import reserve_path
-from purerl.runs.record import files, status
+from purerl.runs.record import files, safe_files, status
 
 
 def main(words: list[str]) -> int:
@@ -29,10 +29,11 @@ def main(words: list[str]) -> int:
     for given in args.run:
         try:
             folder = status.find_run(given)
+            place = safe_files.get_subfolder(folder, "eval")
             found = _evaluate(args, folder)
             lines += json.dumps(found, allow_nan=False) + "\n"
-            files.make_folder(folder / "eval")
-            path = reserve_path(folder / "eval", f"{found['step']:012d}", ".json")
+            files.make_folder(place)
+            path = reserve_path(place, f"{found['step']:012d}", ".json")
             files.replace_file(path, (json.dumps(found, indent=1) + "\n").encode())
         except errors.OutputClosed:
             raise

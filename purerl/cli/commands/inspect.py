@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 from purerl.cli.checkpoint_arguments import RUN
@@ -44,8 +45,11 @@ def _describe_run(run: Path) -> int:
     print_lines(f"checkpoints: {', '.join(f'{step:,}' for step in steps) or 'none'}")
     for step in reversed(steps):
         try:
-            print_lines(_describe_checkpoint(checkpoint_folders.checkpoint_folder(run, step)))
-            break
+            path = checkpoint_folders.checkpoint_folder(run, step)
+            text = checkpoint_folders.try_read(run, step, partial(_describe_checkpoint, path))
+            if text is not None:
+                print_lines(text)
+                break
         except StorageError as error:
             print_warning(f"purerl inspect: {error}")
             code = NO_CHECKPOINT

@@ -20,6 +20,7 @@ from purerl import algos
 from purerl.errors import ConfigError
 from purerl.runs.policy import numpy_policy
 from purerl.runs.record import files as storage
+from purerl.runs.record import safe_files
 from purerl.runs.settings import config as configs
 from purerl.spaces import Box
 
@@ -47,7 +48,8 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
         raise ConfigError(f"format must be one of {', '.join(FORMATS)}, got {form!r}.")
     if folder is None:
         names = (f"{run.step:012d}-{form}-{number}" for number in itertools.count(1))
-        folder = next(x for name in names if not (x := run.folder / "export" / name).exists())
+        place = safe_files.get_subfolder(run.folder, "export")
+        folder = next(x for name in names if not (x := place / name).exists())
     path = Path(folder)
     if path.exists():
         raise ConfigError(f"{path} already exists; purerl never overwrites files.")

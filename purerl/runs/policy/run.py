@@ -10,6 +10,7 @@ buffer and no environment, and nothing in the folder can execute code.
 
 import csv
 import dataclasses
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,7 +28,7 @@ from purerl.loops import devices
 from purerl.loops import gym as loop
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
-from purerl.runs.record import checkpoint_folders, files, status
+from purerl.runs.record import files, status
 from purerl.runs.settings import aliases, environments, presets
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
@@ -58,8 +59,10 @@ class Run:
     @property
     def status(self) -> str:
         """State of the run: running, done, stopped, failed or killed."""
-        found = (one.status for one in status.list_runs(self.folder) if one.path == self.folder)
-        return next(found, "unknown")
+        try:
+            return status.read_run(self.folder).status
+        except (Damaged, KeyError, TypeError, ValueError, OverflowError):
+            return "unknown"
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
@@ -177,8 +180,7 @@ def load(
     shapes = jax.eval_shape(lambda: config.module.init(jax.random.key(0), config.spec))
     pairs, tree = jax.tree_util.tree_flatten_with_path(shapes)
     wanted = {jax.tree_util.keystr(leaf): x for leaf, x in pairs}
-    step = checkpoint_folders.resolve_step(folder, checkpoint)
-    found = checkpoints.load_learner(folder, about, wanted, step)
+    found = checkpoints.load_learner(folder, about, wanted, checkpoint)
     for why in found.skipped:
         say(f"skipped a checkpoint: {why}")
     state = jax.tree.unflatten(tree, [jnp.asarray(found.frozen.learner[name]) for name in wanted])
@@ -268,11 +270,13 @@ def _sort_settings(algo: Any, settings: Mapping[str, Any]) -> dict[str, dict[str
 
 def _read_columns(path: Path, delimiter: str) -> dict[str, np.ndarray]:
     """Read the columns of a table, without an incomplete last line."""
-    if not path.exists():
-        return {}
     try:
         columns = zip(*csv.reader(files.read_lines(path), delimiter=delimiter), strict=True)
         return {name: _parse_numbers(cells) for name, *cells in columns}
+    except Damaged:
+        if os.path.lexists(path):
+            raise
+        return {}
     except csv.Error as error:
         raise Damaged(f"{path} is not a table: {error}.") from error
     except ValueError as error:

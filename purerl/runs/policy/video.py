@@ -28,7 +28,7 @@ import numpy as np
 from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import print_warning
 from purerl.runs.policy.evaluation import Evaluation, reserve_path
-from purerl.runs.record import files
+from purerl.runs.record import files, safe_files
 
 if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
@@ -75,14 +75,15 @@ def record_video(
         raise ConfigError(f"fps must be in 1 .. 1000, got {fps}.")
     if width is not None and width < 16:
         raise ConfigError(f"width must be at least 16 pixels, got {width}.")
+    place = safe_files.get_subfolder(run.folder, "video") if path is None else path.parent
     make, rate = prepare_drawing(run, "rgb_array")
-    files.make_folder(run.folder / "video" if path is None else path.parent)
+    files.make_folder(place)
     with contextlib.ExitStack() as stack:
         film = Gif(fps or rate, width) if suffix == ".gif" else Mp4(fps or rate, width, stack)
         filmed = dataclasses.replace(run, env_fn=lambda: Filmed(make(), film.add))
         played = filmed.evaluate(**{"episodes": 1, "max_ep_len": max_steps} | episodes)
         content = film.content()
-    path = path or reserve_path(run.folder / "video", f"{run.step:012d}", suffix)
+    path = path or reserve_path(place, f"{run.step:012d}", suffix)
     files.replace_file(path, content)
     if film.lost:
         print_warning(

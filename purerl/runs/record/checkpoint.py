@@ -28,7 +28,10 @@ from purerl.runs.record import files, safe_files, status
 from purerl.runs.record.arrays import read_arrays, write_arrays
 from purerl.runs.record.checkpoint_folders import Manifest, Segment, prune
 
-MAX_SEGMENTS = 1_000  # then all rows are written again, as one segment
+# Most segments of a rank, and of all ranks. Then all rows are written again, as one segment.
+# A manifest needs up to 190 bytes for a segment, so all of them take two thirds of `MAX_JSON`.
+MAX_SEGMENTS, MAX_ALL_SEGMENTS = 1_000, 14_000
+TRIES = 100  # how often to look for another checkpoint if the run deletes the one being read
 SHOWN = 5  # most differing settings to name
 
 Segments = tuple[Segment, ...]  # files of the replay buffer of one rank
@@ -60,7 +63,7 @@ def save(
     from this rank's last call or from `load`. The newest `keep` checkpoints stay, and the best one
     by `score` and `step` in `notes`. `say` receives a line about each damaged checkpoint.
     """
-    if len(segments) >= MAX_SEGMENTS:
+    if len(segments) >= limit_segments(carry.ranks):
         segments = ()
     frozen = snapshot.freeze(carry, segments[-1].stop if segments else 0, copy=False)
     made = folders.checkpoint_folder(run, carry.steps, ".tmp-")
@@ -81,12 +84,18 @@ def save(
     return needed[carry.rank]
 
 
+def limit_segments(ranks: int) -> int:
+    """Return how many segments each rank may have, so that the manifest does not grow too large."""
+    return max(1, min(MAX_SEGMENTS, MAX_ALL_SEGMENTS // ranks))
+
+
 def _prepare_folders(run: Path, made: Path) -> None:
     """Create the folders, and remove leftovers of a killed process."""
     for path in safe_files.get_subfolder(run, "checkpoints").glob(".tmp-*"):
         files.remove(path)
-    files.make_folder(made)
-    files.make_folder(safe_files.get_subfolder(run, "replay"))
+    with safe_files.explain_errors(run):  # which must exist: a folder without config.json is no run
+        for path in (made.parent, made, safe_files.get_subfolder(run, "replay")):
+            path.mkdir(exist_ok=True)
 
 
 def _write_rank(
@@ -115,8 +124,12 @@ def _commit(run: Path, made: Path, content: Manifest) -> None:
     files.write_file(made / "manifest.json", files.seal_json(content))
     files.sync_folder(made)
     path = folders.checkpoint_folder(run, content["step"])
-    files.remove(path)
+    old = made.with_name(f"{made.name}-old")
+    if path.is_dir():  # rename it, because others may read it
+        with safe_files.explain_errors(path):
+            path.rename(old)
     files.rename_into_place(made, path)
+    files.remove(old)
 
 
 def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -> Loaded:
@@ -135,11 +148,12 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
 
 
 def load_learner(
-    run: Path, about: dict[str, Any], wanted: dict[str, Any], step: int | None = None
+    run: Path, about: dict[str, Any], wanted: dict[str, Any], step: int | str | None = None
 ) -> Loaded:
     """Read only the learner, without the replay buffer, which is enough for acting.
 
-    Works like `load`, in one process. `wanted` has the learner's leaves with `shape` and `dtype`.
+    Works like `load`, in one process, and while the run saves checkpoints. `wanted` has the
+    learner's leaves with `shape` and `dtype`. `step` may also be `best` or `last`.
     """
 
     def read(one: int, content: Manifest) -> dict[str, np.ndarray]:
@@ -155,17 +169,18 @@ def load_learner(
     return Loaded(one, content, Frozen(learner, {}, {}, None), (), skipped)
 
 
-def verify(run: Path, step: int) -> None:
-    """Read all files of a checkpoint; raise `Damaged` for the first damaged one."""
+def verify(run: Path, step: int) -> bool:
+    """Read all files of a checkpoint and return True; raise `Damaged` for the first damaged one."""
     content = folders.read_manifest(run, step)
     for rank in range(len(content["facts"])):
         _read_rank(run, step, content, rank)
+    return True
 
 
 def _find_newest(
     run: Path,
     about: dict[str, Any],
-    step: int | None,
+    step: int | str | None,
     read: Callable[[int, Manifest], Any],
     gather: Callable[[Any], list[Any]] = lambda mine: [mine],
 ) -> tuple[int, Manifest, Any, tuple[str, ...]]:
@@ -173,23 +188,40 @@ def _find_newest(
 
     `gather` collects a value from each process, and returns the list to all of them.
     """
-    there = gather(folders.list_steps(run))[0]
-    if step is not None and step not in there:
-        raise NoCheckpoint(f"{run} has no checkpoint of step {step}. Its steps: {there or 'none'}.")
-    skipped: list[str] = []
-    for one in [step] if step is not None else reversed(there):
-        found, why = None, ""
+    bad: dict[int, list[str]] = {}  # damaged checkpoints, and why they cannot be used
+    for _ in range(TRIES):
+        wanted = folders.resolve_step(run, "last" if step is None else step)
+        wanted, there = gather((wanted, folders.list_steps(run)))[0]
+        if wanted not in (None, *there) and step != "best":
+            steps = there or "none"
+            raise NoCheckpoint(f"{run} has no checkpoint of step {step}. Its steps: {steps}.")
+        left = [one for one in (there if wanted is None else [wanted]) if one not in bad]
+        whys = tuple(why for reasons in bad.values() for why in reasons)
+        if not left:
+            raise NoCheckpoint("\n  ".join([f"{run} has no checkpoint that can be used", *whys]))
+        one, found, why = left[-1], None, ""
         try:
-            content = folders.read_manifest(run, one)
-            _check_about(run, about, content["about"])
-            found = content, read(one, content)
+            found = folders.try_read(run, one, partial(_read_one, run, about, one, read))
         except Damaged as error:
             why = str(error)
-        damages = dict.fromkeys(filter(None, gather(why)))
-        if found and not damages:
-            return one, *found, tuple(skipped)
-        skipped += damages
-    raise NoCheckpoint("\n  ".join([f"{run} has no checkpoint that can be used", *skipped]))
+        answers = gather((why, found is not None))
+        if damages := [*dict.fromkeys(filter(None, (why for why, _ in answers)))]:
+            bad[one] = damages
+        elif found is not None and all(was_read for _, was_read in answers):
+            return one, *found, whys
+    raise NoCheckpoint(
+        f"{run} deleted the checkpoint {TRIES} times while it was read. Try again, or choose "
+        f"another one."
+    )
+
+
+def _read_one(
+    run: Path, about: dict[str, Any], step: int, read: Callable[[int, Manifest], Any]
+) -> tuple[Manifest, Any]:
+    """Return the manifest of a checkpoint and what `read` returns, after checking `about`."""
+    content = folders.read_manifest(run, step)
+    _check_about(run, about, content["about"])
+    return content, read(step, content)
 
 
 def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:

@@ -7,10 +7,11 @@ because these files, made for people and other programs, have no checksum inside
 import hashlib
 import itertools
 import math
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from purerl import checks
 from purerl.errors import ConfigError, Damaged, NoCheckpoint
@@ -24,6 +25,7 @@ LOGS = (*WHOLE, "metrics.jsonl", "episodes.csv", TABLE)
 _SEGMENT = re.compile(r"\d{1,6}-\d{12}-\d{12}\.npz")
 
 Manifest = dict[str, Any]
+T = TypeVar("T")
 
 
 class Segment(NamedTuple):
@@ -39,13 +41,40 @@ class Segment(NamedTuple):
 def list_steps(run: Path) -> list[int]:
     """Return the steps of a run's checkpoints, oldest first, without verifying them."""
     folder = safe_files.get_subfolder(run, "checkpoints")
-    names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
     return sorted(int(name) for name in names if re.fullmatch(r"\d{12}", name))
 
 
 def checkpoint_folder(run: Path, step: int, prefix: str = "") -> Path:
     """Return the folder of a checkpoint; the prefix `.tmp-` marks one being made or deleted."""
     return run / "checkpoints" / f"{prefix}{step:012d}"
+
+
+def try_read(run: Path, step: int, read: Callable[[], T]) -> T | None:
+    """Return what a function reads from a checkpoint, or None if a writer removed it meanwhile.
+
+    A run deletes old checkpoints, and may replace one of the same step, while others read them. So
+    `Damaged` is raised only if the folder is still the same as before.
+    """
+    before = _identify(checkpoint_folder(run, step))
+    try:
+        return read()
+    except Damaged:
+        if before is not None and _identify(checkpoint_folder(run, step)) == before:
+            raise
+        return None
+
+
+def _identify(folder: Path) -> tuple[int, int] | None:
+    """Return numbers that differ between two folders of the same name; None without a folder."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def read_best(run: Path) -> tuple[int, float] | None:

@@ -105,7 +105,8 @@ def remove(path: Path) -> None:
 
 def append_text(path: Path, text: str) -> None:
     """Append a text to a file, completely or not at all, and explain errors."""
-    with undo_on_error(path), explain_errors(path), open(path, "a", encoding="utf-8") as file:
+    how: Any = {"encoding": "utf-8", "errors": "backslashreplace"}  # paths may be no text
+    with undo_on_error(path), explain_errors(path), open(path, "a", **how) as file:
         file.write(text)
 
 

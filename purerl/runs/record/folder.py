@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from purerl import mpi
-from purerl.errors import ConfigError, StorageError
+from purerl.errors import ConfigError, RunLost, StorageError
 from purerl.runs.console import clean_text
 from purerl.runs.record import files, safe_files, status
 from purerl.runs.record.machine import describe_machine
@@ -80,6 +80,29 @@ def _check_earlier_run(path: Path, say: Callable[[str], None] = lambda line: Non
     if state.get("status") == "failed":
         why = clean_text(str(state.get("reason", "")), 200)
         say(f"an earlier run failed ({why}): {path}. Continue: {command}")
+
+
+def identify(run: Path) -> tuple[int, int] | None:
+    """Return numbers that differ between two folders at the same path; None without a folder."""
+    try:
+        found = run.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check_files(run: Path, place: tuple[int, int] | None) -> None:
+    """Raise `RunLost` unless the folder is the one of `place` and has its configuration."""
+    if place is None or identify(run) != place:
+        raise RunLost(
+            f"{run} was deleted or moved while its run was training, so nothing more can be saved. "
+            f"If you moved it, continue there: purerl resume NEW_FOLDER"
+        )
+    if not (path := run / "config.json").exists():
+        raise RunLost(
+            f"{path} was deleted or moved while its run was training. No checkpoint can be used "
+            f"without it. Put it back, then continue the run."
+        )
 
 
 def update_status(run: Path, **entries: Any) -> None:

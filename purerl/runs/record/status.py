@@ -12,7 +12,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from purerl.runs.record import files, safe_files
 
 STATUS, OLD_STATUS = "status.json", "manifest.json"
 USER_FILE = "~/.config/purerl.json"
+PARTS = ("checkpoints", "replay")  # folders inside a run; they hold no runs
 MAX_CONFIG = 2**20  # bytes
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
 
@@ -75,11 +76,21 @@ def read_user_defaults() -> dict[str, Any]:
 
 def read_status(run: Path) -> dict[str, Any]:
     """Return the entries of a run's status file; empty if it is missing or was changed."""
-    try:
-        content = read_json(run / (STATUS if os.path.lexists(run / STATUS) else OLD_STATUS))
-    except (ConfigError, Damaged):
-        return {}
+    content = _read_first(run, (STATUS, OLD_STATUS, STATUS))  # a writer replaces the old one
     return content if content.pop("sha256", None) == hash_status(content) else {}
+
+
+def _read_first(run: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Return the content of the first file that exists; empty if there is none or it is damaged."""
+    for name in names:
+        try:
+            return read_json(run / name)
+        except ConfigError:
+            return {}
+        except Damaged:
+            if os.path.lexists(run / name):
+                return {}
+    return {}
 
 
 def read_settings(run: Path) -> dict[str, Any]:
@@ -154,19 +165,27 @@ def _is_id(env: str) -> bool:
 
 
 def list_runs(data_dir: Path) -> Iterator[RunStatus]:
-    """Yield the status of each run below a folder."""
-    for path in sorted(data_dir.rglob("config.json")):
+    """Yield the status of each run below a folder; ignore folders that vanish meanwhile."""
+    folders = []
+    for folder, inner, names in os.walk(data_dir):
+        if "config.json" in names:
+            folders.append(Path(folder))
+            inner[:] = [name for name in inner if name not in PARTS]
+    for path in sorted(folders):
         # A `config.json` of another program is not a run.
         with contextlib.suppress(Damaged, KeyError, TypeError, ValueError, OverflowError):
-            yield _read_run(path.parent)
+            yield read_run(path)
 
 
-def _read_run(run: Path) -> RunStatus:
+def read_run(run: Path) -> RunStatus:
+    """Return the status of a run; raise `Damaged` or another error if the folder is not a run."""
     config, state = read_settings(run), read_status(run)
+    if state.get("status") == "running" and not is_running(run):
+        state = read_status(run)  # it may have ended since
+        if state.get("status") == "running":
+            state["status"] = "killed"
     algo, env, seed = str(config["algo"]), str(config["env"]), int(config["seed"])
     found, reason = (str(state.get(k, word)) for k, word in (("status", "unknown"), ("reason", "")))
-    if found == "running" and not is_running(run):
-        found = "killed"
     step, total = int(state.get("step", 0)), int(state.get("steps", config["schedule"]["steps"]))
     score = float(math.nan if state.get("score") is None else state["score"])
     known = score if math.isfinite(score) else None

@@ -108,6 +108,7 @@ def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: 
         _limit_threads(max(1, cores // (at_once * plan.num_cpu))),
         collect_requests() as asked,
     ):
+        board.save()  # before the first run starts, because it may refuse the file
         try:
             while board.running or (waiting and not asked):
                 while waiting and len(board.running) < at_once and not asked:
@@ -115,10 +116,17 @@ def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: 
                 board.watch(bool(asked))
                 board.draw()
                 time.sleep(0.05)
-        finally:
-            for task in board.running:  # only after an exception, or a second request to stop
+        except KeyboardInterrupt:  # a second request to stop
+            for task in board.running:
                 task.kill(signal.SIGKILL)
-            _show_line("")
+            raise
+        except BaseException:
+            for task in board.running:  # let them save
+                task.kill(signal.SIGTERM, group=False)
+            raise
+        finally:
+            board.show("")
+        board.save()
     rows = tuple(task.row for task in tasks)
     good = all(row.status == "done" for row in rows)
     code = errors.DONE if good else errors.STOPPED if asked else errors.INCOMPLETE
@@ -146,6 +154,8 @@ class _Supervisor:
     about: Entries | None
     timeout: float | None
     drawn: float = 0.0  # time at which the progress line was drawn
+    is_live: bool = True  # whether the progress line is drawn
+    has_warned: bool = False  # whether a failure to write `sweep.json` was reported
 
     @property
     def running(self) -> list[Task]:
@@ -164,7 +174,7 @@ class _Supervisor:
         again = found is not None and found.status in ("stopped", "killed")
         try:
             task.process = task.start(task.log, found if again else None)
-        except errors.PurerlError as error:
+        except (errors.PurerlError, OSError) as error:
             self._settle(task, "failed", str(error), found, exit=errors.exit_code_of(error))
         else:
             try_print_lines(f"{task.row.label}: {'continues' if again else 'starts'}")
@@ -207,16 +217,41 @@ class _Supervisor:
         words = [f"[{over}/{len(rows)}] {row.label}: {status}"]
         words += [] if row.score is None else [f"return {row.score:.1f}"]
         words += [] if row.exit is None else [f"{row.seconds:.0f} s"]
-        _show_line("")
+        self.show("")
         try_print_lines(", ".join([*words, *filter(None, [reason])]))
+        try:
+            self.save()
+        except errors.StorageError as error:  # raised again at the end if it stays
+            if not self.has_warned:
+                try_print_lines(f"warning: {error} The runs continue.")
+            self.has_warned = True
+
+    def save(self) -> None:
+        """Write `sweep.json`, unless other processes share the folder."""
         if self.about is not None:
-            save_results(self.folder, self.about, rows)
+            save_results(self.folder, self.about, [task.row for task in self.tasks])
 
     def draw(self) -> None:
-        """On a terminal, show the progress once a second."""
-        if sys.stdout.isatty() and time.monotonic() - self.drawn > 1:
-            self.drawn = time.monotonic()
-            _show_line(self.format_progress())
+        """On a terminal, show the progress once a second; if that fails, show none any more."""
+        if not self.is_live or time.monotonic() - self.drawn <= 1:
+            return
+        try:
+            if sys.stdout.isatty():
+                self.drawn = time.monotonic()
+                self.show(self.format_progress())
+        except Exception as error:  # whatever it is, the runs are worth more than the line
+            self.is_live = False
+            why = f"{type(error).__name__}: {error}"
+            try_print_lines(f"warning: the progress line failed, the runs continue: {why}")
+
+    def show(self, text: str) -> None:
+        """On a terminal, show a line that the next line replaces."""
+        if self.is_live and sys.stdout.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            try:
+                write_text(sys.stdout, "\r\x1b[K" + text[:width])
+            except errors.OutputClosed:
+                self.is_live = False
 
     def format_progress(self) -> str:
         """Return the progress as one line; each run is as far as its newest checkpoint."""
@@ -247,11 +282,3 @@ def _explain_failure(task: Task, code: int, found: RunStatus | None) -> str:
     with task.log.open("rb") as file:
         file.seek(max(task.logged, task.log.stat().st_size - 4096))
         return file.read().decode(errors="replace").strip().split("\n")[-1].strip()
-
-
-def _show_line(text: str) -> None:
-    """On a terminal, show a line that the next line replaces."""
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns - 1
-        with contextlib.suppress(errors.OutputClosed):
-            write_text(sys.stdout, "\r\x1b[K" + text[:width])

@@ -1,5 +1,6 @@
 """Tasks of a sweep: algorithms (with `purerl train` and `resume`) and functions of the user."""
 
+import contextlib
 import functools
 import glob
 import inspect
@@ -93,12 +94,13 @@ def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> RunStatus |
     """Find the run of a configuration: a done one if there is one, else the most advanced one."""
     ignored = {"spaces": None}  # not compared: a run has the spaces of its environment
     order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
-    found = {
-        (order.get(one.status, 0), one.step, one.path.stat().st_mtime_ns): one
-        for parent in data_dir.glob(f"*{glob.escape(name)}")
-        for one in status.list_runs(parent)
-        if status.read_settings(one.path) | ignored == complete | ignored
-    }
+    found: dict[tuple[int, int, int], RunStatus] = {}
+    for parent in data_dir.glob(f"*{glob.escape(name)}"):
+        for one in status.list_runs(parent):
+            with contextlib.suppress(ConfigError, errors.Damaged, FileNotFoundError):  # deleted
+                if status.read_settings(one.path) | ignored == complete | ignored:
+                    age = one.path.stat().st_mtime_ns
+                    found[order.get(one.status, 0), one.step, age] = one
     return found[max(found)] if found else None
 
 

@@ -22,7 +22,7 @@ from purerl.loops import devices, offpolicy, onpolicy
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, OffPolicyCarry
 from purerl.mpi.collective import to_host
-from purerl.runs.record import checkpoint, checkpoint_folders, files
+from purerl.runs.record import checkpoint, checkpoint_folders, files, safe_files
 from purerl.runs.settings import environments
 from purerl.runs.training import train
 from purerl.runs.training.saving import describe_run
@@ -67,6 +67,7 @@ def diagnose(
     `at` is the step of the checkpoint; None for the newest. `say` receives lines about progress.
     `algo` is the module of the run's algorithm if it is custom.
     """
+    safe_files.get_subfolder(run, "doctor")  # refuse a link before the replay
     config = train.read_config(run, env_fn, None, None, algo)
     env_fn = environments.choose_env_fn(env_fn, config.env, config.options.wrapper)
 
@@ -128,7 +129,7 @@ def _find_bad_update(run: Path, carry: Carry, message: str) -> Finding | None:
             continue
         grads = jax.grad(algo.loss, has_aux=True)(learner.params, batch)[0]
         bad += _list_non_finite({"gradient": grads})
-        path = run / "doctor" / f"update-{number}.npz"
+        path = safe_files.get_subfolder(run, "doctor") / f"update-{number}.npz"
         files.make_folder(path.parent)
         tree = {"params": learner.params, "batch": batch, "step": learner.step}
         arrays: dict[str, Any] = _flatten(tree)

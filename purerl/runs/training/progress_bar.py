@@ -51,6 +51,13 @@ class Screen:
         now = time.monotonic()
         if not self.live or self.row_is_open or now - self._drawn < PAUSE:
             return
+        try:
+            self._draw(now, step, total)
+        except Exception as error:  # whatever it is, the run is worth more than the bar
+            self.live = False
+            self.say(f"\nwarning: the progress bar failed, and is not drawn any more: {error!r}")
+
+    def _draw(self, now: float, step: int, total: int) -> None:
         self._drawn = now
         self._first = began, first = self._first or (now, step)
         rate = (step - first) / max(now - began, 1e-9)
@@ -77,7 +84,8 @@ class Screen:
         """Write a text; if that fails, be silent from now on."""
         try:
             write(self.stream, text)
-        except OutputClosed as error:
-            self.lost, self.quiet, self.live = error.strerror or str(error), True, False
+        except Exception as error:  # a custom stream may raise anything
+            why = error.strerror or str(error) if isinstance(error, OutputClosed) else repr(error)
+            self.lost, self.quiet, self.live = why, True, False
             if self.stream is sys.stdout:
                 silence(self.stream)

@@ -80,8 +80,10 @@ class Report:
             self.sinks.append(WandB(options.wandb, session.run, content))
         self.sinks += session.sinks
         self.is_compiled = False
-        compiling = "compiling: takes some seconds the first time, then it is cached"
-        self.say(progress.describe_sizes(carry), progress.describe_schedule(carry), compiling)
+        self.failed: set[str] = set()  # parts of the display that failed and are left out
+        sizes = (progress.describe_sizes, progress.describe_schedule)
+        self.say(*self._format("sizes", lambda: [describe(carry) for describe in sizes]))
+        self.say("compiling: takes some seconds the first time, then it is cached")
 
     def report_advance(self, carry: Carry, compiled: list[float]) -> None:
         """Draw the progress, and report the compilation once."""
@@ -92,9 +94,10 @@ class Report:
 
     def begin_row(self, record: Record, is_tested: bool) -> None:
         """Print the row of an epoch; its last cell follows after the evaluation."""
-        *header, row = self.logs.format_row(record, self.total, is_tested)
-        self.say(*header)
-        self.session.begin_row(row)
+        lines = self._format("rows", lambda: self.logs.format_row(record, self.total, is_tested))
+        self.say(*lines[:-1])
+        for row in lines[-1:]:
+            self.session.begin_row(row)
 
     def end_row(self, record: Record | None) -> None:
         """Print the result of the evaluation, and log the epoch; None if that was stopped."""
@@ -108,6 +111,17 @@ class Report:
             self.say(f"the logs were not written; trying again after the next epoch: {error}")
         numbers = {k: float(v) for k, v in row.items() if math.isfinite(v)}
         self._for_each_sink(lambda sink: sink.write(record["steps"], numbers))
+
+    def _format(self, part: str, make: Callable[[], list[str]]) -> list[str]:
+        """Return the lines of a part of the display; leave it out from its first failure on."""
+        if part in self.failed:
+            return []
+        try:
+            return make()
+        except Exception as error:  # whatever it is, the run is worth more than its lines
+            self.failed.add(part)
+            self.say(f"warning: the {part} are not shown any more: {_format_error(error)}")
+            return []
 
     def _for_each_sink(self, call: Callable[[Sink], None]) -> None:
         """Call a function with each sink; report and drop a sink that fails."""
@@ -162,6 +176,7 @@ def time_compilations() -> Iterator[list[float]]:
 @contextlib.contextmanager
 def record_failure(run: Path) -> Iterator[None]:
     """If the block fails, write the reason to the run's folder, and add advice to the error."""
+    place = folder.identify(run)
     try:
         yield
     except BaseException as error:
@@ -171,6 +186,8 @@ def record_failure(run: Path) -> Iterator[None]:
         else:
             status, reason = "failed", _format_error(error)
             text = f"{traceback.format_exc()}purerl: {error}"
+        if folder.identify(run) != place:  # another run may be at this path now
+            raise
         with contextlib.suppress(errors.StorageError):  # perhaps the disk itself fails
             folder.update_status(run, status=status, reason=reason)
         with contextlib.suppress(errors.StorageError):
@@ -181,6 +198,8 @@ def record_failure(run: Path) -> Iterator[None]:
 
 def _explain_next_step(run: Path, error: BaseException) -> str:
     kept = checkpoint_folders.list_steps(run)
+    if isinstance(error, errors.RunLost) and not kept:
+        return "no checkpoint is left at this path."
     what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "there is no checkpoint yet"
     if not isinstance(error, errors.NonFiniteError):
         return f"{what}. {'Continue' if kept else 'Start again'}: {format_command('resume', run)}"

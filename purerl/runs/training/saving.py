@@ -8,7 +8,7 @@ from typing import Any
 
 from purerl import errors, mpi
 from purerl.loops.carry import Carry, Record
-from purerl.mpi.host import run_on_root
+from purerl.mpi.host import run_on_all, run_on_root
 from purerl.runs.record import checkpoint, checkpoint_folders, folder
 from purerl.runs.record.checkpoint import Loaded
 from purerl.runs.record.files import to_json
@@ -29,6 +29,7 @@ class Saver:
         self.say, self.report = session.say, report
         self.say_once = functools.cache(session.say)
         self.failures = 0
+        self.place = run_on_root(lambda: folder.identify(self.run))
 
     def is_due(self, before: int, steps: int, score: float | None) -> bool:
         """Return whether a multiple of `save_freq` was passed, or an epoch was the best so far.
@@ -46,8 +47,12 @@ class Saver:
     def save(self, carry: Carry, score: float, last: bool, pending: Record | None = None) -> None:
         """Save a checkpoint; tolerate fewer than `PATIENCE` failures in a row, none at the end.
 
-        `pending` is the record of an epoch whose evaluation was stopped.
+        `pending` is the record of an epoch whose evaluation was stopped. If files of the replay
+        buffer are missing, save all rows again, and raise `RunLost`.
         """
+        self.check_files()
+        lost = any(run_on_all(self._has_lost_rows))
+        self.segments = () if lost else self.segments
         try:
             notes = run_on_root(lambda: self.report.notes() if self.report else {})
             notes |= {"score": to_json(score)} | ({"pending": to_json(pending)} if pending else {})
@@ -63,6 +68,20 @@ class Saver:
                 raise
             again = "The run continues and tries again at the next checkpoint."
             self.say(f"the checkpoint of step {carry.steps:,} was not saved: {error} {again}")
+            return
+        if lost:
+            raise errors.RunLost(
+                f"files in {self.run / 'replay'} were deleted or moved while the run was training. "
+                f"All rows were saved again, so nothing is lost, but older checkpoints cannot be "
+                f"resumed. Find out what deletes files there, then continue the run."
+            )
+
+    def check_files(self) -> None:
+        """Raise `RunLost` if the folder of the run or its configuration is gone."""
+        run_on_root(lambda: folder.check_files(self.run, self.place))
+
+    def _has_lost_rows(self) -> bool:
+        return not all((self.run / "replay" / one.name).exists() for one in self.segments)
 
     @contextlib.contextmanager
     def save_on_fault(self, carry: Carry, score: float) -> Iterator[None]:
@@ -95,3 +114,17 @@ def describe_run(config: Config) -> dict[str, Any]:
     plain["schedule"].pop("steps")
     found = {name: plain[name] for name in ("algo", "env", "seed", "spec", "schedule", "spaces")}
     return found | {"ranks": mpi.num_procs()}
+
+
+def read_pending(notes: dict[str, Any]) -> Record | None:
+    """Return the record of an epoch whose evaluation was stopped, from a checkpoint's notes."""
+    record = notes.get("pending")
+    if record is None:
+        return None
+    needed = {"epoch", "steps", "updates", "ep_returns", "ep_lengths"}
+    if isinstance(record, dict) and needed <= record.keys():
+        record = {name: math.nan if x is None else x for name, x in record.items()}
+        numbers = [x for one in record.values() for x in (one if isinstance(one, list) else [one])]
+        if all(type(x) in (int, float) for x in numbers):
+            return record
+    raise errors.Damaged(f"the pending record of a checkpoint is not a record: {record!r:.200}.")

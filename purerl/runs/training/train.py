@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import signal
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 
 from purerl import errors, mpi
-from purerl.errors import ConfigError, Damaged, EnvFault
+from purerl.errors import ConfigError, EnvFault
 from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, Record
@@ -25,7 +26,7 @@ from purerl.runs.settings.config import Config
 from purerl.runs.training import reporting
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.reporting import Report, Session
-from purerl.runs.training.saving import Saver, describe_run
+from purerl.runs.training.saving import Saver, describe_run, read_pending
 from purerl.runs.training.sinks import Sink, check_packages
 from purerl.schedules import describe_rounding
 
@@ -264,13 +265,15 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
     score = math.nan if known is None else known
     stop = False
     try:
-        pending = _read_pending(notes)
+        pending = read_pending(notes)
         with collect_requests(carry.ranks) as asked, reporting.time_compilations() as compiled:
             while (carry.steps < total or pending) and not stop:
                 before, record = carry.steps, pending
                 if record is None:
                     with saver.save_on_fault(carry, score):
                         carry, record = loop.advance(carry, lambda: bool(asked))
+                if record:
+                    saver.check_files()
                 is_tested = bool(carry.schedule.num_test_episodes)
                 if report:
                     report.report_advance(carry, compiled)
@@ -284,7 +287,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                     report.end_row(record)
                 if record and session.on_record:
                     session.on_record(dict(record))
-                stop = bool(mpi.pmax(len(asked)) if carry.ranks > 1 else asked)
+                stop = _agree_to_stop(asked, carry.ranks)
                 last = stop or carry.steps == total
                 if carry.steps == before and record is None and pending is None:
                     saver.save_unsaved(carry, score, last)  # the advance was stopped
@@ -310,18 +313,12 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
     return Outcome(run, code, step, score, carry, session.config)
 
 
-def _read_pending(notes: dict[str, Any]) -> Record | None:
-    """Return the record of an epoch whose evaluation was stopped, from a checkpoint's notes."""
-    record = notes.get("pending")
-    if record is None:
-        return None
-    needed = {"epoch", "steps", "updates", "ep_returns", "ep_lengths"}
-    if isinstance(record, dict) and needed <= record.keys():
-        record = {name: math.nan if x is None else x for name, x in record.items()}
-        numbers = [x for one in record.values() for x in (one if isinstance(one, list) else [one])]
-        if all(type(x) in (int, float) for x in numbers):
-            return record
-    raise Damaged(f"the pending record of a checkpoint is not a record: {record!r:.200}.")
+def _agree_to_stop(asked: list[int], ranks: int) -> bool:
+    """Return whether any rank was asked to stop; from then on, all of them count as asked."""
+    stop = bool(mpi.pmax(len(asked)) if ranks > 1 else asked)
+    if stop and not asked:
+        asked.append(signal.SIGTERM)
+    return stop
 
 
 def _compute_score(record: Record, before: float) -> float:

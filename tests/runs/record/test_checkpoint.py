@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from purerl import errors
 from purerl.loops import snapshot
 from purerl.runs.record import checkpoint, checkpoint_folders
 from purerl.runs.record import files as storage
+from purerl.runs.record.arrays import write_arrays
+from purerl.runs.record.files import File
 from tests.loops.test_snapshot import advance_until, begin, freeze_to_bits
 
 ABOUT = {"algorithm": "td3", "ranks": 1}
@@ -24,6 +27,7 @@ ABOUT = {"algorithm": "td3", "ranks": 1}
 def saved(run, name="td3", at=(60, 100, 200), keep=9):
     """Save checkpoints at some steps; return the state of the run at each of them."""
     carry, segments, states = begin(name), (), {}
+    run.mkdir(exist_ok=True)
     for step in at:
         carry, _ = advance_until(carry, step)
         segments = checkpoint.save(run, carry, ABOUT, segments, keep, {"step": step})
@@ -268,3 +272,107 @@ def test_a_kill_at_any_moment_leaves_the_last_announced_checkpoint(tmp_path):
         if said:
             assert loaded.step >= int(said[-1]) or loaded.step == 330
         assert np.isfinite(carry.obs).all()
+
+
+def copy_steps(run):
+    """Save three checkpoints; return the states, and a function that restores the folder."""
+    states = saved(run / "whole")
+    return states, lambda: shutil.copytree(run / "whole", run / "live", dirs_exist_ok=True)
+
+
+def test_a_checkpoint_that_is_deleted_while_it_is_read_is_no_damage(tmp_path, monkeypatch):
+    states, restore = copy_steps(tmp_path)
+    real = checkpoint_folders.read_manifest
+    for moment in ("before", "after"):  # the manifest is read
+        run = restore()
+
+        def deleted(run, step, moment=moment):
+            content = real(run, step) if moment == "after" else None
+            if step == 200:
+                shutil.rmtree(run / "checkpoints" / "000000000200")
+            return content or real(run, step)
+
+        monkeypatch.setattr(checkpoint_folders, "read_manifest", deleted)
+        loaded = checkpoint.load(run, ABOUT, 0)
+        assert (loaded.step, loaded.skipped) == (100, ())
+        carry, _ = snapshot.thaw(begin("td3"), loaded.frozen)
+        assert freeze_to_bits(carry) == states[100]
+
+
+def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    carry = begin("td3")
+    carry, _ = advance_until(carry, 60)
+    checkpoint.save(tmp_path, carry, ABOUT, (), 9, {"step": 1})
+    real = checkpoint_folders.read_manifest
+
+    def replaced(run, step):
+        content = real(run, step)
+        monkeypatch.setattr(checkpoint_folders, "read_manifest", real)
+        # other bytes at the same step, as after an evaluation that was interrupted
+        made = run / "checkpoints" / f".tmp-{step:012d}"
+        old = made.with_name(f"{made.name}-old")
+        shutil.copytree(run / "checkpoints" / f"{step:012d}", made)
+        arrays = checkpoint.read_arrays(made / "rank0.npz", File(*content["files"]["rank0.npz"]))
+        arrays["host ep_return"] = arrays["host ep_return"] + 1
+        file = storage.write_file(made / "rank0.npz", partial(write_arrays, arrays))
+        new = content | {"files": {"rank0.npz": file}}
+        (made / "manifest.json").write_bytes(storage.seal_json(new))
+        made.with_name(f"{step:012d}").rename(old)
+        made.rename(run / "checkpoints" / f"{step:012d}")
+        return content
+
+    monkeypatch.setattr(checkpoint_folders, "read_manifest", replaced)
+    loaded = checkpoint.load(tmp_path, ABOUT, 0)
+    assert (loaded.step, loaded.skipped) == (60, ())
+
+
+def test_saving_a_step_again_never_shows_an_incomplete_checkpoint(tmp_path, monkeypatch):
+    carry = begin("td3")
+    carry, _ = advance_until(carry, 60)
+    segments = checkpoint.save(tmp_path, carry, ABOUT, (), 9, {"step": 1})
+    real, seen = checkpoint.files.remove, []
+
+    def remove(path):
+        folder = tmp_path / "checkpoints" / "000000000060"
+        seen.append(sorted(p.name for p in folder.iterdir()))
+        assert path != folder
+        real(path)
+
+    monkeypatch.setattr(checkpoint.files, "remove", remove)
+    checkpoint.save(tmp_path, carry, ABOUT, segments, 9, {"step": 2})
+    assert {*map(tuple, seen)} == {("manifest.json", "rank0.npz")}
+    assert checkpoint.load(tmp_path, ABOUT, 0).manifest["notes"] == {"step": 2}
+    assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["000000000060"]
+
+
+def test_the_best_checkpoint_is_looked_up_again_if_it_was_deleted(tmp_path, monkeypatch):
+    run = copy_steps(tmp_path)[1]()
+    marks = iter([(60, 1.0), (100, 2.0)])
+    monkeypatch.setattr(checkpoint_folders, "read_best", lambda run: next(marks, (100, 2.0)))
+    shutil.rmtree(run / "checkpoints" / "000000000060")
+    assert checkpoint.load(run, ABOUT, 0, step="best").step == 100
+
+
+def test_a_best_checkpoint_that_does_not_exist_is_refused(tmp_path, monkeypatch):
+    run = copy_steps(tmp_path)[1]()
+    monkeypatch.setattr(checkpoint_folders, "read_best", lambda run: (80, 1.0))
+    with pytest.raises(errors.NoCheckpoint, match="deleted the checkpoint 100 times"):
+        checkpoint.load(run, ABOUT, 0, step="best")
+
+
+@pytest.mark.parametrize("ranks", [1, 28, 1_000])
+def test_the_manifest_of_many_ranks_fits_its_limit(tmp_path, ranks):
+    (tmp_path / "checkpoints" / f"{10**11:012d}").mkdir(parents=True)
+    step, segments = 10**11, []
+    for rank in range(ranks):
+        names = [f"{rank}-{step - 1:012d}-{step:012d}.npz"] * checkpoint.limit_segments(ranks)
+        segments.append([checkpoint.Segment(n, step - 1, step, 10**9, "f" * 64) for n in names])
+    facts = {"steps": step, "calls": step, "updates": step, "epoch": 10**6}
+    content = {"format": 1, "step": step, "about": ABOUT, "notes": {}, "seen": {}, "best": None}
+    content |= {"files": {f"rank{i}.npz": [10**9, "f" * 64] for i in range(ranks)}}
+    content |= {"facts": [facts | {"episodes": [10**6] * 64}] * ranks, "segments": segments}
+    content |= {"rows": [step] * ranks}
+    sealed = storage.seal_json(content)
+    (tmp_path / "checkpoints" / f"{step}" / "manifest.json").write_bytes(sealed)
+    assert len(checkpoint_folders.read_manifest(tmp_path, step)["segments"]) == ranks
+    assert checkpoint.limit_segments(14) == checkpoint.MAX_SEGMENTS == 1_000

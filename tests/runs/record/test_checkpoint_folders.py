@@ -13,6 +13,7 @@ from tests.runs.record.test_checkpoint import ABOUT
 def scored(run, scores, keep=9, start=0):
     """Save a checkpoint every 10 steps, each with the score of an epoch; return the messages."""
     carry, segments, said = begin("td3"), (), []
+    run.mkdir(exist_ok=True)
     for number, score in enumerate(scores, 1):
         step = start + 10 * number
         carry, _ = advance_until(carry, step)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 
@@ -49,3 +50,35 @@ def test_checking_a_lock_does_not_keep_its_owner_out(tmp_path, monkeypatch):
             assert len(waits) == 3
             assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
     assert sum(waits) < 1
+
+
+FORK = """
+import os, sys, time; from pathlib import Path; from purerl.runs.record import safe_files
+with safe_files.lock_folder(Path(sys.argv[1])):
+    if os.fork() == 0:
+        with safe_files.lock_folder(Path(sys.argv[1], "own")):
+            print("own", flush=True); time.sleep(600)
+    time.sleep(600)
+"""
+
+
+def test_a_forked_helper_does_not_keep_the_lock_of_a_killed_process(tmp_path):
+    (tmp_path / "own").mkdir()
+    words = [sys.executable, "-c", FORK, str(tmp_path)]
+    first = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert first.stdout.readline() == "own\n"
+        refused = pytest.raises(StorageError, match=f"in use by process {first.pid} on ")
+        with refused, safe_files.lock_folder(tmp_path):
+            pass
+        first.kill()
+        first.wait()
+        with safe_files.lock_folder(tmp_path):
+            pass
+        refused = pytest.raises(StorageError, match="own is in use by process")  # it still runs
+        with refused, safe_files.lock_folder(tmp_path / "own"):
+            pass
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+        first.stdout.close()

@@ -1,12 +1,15 @@
 """Status files of runs, suggested commands, and errors for wrong folders."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from purerl.errors import ConfigError
 from purerl.runs.record import status
+from tests.cli.commands.call import call
 
 
 def test_suggested_commands_can_be_copied(tmp_path):
@@ -133,3 +136,54 @@ def test_a_command_is_printed_only_where_it_can_restore_the_run(tmp_path, change
         assert resume.startswith(f"purerl resume {tmp_path} --steps 800")
         assert watch.startswith(f"purerl watch {tmp_path}")
     assert status.format_command("plot", tmp_path) == f"purerl plot {tmp_path}"
+
+
+def delete_before_scan(monkeypatch, name):
+    """Delete the folder of this name just before it is scanned, as a running process may do."""
+    real = os.scandir
+
+    def scan(path="."):
+        if isinstance(path, str | Path) and Path(path).name == name:
+            monkeypatch.setattr(os, "scandir", real)
+            shutil.rmtree(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+
+
+@pytest.mark.parametrize("name", ["000000000010", "checkpoints", "other", "other_s0"])
+def test_a_folder_that_vanishes_while_runs_are_listed_is_ignored(run, monkeypatch, capsys, name):
+    (run / "checkpoints" / "000000000010").mkdir(parents=True)
+    data = run.parent.parent
+    delete_before_scan(monkeypatch, name)
+    assert call("list", "runs", "--data-dir", data) == 0
+    said = capsys.readouterr()
+    assert "pole/pole_s3" in said.out
+    assert not said.err
+
+
+def test_a_run_that_ends_while_it_is_listed_is_not_killed(run, monkeypatch):
+    status.write_status(run, {"status": "running"})
+
+    def ends(path):
+        status.write_status(run, {"status": "done"})
+        return False
+
+    monkeypatch.setattr(status, "is_running", ends)
+    assert status.read_run(run).status == "done"
+
+
+def test_the_status_is_read_while_its_old_file_is_replaced(run, monkeypatch):
+    status.write_status(run, {"status": "done"})
+    (run / status.STATUS).rename(run / status.OLD_STATUS)
+    real, read = status.read_json, []
+
+    def replaced(path):
+        read.append(path.name)
+        if path.name == status.OLD_STATUS:  # the writer comes first
+            path.rename(run / status.STATUS)
+        return real(path)
+
+    monkeypatch.setattr(status, "read_json", replaced)
+    assert status.read_status(run) == {"status": "done"}
+    assert read == [status.STATUS, status.OLD_STATUS, status.STATUS]

@@ -201,3 +201,80 @@ def test_the_progress_line_counts_runs_and_fits_the_terminal(tmp_path, monkeypat
     board.draw()
     board.draw()  # within the same second
     assert capsys.readouterr().out == "\r\x1b[K1 of 3 done, 1 not done; "[:23]
+
+
+class Ends:
+    """A process that ends when it has been asked a few times."""
+
+    pid, left = None, 5
+
+    @property
+    def exitcode(self):
+        self.left -= 1
+        return None if self.left > 0 else 0
+
+
+def test_a_progress_line_that_fails_is_switched_off_and_the_runs_continue(
+    tmp_path, monkeypatch, capsys
+):
+    asked = []
+
+    def look():
+        asked.append(1)
+        if len(asked) == 2:  # while the line is drawn
+            raise FileNotFoundError(2, "No such file or directory", "000000000010")
+        state = "done" if len(asked) > 2 else "unknown"
+        return places.RunStatus(tmp_path, "ppo", "E", 0, state, 1, 1, None, "")
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    now = iter(range(0, 10_000, 2))
+    clock = types.SimpleNamespace(monotonic=lambda: float(next(now)), sleep=lambda seconds: None)
+    monkeypatch.setattr(jobs, "time", clock)
+    task = jobs.Task(results.TaskResult("a", 0), look, lambda log, unfinished: Ends())
+    (row,) = jobs.run_tasks([task], tmp_path, None, jobs.Plan()).rows
+    assert row.status == "done"
+    said = capsys.readouterr().out
+    assert said.count("warning: the progress line failed, the runs continue") == 1
+
+
+def test_a_sweep_file_that_cannot_be_used_is_refused_before_a_run_starts(tmp_path):
+    (tmp_path / "sweep.json").write_text("{}")
+    task = jobs.Task(results.TaskResult("a", 0), lambda: None, lambda *_: pytest.fail("started"))
+    with pytest.raises(errors.StorageError, match=r"is not a file of a sweep.*Move it away"):
+        jobs.run_tasks([task], tmp_path, {}, jobs.Plan())
+
+
+def test_a_sweep_file_that_cannot_be_written_meanwhile_ends_no_run(tmp_path, monkeypatch, capsys):
+    real, calls = jobs.save_results, []
+
+    def save(*args):
+        calls.append(1)
+        if len(calls) == 2:
+            raise errors.StorageError("the disk is full.")
+        real(*args)
+
+    monkeypatch.setattr(jobs, "save_results", save)
+    refuse = {"a": errors.TaskRefused("no"), "b": OSError(2, "No such file", "logs/b.log")}
+
+    def start(name, log, unfinished):
+        raise refuse[name]
+
+    tasks = [
+        jobs.Task(results.TaskResult(name, 0), lambda: None, functools.partial(start, name))
+        for name in refuse
+    ]
+    rows = jobs.run_tasks(tasks, tmp_path, {}, jobs.Plan()).rows
+    assert [row.status for row in rows] == ["failed", "failed"]
+    assert "warning: the disk is full. The runs continue." in capsys.readouterr().out
+    kept = json.loads((tmp_path / "sweep.json").read_text())
+    assert [one["status"] for one in kept["variants"]] == ["failed", "failed"]
+
+
+def test_an_unexpected_error_lets_the_runs_save(tmp_path, monkeypatch):
+    sent = []
+    monkeypatch.setattr(jobs.Task, "kill", lambda task, *how, **group: sent.append((how, group)))
+    monkeypatch.setattr(jobs._Supervisor, "watch", lambda board, stopping: 1 / 0)
+    task = jobs.Task(results.TaskResult("a", 0), lambda: None, lambda log, unfinished: Ends())
+    with pytest.raises(ZeroDivisionError):
+        jobs.run_tasks([task], tmp_path, None, jobs.Plan())
+    assert sent == [((signal.SIGTERM,), {"group": False})]

@@ -143,3 +143,25 @@ def test_a_message_during_an_evaluation_has_its_own_line(tmp_path):
     session.say("message")
     session.end_row(" lost")  # the row has ended already
     assert screen.stream.getvalue() == "row\nmessage\n" == (tmp_path / "stdout.log").read_text()
+
+
+def test_a_stream_that_raises_anything_loses_only_the_screen(tmp_path):
+    screen = Screen(Gone(3, RuntimeError("no display")))
+    outcome = train.train(tiny(), data_dir=str(tmp_path), screen=screen)
+    assert outcome.code == 0
+    said = (outcome.run / "stdout.log").read_text()
+    assert said.count("the screen is gone (RuntimeError('no display'))") == 1
+
+
+def test_a_bar_that_cannot_be_drawn_is_switched_off_with_one_warning(tmp_path, monkeypatch):
+    def broken(seconds):
+        raise ZeroDivisionError("clock")
+
+    monkeypatch.setattr("purerl.runs.training.progress_bar.format_clock", broken)
+    monkeypatch.setattr("purerl.runs.training.progress_bar.PAUSE", 0.0)
+    screen = Screen(Terminal())
+    outcome = train.train(tiny(), data_dir=str(tmp_path), screen=screen)
+    assert outcome.code == 0
+    said = screen.stream.getvalue()
+    assert said.count("warning: the progress bar failed, and is not drawn any more: ") == 1
+    assert "everything is in" in said

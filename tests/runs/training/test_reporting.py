@@ -155,3 +155,25 @@ def test_seeds_that_did_not_start_are_named(tmp_path):
         "  not started: seed 7 8. Run the same command with --seed 7 8",
     ]
     assert status.read_status(run)["status"] == "failed"
+
+
+def test_rows_that_cannot_be_shown_are_left_out_with_one_warning(tmp_path, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("row")
+
+    monkeypatch.setattr(reporting.progress.Logs, "format_row", broken)
+    monkeypatch.setattr(reporting.progress, "describe_sizes", broken)
+    screen = Screen(io.StringIO())
+    outcome = train.train(tiny(), data_dir=str(tmp_path), screen=screen)
+    assert outcome.code == 0
+    said = screen.stream.getvalue()
+    assert said.count("warning: the rows are not shown any more: ZeroDivisionError: row") == 1
+    assert said.count("warning: the sizes are not shown any more") == 1
+    assert len((outcome.run / "progress.txt").read_text().splitlines()) == 3
+
+
+def test_a_folder_whose_name_is_no_text_can_be_written_to_the_log(tmp_path):
+    data = tmp_path / os.fsdecode(b"a\xff")
+    outcome = train.train(tiny(), data_dir=str(data), screen=Screen(quiet=True))
+    assert outcome.code == 0
+    assert "a\\udcff" in (outcome.run / "stdout.log").read_text()

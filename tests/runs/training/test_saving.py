@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 import signal
 
 import gymnasium
@@ -9,7 +10,7 @@ import pytest
 
 from purerl import errors
 from purerl.errors import EnvFault
-from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_files
+from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_files, status
 from purerl.runs.settings.config import Options, from_json
 from purerl.runs.training import saving, train
 from purerl.runs.training.progress_bar import Screen
@@ -199,3 +200,105 @@ def test_new_bests_cause_no_extra_saves_on_a_failing_disk(tmp_path, scores, monk
         train.train(configured(6_000, 2_000), data_dir=str(tmp_path), screen=QUIET)
     note = "the checkpoint of step 4,000 was not saved: failure 3 in a row."
     assert note in caught.value.__notes__
+
+
+def meddle_at(monkeypatch, step, meddle):
+    """Call a function with the run's folder after the first advance beyond a step."""
+    real, left = train.loop.advance, [meddle]
+
+    def advance(carry):
+        carry, record = real(carry)
+        if carry.steps >= step and left:
+            left.pop()()
+        return carry, record
+
+    monkeypatch.setattr(train.loop, "advance", advance)
+
+
+def small(algo, **options):
+    config = settings(algo, steps=2_000, steps_per_epoch=500)
+    return dataclasses.replace(config, options=Options(**{"save_freq": 500, **options}))
+
+
+@pytest.mark.parametrize(
+    ("algo", "save_freq", "what"),
+    [
+        ("vpg", 500, "delete"),
+        ("dqn", 500, "move"),
+        ("vpg", None, "replace"),
+        pytest.param("dqn", None, "delete", marks=pytest.mark.complete),
+        pytest.param("vpg", None, "move", marks=pytest.mark.complete),
+        pytest.param("dqn", 500, "replace", marks=pytest.mark.complete),
+    ],
+)
+def test_a_run_whose_folder_is_deleted_or_moved_ends_and_makes_none(
+    tmp_path, monkeypatch, algo, save_freq, what
+):
+    def meddle():
+        run = the_run(tmp_path)
+        run.rename(tmp_path / "moved")
+        if what == "delete":
+            shutil.rmtree(tmp_path / "moved")
+        if what == "replace":
+            run.mkdir()
+            (run / "config.json").write_text("{}")
+
+    meddle_at(monkeypatch, 900, meddle)  # in the second epoch
+    config = small(algo, save_freq=save_freq)
+    with pytest.raises(errors.RunLost, match="was deleted or moved while its run was") as caught:
+        quietly(config, tmp_path)
+    assert errors.exit_code_of(caught.value) == 5
+    assert caught.value.__notes__ == ["no checkpoint is left at this path."]
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob(f"{config.name}/*/**"))
+    name = f"{config.name}/{config.name}_s5"
+    assert left == ([name] if what == "replace" else [])
+    if what == "replace":  # nothing was written to the other run
+        assert [path.name for path in (tmp_path / name).iterdir()] == ["config.json"]
+    if what == "move":
+        monkeypatch.undo()
+        train.resume(tmp_path / "moved", screen=Screen(quiet=True))
+        whole = quietly(config, tmp_path / "whole").run
+        assert final(tmp_path / "moved") == final(whole)
+
+
+def test_a_run_without_its_configuration_ends_until_that_is_put_back(tmp_path, monkeypatch):
+    def meddle():
+        (the_run(tmp_path) / "config.json").rename(tmp_path / "config")
+
+    meddle_at(monkeypatch, 900, meddle)
+    config = small("dqn")
+    with pytest.raises(errors.RunLost, match=r"config\.json was deleted or moved") as caught:
+        quietly(config, tmp_path)
+    run = tmp_path / config.name / f"{config.name}_s5"
+    assert caught.value.__notes__ == [
+        f"the checkpoint of step 500 is kept. Continue: purerl resume {run}"
+    ]
+    assert status.read_status(run)["status"] == "failed"
+    (tmp_path / "config").rename(run / "config.json")
+    monkeypatch.undo()
+    train.resume(run, screen=Screen(quiet=True))
+    assert final(run) == final(quietly(config, tmp_path / "whole").run)
+
+
+@pytest.mark.parametrize("what", ["all", "one"])
+def test_a_run_whose_replay_files_are_deleted_saves_all_rows_again_and_ends(
+    tmp_path, monkeypatch, what
+):
+    def meddle():
+        segments = sorted((the_run(tmp_path) / "replay").iterdir())
+        for path in segments if what == "all" else segments[:1]:
+            path.unlink()
+        if what == "all":
+            (the_run(tmp_path) / "replay").rmdir()
+
+    meddle_at(monkeypatch, 1_200, meddle)
+    config = small("dqn")
+    with pytest.raises(errors.RunLost, match="files in .*/replay were deleted or mov") as caught:
+        quietly(config, tmp_path)
+    run = the_run(tmp_path)
+    assert caught.value.__notes__ == [
+        f"the checkpoint of step 1,500 is kept. Continue: purerl resume {run}"
+    ]
+    monkeypatch.undo()
+    train.resume(run, screen=Screen(quiet=True))
+    assert final(run) == final(quietly(config, tmp_path / "whole").run)

@@ -27,7 +27,7 @@ from purerl.runs.record import (
     status,
 )
 from purerl.runs.settings import config as configs
-from purerl.runs.training import reporting, train
+from purerl.runs.training import reporting, saving, train
 from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import ROOT, clean, ranks
 from tests.runs.script import final, kept, quietly, settings, start, table, the_run, tiny
@@ -356,11 +356,11 @@ def test_a_run_stopped_in_its_last_evaluation_is_not_complete(tmp_path):
 
 def test_a_pending_record_of_a_stranger_is_checked(tmp_path):
     good = {"epoch": 1, "steps": 2, "updates": 0, "ep_returns": [1.5], "ep_lengths": [2]}
-    assert train._read_pending({"pending": good}) == good
-    assert train._read_pending({}) is None
+    assert saving.read_pending({"pending": good}) == good
+    assert saving.read_pending({}) is None
     for bad in ("x", [], {}, good | {"loss": "x"}, good | {"ep_returns": [[1]]}, {"epoch": 1}):
         with pytest.raises(errors.Damaged, match="is not a record"):
-            train._read_pending({"pending": bad})
+            saving.read_pending({"pending": bad})
 
 
 class StopInTraining(gymnasium.Wrapper):
