@@ -18,7 +18,7 @@ import numpy as np
 from purerl import rng
 from purerl.buffers import replay as memory
 from purerl.errors import Diverged, NonFiniteError
-from purerl.loops import devices, offpolicy, onpolicy
+from purerl.loops import devices, offpolicy, onpolicy, records
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, OffPolicyCarry
 from purerl.mpi.collective import to_host
@@ -122,7 +122,9 @@ def _find_bad_update(run: Path, carry: Carry, message: str) -> Finding | None:
     update = jax.jit(algo.update)
     for number, batch in enumerate(batches, carry.updates + 1):
         new, info = update(learner, batch)
-        bad = _list_non_finite({"batch": batch, "metric": info, "new": new})
+        bad = _list_non_finite({"batch": batch, "metric": info})
+        numbers = records.list_numbers(new)
+        bad += [f"new {name}" for name, x in numbers.items() if not np.isfinite(x).all()]
         if not bad:
             learner = new
             continue
