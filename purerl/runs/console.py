@@ -72,7 +72,7 @@ def write_lines(stream: TextIO, text: str) -> None:
 
 def write_text(stream: TextIO, text: str) -> None:
     """Write a text and flush the stream; raise `OutputClosed` if that fails."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
+    encoding = get_encoding(stream)
     try:
         stream.write(text.encode(encoding, "replace").decode(encoding))
         stream.flush()
@@ -80,8 +80,20 @@ def write_text(stream: TextIO, text: str) -> None:
         raise OutputClosed(*error.args) from error
 
 
+def get_encoding(stream: TextIO) -> str:
+    """Return the encoding of a stream; UTF-8 for one that only has `write` and `flush`."""
+    return getattr(stream, "encoding", None) or "utf-8"
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal; streams of notebooks may lack `isatty`."""
+    return bool(getattr(stream, "isatty", bool)())
+
+
 def silence(stream: TextIO) -> None:
     """Discard a stream's buffer, which Python would flush at exit, and all later output."""
+    if not hasattr(stream, "fileno"):
+        return
     with contextlib.suppress(OSError, ValueError):  # closed, or without a file descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -41,6 +41,29 @@ def test_characters_that_an_encoding_lacks_become_question_marks():
     assert stream.buffer.getvalue() == b"gr?n\nb?\n"
 
 
+class Tee:
+    """The least that a replaced `sys.stdout` offers, in notebooks for example."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+def test_a_stream_needs_only_write_and_flush(monkeypatch):
+    tee = Tee()
+    monkeypatch.setattr("sys.stdout", tee)
+    console.print_lines("grün\x07")
+    assert tee.text == "grün?\n"
+    assert console.get_encoding(tee) == "utf-8"
+    assert not console.is_terminal(tee)
+    console.silence(tee)
+
+
 def test_a_closed_output_is_an_error_or_ignored(monkeypatch):
     closed = io.StringIO()
     closed.close()

@@ -23,6 +23,7 @@ from purerl.runs.record import files, safe_files
 STATUS, OLD_STATUS = "status.json", "manifest.json"
 USER_FILE = "~/.config/purerl.json"
 MAX_CONFIG = 2**20  # bytes
+MAX_REASON = 10_000  # characters of the reason in a status
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
 
 
@@ -92,7 +93,9 @@ def read_settings(run: Path) -> dict[str, Any]:
 
 
 def write_status(run: Path, content: dict[str, Any]) -> None:
-    """Write the status file of a run, with a checksum of its entries."""
+    """Write the status file of a run, with a checksum of its entries; shorten a long reason."""
+    if len(reason := str(content.get("reason", ""))) > MAX_REASON:
+        content = content | {"reason": f"{reason[:MAX_REASON]} ..."}
     files.write_json(run / STATUS, content | {"sha256": hash_status(content)}, indent=2)
     if (run / OLD_STATUS).is_file():
         files.remove(run / OLD_STATUS)

@@ -21,7 +21,7 @@ from typing import Any
 from purerl import checks, errors
 from purerl.mpi import library, world
 from purerl.mpi.launch import THREADS
-from purerl.runs.console import try_print_lines, write_text
+from purerl.runs.console import is_terminal, try_print_lines, write_text
 from purerl.runs.interrupts import collect_requests
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.status import RunStatus
@@ -214,7 +214,7 @@ class _Supervisor:
 
     def draw(self) -> None:
         """On a terminal, show the progress once a second."""
-        if sys.stdout.isatty() and time.monotonic() - self.drawn > 1:
+        if is_terminal(sys.stdout) and time.monotonic() - self.drawn > 1:
             self.drawn = time.monotonic()
             _show_line(self.format_progress())
 
@@ -251,7 +251,7 @@ def _explain_failure(task: Task, code: int, found: RunStatus | None) -> str:
 
 def _show_line(text: str) -> None:
     """On a terminal, show a line that the next line replaces."""
-    if sys.stdout.isatty():
+    if is_terminal(sys.stdout):
         width = shutil.get_terminal_size().columns - 1
         with contextlib.suppress(errors.OutputClosed):
             write_text(sys.stdout, "\r\x1b[K" + text[:width])

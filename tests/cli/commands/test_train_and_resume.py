@@ -15,6 +15,7 @@ from purerl.runs.record import folder
 from purerl.runs.settings import aliases, config, environments
 from purerl.runs.training import train
 from purerl.runs.training.train import Outcome
+from tests.cli.commands.call import call
 from tests.mpi.launch import python
 
 
@@ -222,6 +223,13 @@ def test_help_has_groups_examples_and_narrow_lines(algo, capsys, monkeypatch):
         said = helped(capsys, algo, flag)
         long = [line for line in said.splitlines() if len(line) > 60]
         assert all(line.startswith(("  purerl ", "usage:")) for line in long)
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "2"])
+def test_help_is_printed_on_the_narrowest_terminal(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert call("train", "ppo", "--help") == 0
+    assert "--gamma" in capsys.readouterr().out
 
 
 def test_the_examples_in_the_help_can_be_run(trained, capsys):
