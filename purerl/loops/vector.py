@@ -76,7 +76,7 @@ class OwnEnvs:
             try:
                 now, gain, ends, cut, _ = env.step(action)
             except faults.RAISED as error:  # any error is the environment's fault
-                raise self._explain(i, error, obs[i]) from error
+                raise self._explain(i, error, obs[i], act[i]) from error
             rew[i], ends, cut = faults.check_outcome(i, gain, ends, cut)
             self._store_obs(i, now, next_obs)
             cut = cut or len(self.actions[i]) >= self._limit
@@ -153,9 +153,9 @@ class OwnEnvs:
             raise faults.explain_exception(f"environment {i}", "reset", error) from error
         self._store_obs(i, first, obs)
 
-    def _explain(self, i: int, error: BaseException, obs: np.ndarray | None = None) -> EnvFault:
+    def _explain(self, i: int, error: Any, obs: Any = None, act: Any = None) -> Exception:
         when = f" (step {len(self.actions[i])} of its episode {self.episode[i] + 1})"
-        return faults.explain_exception(f"environment {i}", "step", error, obs, when)
+        return faults.explain_exception(f"environment {i}", "step", error, act, obs, when)
 
     def _store_obs(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:
@@ -249,8 +249,8 @@ class VectorEnvs:
     def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:
             obs, *rest = getattr(self.env, method)(*args, **kwargs)
-        except faults.RAISED as error:  # any error is the environment's fault
-            raise faults.explain_exception("the vector environment", method, error) from error
+        except faults.RAISED as why:  # any error is the environment's fault, or the action's
+            raise faults.explain_exception("the vector environment", method, why, *args) from why
         shape = (self.num_envs, *self.spec.obs_shape)
         if faults.describe_shape(obs) != shape:
             raise EnvFault(

@@ -33,7 +33,7 @@ SHOWN = 8  # most names of non-finite values to print
 class Finding(NamedTuple):
     """The first number that is not finite: the update or environment that it came from."""
 
-    update: int  # number of the update, from 1; 0 if an environment returned the number
+    update: int  # number of the update, from 1; 0 if environment or policy returned the number
     step: int  # environment steps after it
     message: str  # error of the run
     bad: tuple[str, ...] = ()  # parts that are not finite: batch, metrics, gradients, new state
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
     def describe(self) -> str:
         """Return the finding as lines of text, with the first `SHOWN` non-finite names."""
         if not self.update:
-            return f"the environment returned the number: {self.message}"
+            return f"no update is at fault: {self.message}"
         lines = [f"first bad update: {self.update:,}, at environment step {self.step:,}"]
         lines += [f"  not finite: {name}" for name in self.bad[:SHOWN]]
         if len(self.bad) > SHOWN:
@@ -84,7 +84,7 @@ def diagnose(
         return None
     except Diverged as error:
         before, message = carry.steps, str(error)
-    except NonFiniteError as error:  # from an environment
+    except NonFiniteError as error:  # from an environment, or an action of the policy
         return Finding(0, carry.steps, str(error))
     finally:
         carry.envs.close()
