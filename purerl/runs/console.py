@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import shlex
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -45,6 +46,22 @@ def _elide(parts: list[str], shared: set[str]) -> str:
     return "".join(parts) if shorter == "…" else shorter
 
 
+def quote_words(words: Sequence[str]) -> str:
+    """Return a command line for a shell that stays the same on a terminal.
+
+    Words with control characters, or with bytes that are not UTF-8, become `$'...'` of bash.
+    """
+    return " ".join(_quote(word) for word in words)
+
+
+def _quote(word: str) -> str:
+    if word.replace("\t", " ").isprintable():
+        return shlex.quote(word)
+    plain = {*range(32, 127)} - {ord("'"), ord("\\")}
+    escaped = (chr(b) if b in plain else f"\\x{b:02x}" for b in os.fsencode(word))
+    return f"$'{''.join(escaped)}'"
+
+
 def print_lines(text: str) -> None:
     """Print lines; characters that the terminal's encoding lacks become question marks."""
     write_lines(sys.stdout, text)
@@ -65,9 +82,9 @@ def print_warning(text: str) -> None:
 
 
 def write_lines(stream: TextIO, text: str) -> None:
-    """Write lines without control characters, and flush the stream."""
-    lines = [clean_text(line, 10_000) for line in text.split("\n")]
-    write_text(stream, "\n".join(lines) + "\n")
+    """Write lines without control characters but tabs, and flush the stream."""
+    lines = [[clean_text(part, 10_000) for part in x.split("\t")] for x in text.split("\n")]
+    write_text(stream, "\n".join("\t".join(parts) for parts in lines) + "\n")
 
 
 def write_text(stream: TextIO, text: str) -> None:

@@ -1,6 +1,8 @@
 """Terminal output: clean text, unique labels, aligned columns, closed streams."""
 
 import io
+import os
+import subprocess
 
 import pytest
 
@@ -62,6 +64,17 @@ def test_a_stream_needs_only_write_and_flush(monkeypatch):
     assert console.get_encoding(tee) == "utf-8"
     assert not console.is_terminal(tee)
     console.silence(tee)
+
+
+def test_words_that_a_terminal_would_change_are_quoted_for_bash():
+    words = ["a b", "it's", "a\tb", "x\ny'z\\", "caf\udce9", "字"]
+    line = console.quote_words(words)
+    assert line == r"""'a b' 'it'"'"'s' 'a	b' $'x\x0ay\x27z\x5c' $'caf\xe9' '字'"""
+    printed = subprocess.check_output(["bash", "-c", f"printf '%s\\0' {line}"])
+    assert printed.split(b"\0")[:-1] == [os.fsencode(word) for word in words]
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    console.write_lines(stream, line)
+    assert stream.buffer.getvalue().decode() == f"{line}\n"
 
 
 def test_a_closed_output_is_an_error_or_ignored(monkeypatch):

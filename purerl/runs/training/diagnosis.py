@@ -61,13 +61,15 @@ def diagnose(
     at: int | None = None,
     say: Callable[[str], None] = lambda line: None,
     algo: Any = None,
+    spec: Any = None,
 ) -> Finding | None:
     """Continue from a checkpoint until the run diverges, and find the first bad update.
 
     `at` is the step of the checkpoint; None for the newest. `say` receives lines about progress.
-    `algo` is the module of the run's algorithm if it is custom.
+    `algo` is the module of the run's algorithm if it is custom, and `spec` its `Spec` if that has
+    custom networks.
     """
-    config = train.read_config(run, env_fn, None, None, algo)
+    config = train.read_config(run, env_fn, spec, None, algo)
     env_fn = env_fn or environments.make_env_fn(config.env)
 
     def restore() -> Carry:
