@@ -43,7 +43,7 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
     """Derive a typed JAX key.
 
     Args:
-        seed: Python integer in 0 .. 2**32 - 1, or a traced uint32.
+        seed: Python integer in 0 .. 2**32 - 1, or a uint32, which is traced unless jit is off.
         rank: Rank of the process, which the stream `init` ignores.
         name: Name of the stream.
         *counters: Python integers, or traced `words` (uint32 [2]).
@@ -53,7 +53,7 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
         >>> bool(a == b)
         True
     """
-    if not isinstance(seed, jax.Array):
+    if not isinstance(seed, jax.Array | np.uint32):
         checks.seed(seed)
         checks.integer("rank", rank, 0)
     key = jax.random.key(jnp.asarray(seed, jnp.uint32))

@@ -61,6 +61,13 @@ def test_each_draw_and_row_of_the_noise_is_its_own():
     np.testing.assert_array_equal(rng.noise(given, 2, 3), noise[::-1])
 
 
+def test_words_give_the_same_key_if_jit_is_turned_off():
+    program = jax.jit(lambda x: rng.stream(x[0], x[1], "act", x[2:]))
+    words = np.array([3, 1, *rng.words(2**40 + 7)], np.uint32)
+    with jax.disable_jit():
+        assert program(words) == rng.stream(3, 1, "act", 2**40 + 7)
+
+
 def test_init_is_the_same_on_every_rank():
     assert data(rng.stream(0, 0, "init")) == data(rng.stream(0, 5, "init"))
     assert data(rng.stream(0, 0, "act")) != data(rng.stream(0, 5, "act"))

@@ -67,13 +67,21 @@ def parse_checkpoint(word: str) -> str | int:
     return int(digits)
 
 
-def parse_env(env: str | None, run: Path | None = None) -> Callable[[], Any] | None:
+def parse_env(
+    env: str | None, run: Path | None = None, verb: str = "resume"
+) -> Callable[[], Any] | None:
     """Return a function that makes `env`, whose module may be in the current folder.
 
-    A `run` accepts only its own environment, or any environment if its own has no id.
+    A `run` accepts only its own environment, or any environment if its own has no id. `verb` is
+    the command that needs it.
     """
     if env is None:
-        return None
+        if run is None or "env_fn=..." not in status.list_custom_parts(status.read_config(run)):
+            return None
+        raise errors.ConfigError(
+            f"the environment of {run} is a Python function, which a command cannot make. Use it "
+            f"{status.format_command(verb, run)}. Or give an equal environment with --env ID."
+        )
     from purerl.runs.settings import environments  # start-up time
 
     if run is not None:

@@ -122,4 +122,4 @@ def announce(words: list[str]) -> None:
     """Print the command before slow imports start; print nothing if this is one of many ranks."""
     if not world.is_rank():
         with contextlib.suppress(errors.OutputClosed):  # the run reports it and continues
-            console.print_lines(f"purerl {__version__}: {' '.join(words)}")
+            console.print_lines(f"purerl {__version__}: {console.quote_words(words)}")

@@ -107,16 +107,43 @@ def get_final_obs(info: dict[str, Any], i: int, spec: EnvSpec) -> Any:
 
 
 def explain_exception(
-    who: str, call: str, error: BaseException, obs: np.ndarray | None = None, when: str = ""
-) -> EnvFault:
+    who: str,
+    call: str,
+    error: BaseException,
+    act: Any = None,
+    obs: np.ndarray | None = None,
+    when: str = "",
+) -> EnvFault | NonFiniteError:
     """Return the error for an environment that raised.
 
-    The message includes `obs`, the observation before the call, if it is not finite.
+    The message includes `obs`, the observation before the call, if it is not finite. If only the
+    action `act` is not finite, the policy is at fault.
     """
     text = f"{who} raised {type(error).__name__} in {call}: {format_in_a_line(error)}{when}"
-    if obs is not None and obs.dtype.kind == "f" and not np.isfinite(obs).all():
-        text += f" The observation before this call was not finite: {obs.tolist()}."
+    if not is_finite(obs):
+        return EnvFault(
+            f"{text} The observation before this call was not finite: {np.asarray(obs).tolist()}."
+        )
+    if not is_finite(act):
+        return explain_action(f"before {text}", act, obs)
     return EnvFault(text)
+
+
+def explain_action(when: str, act: Any, obs: Any) -> NonFiniteError:
+    """Return the error for an action that is not finite; `obs` is its finite observation."""
+    text = f"the policy returned an action that is not finite, {when}: {np.asarray(act).tolist()}. "
+    if obs is None:
+        return NonFiniteError(f"{text}Check that observations are finite, and custom networks.")
+    size = np.abs(obs).max(initial=0)
+    return NonFiniteError(
+        f"{text}Its observation is finite, with values up to {size:.3g}. Check custom networks, or "
+        f"scale the observations."
+    )
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether an array has no NaN or infinity; None and integers have none."""
+    return value is None or np.asarray(value).dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
 def format_in_a_line(error: BaseException) -> str:
@@ -124,7 +151,7 @@ def format_in_a_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def close_env(who: str, env: Any) -> EnvFault | None:
+def close_env(who: str, env: Any) -> Exception | None:
     """Close an environment; return its fault if it raises."""
     try:
         env.close()
@@ -177,6 +204,9 @@ def check_rows(rows: Rows, who: np.ndarray, steps: int, ranks: int) -> None:
     if bad:
         name = min(bad, key=bad.__getitem__)
         row = bad[name]
+        if name == "act":
+            when = f"for environment {who[row]} at environment step {steps + row * ranks + 1}"
+            raise explain_action(when, rows.act[row], rows.obs[row])
         raise NonFiniteError(
             f"{name} of environment {who[row]} is not finite at environment step "
             f"{steps + row * ranks + 1}: {list_arrays(rows)[name][row]}. No row of this block was "

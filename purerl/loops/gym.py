@@ -299,7 +299,10 @@ def evaluate(
         while left.any():
             if should_stop():
                 return {}
-            step = envs.step(obs, acting(obs))
+            act = acting(obs)
+            if faults.is_finite(obs) and not faults.is_finite(act):
+                raise faults.explain_action("in a test episode", act, obs)
+            step = envs.step(obs, act)
             obs = step.obs
             for k, i in enumerate(records.count_step(step, ep_return, ep_length)):
                 if left[i]:

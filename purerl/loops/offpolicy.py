@@ -93,7 +93,7 @@ def run_burst(
         words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
 
     Returns:
-        Learner, buffer and tally, and whether all parameters and metrics are finite.
+        Learner, buffer and tally, and whether the learner and the metrics are finite.
     """
     static = (algo, updates, batch_size, devices)
     if not updates:  # passing a learner through a program would cost up to 0.4 ms
@@ -137,7 +137,7 @@ def _burst(
     if devices > 1:
         info = mpi.pmean(info)
     tally = merge_tallies(tally, tally_values(info))
-    return learner, buffer, tally, records.are_all_finite((learner.params, tally[1]))
+    return learner, buffer, tally, records.are_all_finite((records.list_numbers(learner), tally[1]))
 
 
 def draw_batch(

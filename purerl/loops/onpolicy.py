@@ -55,7 +55,7 @@ def learn(
         words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
 
     Returns:
-        The learner, the tally, and whether all parameters and metrics are finite.
+        The learner, the tally, and whether the learner and the metrics are finite.
     """
     args = (learner, tally, rollout, words)
     result: tuple[Any, jax.Array, jax.Array] = _compiled_learn()(algo, devices, *args)
@@ -89,7 +89,7 @@ def _learn(
     if "val" in info:
         info |= {"val": batch.val}  # values of all steps of the rollout, before the update
     tally = merge_tallies(tally, tally_values(info))
-    return learner, tally, records.are_all_finite((learner.params, tally[1]))
+    return learner, tally, records.are_all_finite((records.list_numbers(learner), tally[1]))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)

@@ -18,6 +18,9 @@ from purerl.loops.devices import init_tally, unreplicate
 from purerl.loops.metrics import merge_tallies, read_tally
 from purerl.types import Rows, list_arrays, make_rows
 
+SHOWN = 3  # most arrays to name in an error
+_CHECKED = ("params", "opt_state")  # fields of a learner
+
 
 def allocate_rows(row: Rows, *leading: int) -> Rows:
     """Allocate uninitialised NumPy arrays `[*leading, ...]` for the fields of a row."""
@@ -117,11 +120,39 @@ def check_learner(carry: Carry, updates: int, finite: Any) -> None:
         return
     means = zip(carry.metrics, np.asarray(carry.tally)[1], strict=True)
     bad = [name for name, x in means if not np.isfinite(x)]
+    if not bad:
+        numbers = list_numbers(unreplicate(carry.learner))
+        arrays = [name.lstrip(".") for name, x in numbers.items() if not np.isfinite(x).all()]
+        bad = arrays[:SHOWN]
+        bad += [f"and {len(arrays) - SHOWN} more"] if len(arrays) > SHOWN else []
     raise Diverged(
         f"learning diverged between updates {carry.updates} and {carry.updates + updates} "
-        f"(environment step {carry.steps}): {', '.join(bad) or 'parameters'} not finite. Lower "
-        f"the learning rates or scale the rewards."
+        f"(environment step {carry.steps}): {', '.join(bad)} not finite. Lower the learning rates "
+        f"or scale the rewards."
     )
+
+
+def list_numbers(learner: Any) -> dict[str, jax.Array]:
+    """Return the arrays of a learner that must be finite, by their paths.
+
+    These are all parameters, and the arrays of the optimizers. If a second moment of Adam is
+    infinite, its parameters stay finite but never change again. A scalar of an optimizer may be
+    infinite, because it may be a bound or the norm of a skipped gradient. Only if a parameter of
+    its group is a scalar too, it may be a moment.
+    """
+    states = learner.opt_state if isinstance(learner.opt_state, dict) else {}
+    scalars = {
+        (jax.tree_util.DictKey(group),)
+        for group in states
+        if not all(map(jnp.ndim, jax.tree.leaves(getattr(learner.params, group, ()))))
+    }
+    found = {}
+    for path, x in jax.tree_util.tree_leaves_with_path(learner):
+        is_param, is_moment = (path[0] == jax.tree_util.GetAttrKey(name) for name in _CHECKED)
+        is_moment = is_moment and (jnp.ndim(x) > 0 or path[1:2] in scalars)
+        if (is_param or is_moment) and jnp.issubdtype(x.dtype, jnp.inexact):
+            found[jax.tree_util.keystr(path)] = x
+    return found
 
 
 def are_all_finite(tree: Any) -> jax.Array:

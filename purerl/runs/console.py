@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import shlex
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -45,6 +46,22 @@ def _elide(parts: list[str], shared: set[str]) -> str:
     return "".join(parts) if shorter == "…" else shorter
 
 
+def quote_words(words: Sequence[str]) -> str:
+    """Return a command line for a shell that stays the same on a terminal.
+
+    Words with control characters, or with bytes that are not UTF-8, become `$'...'` of bash.
+    """
+    return " ".join(_quote(word) for word in words)
+
+
+def _quote(word: str) -> str:
+    if word.replace("\t", " ").isprintable():
+        return shlex.quote(word)
+    plain = {*range(32, 127)} - {ord("'"), ord("\\")}
+    escaped = (chr(b) if b in plain else f"\\x{b:02x}" for b in os.fsencode(word))
+    return f"$'{''.join(escaped)}'"
+
+
 def print_lines(text: str) -> None:
     """Print lines; characters that the terminal's encoding lacks become question marks."""
     write_lines(sys.stdout, text)
@@ -65,14 +82,14 @@ def print_warning(text: str) -> None:
 
 
 def write_lines(stream: TextIO, text: str) -> None:
-    """Write lines without control characters, and flush the stream."""
-    lines = [clean_text(line, 10_000) for line in text.split("\n")]
-    write_text(stream, "\n".join(lines) + "\n")
+    """Write lines without control characters but tabs, and flush the stream."""
+    lines = [[clean_text(part, 10_000) for part in x.split("\t")] for x in text.split("\n")]
+    write_text(stream, "\n".join("\t".join(parts) for parts in lines) + "\n")
 
 
 def write_text(stream: TextIO, text: str) -> None:
     """Write a text and flush the stream; raise `OutputClosed` if that fails."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
+    encoding = get_encoding(stream)
     try:
         stream.write(text.encode(encoding, "replace").decode(encoding))
         stream.flush()
@@ -80,8 +97,20 @@ def write_text(stream: TextIO, text: str) -> None:
         raise OutputClosed(*error.args) from error
 
 
+def get_encoding(stream: TextIO) -> str:
+    """Return the encoding of a stream; UTF-8 for one that only has `write` and `flush`."""
+    return getattr(stream, "encoding", None) or "utf-8"
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal; streams of notebooks may lack `isatty`."""
+    return bool(getattr(stream, "isatty", bool)())
+
+
 def silence(stream: TextIO) -> None:
     """Discard a stream's buffer, which Python would flush at exit, and all later output."""
+    if not hasattr(stream, "fileno"):
+        return
     with contextlib.suppress(OSError, ValueError):  # closed, or without a file descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -3,11 +3,13 @@
 import functools
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
+from flax import linen as nn
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from purerl import errors
+from purerl import errors, rng
 from purerl.algos import td3, vpg
 from purerl.errors import EnvFault
 from purerl.loops import gym as loop
@@ -224,3 +226,53 @@ def test_a_time_limit_of_any_kind_silences_the_warning(recwarn):
     limited = functools.partial(gymnasium.wrappers.TimeLimit, max_episode_steps=9)
     loop.start(td3, spec, lambda: limited(PendulumEnv()), td3.OffPolicySchedule(), 0).envs.close()
     assert not recwarn.list
+
+
+class Careful(script.Script):
+    """Environment whose observations get large, and that may refuse actions that are not finite."""
+
+    refuses = False
+
+    def step(self, action):
+        if self.refuses:
+            assert np.isfinite(action).all(), "joint angles"
+        self.steps, number = self.steps + 1, 1e36 if self.steps > 6 else 1.0
+        return np.full(3, number), 1.0, self.steps == 20, False, {}
+
+
+class Overflowing(nn.Module):
+    """Policy that returns NaN for large observations."""
+
+    @nn.compact
+    def __call__(self, obs):
+        scale = self.param("scale", nn.initializers.ones, (obs.shape[-1], 2))
+        large = 1e4 * (obs @ scale)
+        return jnp.where(jnp.isinf(large), jnp.nan, jnp.tanh(large))
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_action_that_is_not_finite_is_blamed_on_the_policy(refuses, number, monkeypatch):
+    monkeypatch.setattr(Careful, "refuses", refuses)
+    spec = td3.Spec(EnvSpec.of(script.Script()), actor=Overflowing(), **SMALL)
+    message = (
+        r"^the policy returned an action that is not finite, .*environment 0.*nan.* 1e\+36\. Ch"
+    )
+    with pytest.raises(errors.NonFiniteError, match=message):
+        finish(start(Careful, spec=spec, start_steps=0, num_envs=number, max_ep_len=20))
+    params = td3.init(rng.stream(0, 0, "init"), spec).params
+    message = "^the policy returned an action that is not finite, in a test episode"
+    with pytest.raises(errors.NonFiniteError, match=message):
+        loop.evaluate(td3, params, Careful, 0, 0, 1)
+
+
+def test_a_vector_environment_that_refuses_an_action_is_not_blamed(monkeypatch):
+    monkeypatch.setattr(Careful, "refuses", True)
+    spec = td3.Spec(EnvSpec.of(script.Script()), actor=Overflowing(), **SMALL)
+    mode = AutoresetMode.DISABLED
+
+    def env_fn():
+        return SyncVectorEnv([Careful], autoreset_mode=mode)
+
+    with pytest.raises(errors.NonFiniteError, match="^the policy .* raised AssertionError in step"):
+        finish(start(env_fn, spec=spec, start_steps=0))

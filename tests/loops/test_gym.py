@@ -4,6 +4,7 @@ import dataclasses
 import subprocess
 import sys
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -179,3 +180,15 @@ def test_a_complete_run_cannot_be_advanced():
     carry, _ = finish(start(script.make_singles(1)[0]))
     with pytest.raises(ValueError, match="^the run is complete: 60 of 60 steps are done"):
         loop.advance(carry)
+
+
+@pytest.mark.complete  # tests/test_rng.py has the cheap one
+def test_training_without_jit_gives_the_same_learner():
+    """Debugging with JAX_DISABLE_JIT=1 or `jax.disable_jit()` follows the same random streams."""
+    short = {"steps": 4, "steps_per_epoch": 4, "update_every": 4, "updates_per_burst": 1}
+    short |= {"start_steps": 3, "update_after": 4}
+    compiled, _ = finish(start(script.make_singles(1)[0], **short))
+    with jax.disable_jit():
+        plain, _ = finish(start(script.make_singles(1)[0], **short))
+    assert plain.updates == compiled.updates > 0
+    chex.assert_trees_all_close(plain.learner, compiled.learner, rtol=1e-4)

@@ -223,6 +223,18 @@ def test_errors_name_numbers_that_are_not_finite():
         finish(start(script.make_singles(1)[0], spec=wild))
 
 
+def test_moments_that_overflow_end_the_run_although_parameters_stay_finite():
+    class Large(script.Script):
+        def obs(self) -> np.ndarray:
+            return np.full(3, 1e15)
+
+    spec = vpg.Spec(SPEC.env, hidden=(4,), train_v_iters=2, activation="relu")
+    with pytest.raises(
+        errors.Diverged, match=r"step 30\): opt_state\['\w+'\]\[0\]\.nu.* not finite"
+    ):
+        finish(start(Large, spec=spec, max_ep_len=10))
+
+
 def test_start_refuses_off_policy_schedules_and_rollouts_that_do_not_divide():
     env_fn = script.make_singles(1)[0]
     with pytest.raises(ValueError, match=r"^schedule of vpg must be an OnPolicySch"):

@@ -1,19 +1,21 @@
 """Records of an epoch: episodes, means of the metrics, and divergence."""
 
+import dataclasses
 import functools
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from gymnasium.vector import AutoresetMode
 
 from purerl import errors, rng
-from purerl.algos import td3, vpg
+from purerl.algos import sac, td3, vpg
 from purerl.buffers import replay
 from purerl.loops import gym as loop
-from purerl.loops import snapshot
+from purerl.loops import records, snapshot
 from purerl.schedules import OnPolicySchedule
 from purerl.spaces import EnvSpec
 from purerl.types import Transition
@@ -107,6 +109,41 @@ def test_divergence_is_reported_with_updates_step_and_metric():
         match=r"^learning diverged between updates \d+ and \d+ \(environment step \d+\): .*loss_q",
     ):
         finish(start(script.make_singles(1)[0], spec=spec))
+
+
+class Large(script.Script):
+    """Environment whose observations make finite gradients with infinite squares."""
+
+    def obs(self):
+        return np.full(3, 1e15)
+
+
+def test_moments_that_overflow_end_the_run_although_parameters_stay_finite():
+    with pytest.raises(errors.Diverged) as caught:
+        finish(start(Large, max_ep_len=5))
+    message = str(caught.value)
+    assert "step 18): opt_state['critic'][0].nu[0]['params']['MLP_0']['Dense_0']" in message
+    assert "and 1 more not finite." in message
+
+
+def test_scalars_of_an_optimizer_may_be_infinite_and_integers_are_not_checked():
+    def init(params):
+        scale = jax.tree.map(jnp.ones_like, params)
+        return {"bound": jnp.float32(jnp.inf), "count": jnp.ones(3, int), "scale": scale}
+
+    bounded = optax.GradientTransformation(init, lambda grads, state, params=None: (grads, state))
+    adam = optax.chain(bounded, optax.adam(1e-3))
+    spec = td3.Spec(EnvSpec.of(script.Script()), optimizer=adam, **SMALL)
+    carry, _ = finish(start(script.make_singles(1)[0], spec=spec, steps=30))
+    assert carry.updates
+    state = sac.init(rng.stream(0, 0, "init"), sac.Spec(EnvSpec.of(script.Script()), **SMALL))
+    mixed = state.opt_state | {"actor": bounded.init(jnp.ones(2))}
+    state = dataclasses.replace(state, opt_state=mixed)
+    names = records.list_numbers(state)
+    assert {name for name in names if "actor'" in name} == {".opt_state['actor']['scale']"}
+    moments = {name for name in names if "log_alpha" in name}  # its only parameter is a scalar
+    alpha = ".opt_state['log_alpha'][0]"
+    assert moments == {f"{alpha}.mu", f"{alpha}.nu", ".params.log_alpha"}
 
 
 class Told(script.Script):

@@ -254,6 +254,7 @@ MUTANTS = [
     Mutant(ON, "if not schedule.continue_episodes:", "if schedule.continue_episodes:", T_ON),
     Mutant(ON, "    faults.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)\n", "", T_ON),
     Mutant(ON, "    records.check_learner(carry, 1, finite)\n", "", T_ON),
+    Mutant(ON, "records.list_numbers(learner)", "learner.params", T_ON),
     Mutant(ON, "batch._replace(key=key)", "batch", T_ON),
     Mutant(ON, "steps = carry.steps + schedule.rollout_steps", "steps = carry.steps + 1", T_ON),
     Mutant(LOOP, "    if not isinstance(schedule, kind):", "    if False:", T_ON),

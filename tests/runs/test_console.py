@@ -1,6 +1,8 @@
 """Terminal output: clean text, unique labels, aligned columns, closed streams."""
 
 import io
+import os
+import subprocess
 
 import pytest
 
@@ -39,6 +41,40 @@ def test_characters_that_an_encoding_lacks_become_question_marks():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     console.write_lines(stream, "grün\nb\x07")
     assert stream.buffer.getvalue() == b"gr?n\nb?\n"
+
+
+class Tee:
+    """The least that a replaced `sys.stdout` offers, in notebooks for example."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+def test_a_stream_needs_only_write_and_flush(monkeypatch):
+    tee = Tee()
+    monkeypatch.setattr("sys.stdout", tee)
+    console.print_lines("grün\x07")
+    assert tee.text == "grün?\n"
+    assert console.get_encoding(tee) == "utf-8"
+    assert not console.is_terminal(tee)
+    console.silence(tee)
+
+
+def test_words_that_a_terminal_would_change_are_quoted_for_bash():
+    words = ["a b", "it's", "a\tb", "x\ny'z\\", "caf\udce9", "字"]
+    line = console.quote_words(words)
+    assert line == r"""'a b' 'it'"'"'s' 'a	b' $'x\x0ay\x27z\x5c' $'caf\xe9' '字'"""
+    printed = subprocess.check_output(["bash", "-c", f"printf '%s\\0' {line}"])
+    assert printed.split(b"\0")[:-1] == [os.fsencode(word) for word in words]
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    console.write_lines(stream, line)
+    assert stream.buffer.getvalue().decode() == f"{line}\n"
 
 
 def test_a_closed_output_is_an_error_or_ignored(monkeypatch):

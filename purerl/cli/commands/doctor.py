@@ -124,7 +124,7 @@ def _diagnose(args: argparse.Namespace) -> int:
     from purerl.runs.training import diagnosis
 
     setup()
-    env_fn = checkpoint_arguments.parse_env(args.env, args.run)
+    env_fn = checkpoint_arguments.parse_env(args.env, args.run, "doctor")
     algo = checkpoint_arguments.parse_algo(args.algo)
     try:
         finding = diagnosis.diagnose(args.run, env_fn, args.checkpoint, print_lines, algo)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from purerl.cli.options import Parser
 from purerl.errors import ConfigError
-from purerl.runs.console import print_lines, print_warning
+from purerl.runs.console import get_encoding, print_lines, print_warning
 
 OUT = "purerl-plot.png"
 EXAMPLES = """examples:
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
     out = given or (None if ascii_only else OUT)
     missing = figures.explain_missing() if out else ""
     curves = plots.plot(**args, out=None if missing else out)
-    print_lines(figures.draw_sparklines(curves, sys.stdout.encoding))
+    print_lines(figures.draw_sparklines(curves, get_encoding(sys.stdout)))
     if missing and given:
         raise ConfigError(missing)
     if missing:

@@ -150,7 +150,7 @@ def make_parser(
 ) -> Parser:
     """Return the parser of `train` or `sweep`; `words` decide between short and full help."""
     full = bool({"--help-all", "--help_all"} & {*words})
-    width = min(98, shutil.get_terminal_size((100, 24)).columns - 2)
+    width = min(98, max(20, shutil.get_terminal_size((100, 24)).columns - 2))
     form = argparse.RawDescriptionHelpFormatter if full else _ShortHelp
     module, name = algos.load(algo), algos.get_name(algo)
     env = "CartPole-v1" if "discrete" in algos.get_facts(algo).actions else "Pendulum-v1"

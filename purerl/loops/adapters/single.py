@@ -105,7 +105,7 @@ class SingleEnvs:
             try:
                 now, gain, ends, cut, info = env.step(action)
             except faults.RAISED as error:  # any error is the environment's fault
-                raise self._explain(i, error, obs[i]) from error
+                raise self._explain(i, error, obs[i], act[i]) from error
             rew[i], ends, cut = faults.check_outcome(i, gain, ends, cut)
             self._store_obs(i, now, next_obs)
             cut = cut or self.actions[i].length >= self._limit
@@ -196,9 +196,9 @@ class SingleEnvs:
             raise faults.explain_exception(f"environment {i}", "reset", error) from error
         self._store_obs(i, first, obs)
 
-    def _explain(self, i: int, error: BaseException, obs: np.ndarray | None = None) -> EnvFault:
+    def _explain(self, i: int, error: Any, obs: Any = None, act: Any = None) -> Exception:
         when = f" (step {self.actions[i].length} of its episode {self.episode[i] + 1})"
-        return faults.explain_exception(f"environment {i}", "step", error, obs, when)
+        return faults.explain_exception(f"environment {i}", "step", error, act, obs, when)
 
     def _store_obs(self, i: int, now: Any, obs: np.ndarray) -> None:
         if isinstance(now, np.ndarray) and now.dtype == self._dtype and now.shape == obs.shape[1:]:

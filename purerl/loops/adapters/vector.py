@@ -120,8 +120,8 @@ class VectorEnvs:
     def _call(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:
             returned = getattr(self.env, method)(*args, **kwargs)
-        except faults.RAISED as error:  # any error is the environment's fault
-            raise faults.explain_exception("the vector environment", method, error) from error
+        except faults.RAISED as why:  # any error is the environment's fault, or the action's
+            raise faults.explain_exception("the vector environment", method, why, *args) from why
         flags = ("rewards", "terminated", "truncated") if method == "step" else ()
         names = ("obs", *flags, "info")
         if not isinstance(returned, tuple) or len(returned) != len(names):

@@ -104,10 +104,12 @@ def remove(path: Path) -> None:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append a text to a file, completely or not at all, and explain errors."""
-    how: Any = {"encoding": "utf-8", "errors": "backslashreplace"}  # paths may be no text
-    with undo_on_error(path), explain_errors(path), open(path, "a", **how) as file:
-        file.write(text)
+    """Append a text to a file, completely or not at all, and explain errors.
+
+    Bytes of paths and messages that are not UTF-8 are written as escapes, such as `\\udcff`.
+    """
+    with undo_on_error(path), explain_errors(path), open(path, "ab") as file:
+        file.write(text.encode(errors="backslashreplace"))
 
 
 @contextlib.contextmanager

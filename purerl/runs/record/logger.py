@@ -23,6 +23,7 @@ import numpy as np
 from jax.tree_util import keystr
 
 from purerl import errors, mpi
+from purerl.runs.console import write_text
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
 
@@ -70,8 +71,7 @@ class EpochLogger:
     def log(self, message: str, color: str = "") -> None:
         """Print a line on rank 0; `color` is accepted as in Spinning Up, and ignored."""
         if mpi.is_root() and not self.quiet:
-            sys.stdout.write(message + "\n")
-            sys.stdout.flush()
+            write_text(sys.stdout, f"{message}\n")
 
     def store(self, **values: Any) -> None:
         """Collect values (numbers or arrays) for the statistics of the epoch."""
@@ -141,7 +141,10 @@ class EpochLogger:
             # With a new key the header grows, and earlier rows get empty cells.
             rows = table.read_text(errors="replace").splitlines()[1:] if table.exists() else []
             rows = [old + "\t" * (len(columns) - 1 - old.count("\t")) for old in rows]
-            files.replace_file(table, "\n".join(["\t".join(columns), *rows, line]).encode())
+            files.replace_file(
+                table,
+                "\n".join(["\t".join(columns), *rows, line]).encode(errors="backslashreplace"),
+            )
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write `config.json`, with the name of the experiment."""

@@ -10,6 +10,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+# Settings of JAX that change the numbers of a program.
+JAX_SETTINGS = (
+    *("jax_enable_x64", "jax_default_prng_impl", "jax_threefry_partitionable"),
+    *("jax_random_seed_offset", "jax_default_matmul_precision", "jax_disable_jit"),
+)
+_VECTOR_INSTRUCTIONS = re.compile(r"avx|fma|f16c|sse4|amx|asimd|sve|bf16")
 PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "mpi4py")
 
 
@@ -18,6 +24,49 @@ def list_versions() -> dict[str, str]:
     installed = {name: [*metadata.distributions(name=name)] for name in PACKAGES}
     found = {name: copies[0].version for name, copies in installed.items() if copies}
     return {"python": platform.python_version(), **found}
+
+
+def list_settings() -> dict[str, str]:
+    """Return what else decides about the last bits of results: JAX's settings, the processor.
+
+    It starts JAX. Compilers choose instructions by what the processor has, and other instructions
+    round in another order.
+    """
+    import jax  # for commands that need no JAX
+
+    known = [name for name in JAX_SETTINGS if hasattr(jax.config, name)]
+    found = {name: str(getattr(jax.config, name)) for name in known}
+    return found | {
+        "platform": jax.default_backend(),
+        "XLA_FLAGS": " ".join(os.environ.get("XLA_FLAGS", "").split()) or "unset",
+        "threads": os.environ.get("NPROC", "all"),
+        "vector_instructions": list_instructions(),
+    }
+
+
+def list_instructions() -> str:
+    """Return the vector instructions of the processor, or `unknown`."""
+    path = Path("/proc/cpuinfo")
+    text = path.read_text(errors="replace") if path.exists() else ""
+    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
+    names = flags[1].split() if flags else []
+    return " ".join(sorted(filter(_VECTOR_INSTRUCTIONS.match, names))) or "unknown"
+
+
+def list_differences(state: dict[str, Any]) -> list[str]:
+    """Return a line for each version and setting that differs from those in a run's status.
+
+    An entry that the status does not have, as in runs of older versions, is not compared.
+    """
+    pairs = (("versions", list_versions()), ("settings", list_settings()))
+    found = []
+    for kind, now in pairs:
+        known = state.get(kind)
+        then = known if isinstance(known, dict) else {}
+        for name, value in now.items():
+            if (before := then.get(name, value)) != value:
+                found.append(f"{name} was {before} and is {value}.")
+    return found
 
 
 def describe_machine() -> dict[str, Any]:

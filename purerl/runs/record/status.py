@@ -11,19 +11,20 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl.algos import NAMES
 from purerl.errors import ConfigError, Damaged
+from purerl.runs.console import quote_words
 from purerl.runs.record import files, safe_files
 
 STATUS, OLD_STATUS = "status.json", "manifest.json"
 USER_FILE = "~/.config/purerl.json"
 PARTS = ("checkpoints", "replay")  # folders inside a run; they hold no runs
 MAX_CONFIG = 2**20  # bytes
+MAX_REASON = 10_000  # characters of the reason in a status
 DEFAULTS = {"data_dir": "runs", "datestamp": False}
 
 
@@ -103,7 +104,9 @@ def read_settings(run: Path) -> dict[str, Any]:
 
 
 def write_status(run: Path, content: dict[str, Any]) -> None:
-    """Write the status file of a run, with a checksum of its entries."""
+    """Write the status file of a run, with a checksum of its entries; shorten a long reason."""
+    if len(reason := str(content.get("reason", ""))) > MAX_REASON:
+        content = content | {"reason": f"{reason[:MAX_REASON]} ..."}
     files.write_json(run / STATUS, content | {"sha256": hash_status(content)}, indent=2)
     if (run / OLD_STATUS).is_file():
         files.remove(run / OLD_STATUS)
@@ -117,6 +120,7 @@ def hash_status(content: dict[str, Any]) -> str:
 CALLS = {
     "resume": "in Python: purerl.runs.training.train.resume(pathlib.Path({run!r}), {parts})",
     "watch": "in Python: purerl.load({run!r}, {parts}).video()",
+    "doctor": "in Python: purerl.runs.training.diagnosis.diagnose(pathlib.Path({run!r}), {parts})",
 }
 
 
@@ -125,19 +129,23 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
 
     If the run has custom parts that no command can restore, return a call in Python.
     """
-    words = ["purerl", verb, str(run), *more]
+    path = f"./{run}" if str(run).startswith("-") else str(run)  # or it would be a flag
+    words = ["purerl", verb, path, *more]
     with contextlib.suppress(ConfigError, Damaged):
         config = read_json(run / "config.json")
         if verb in CALLS and (parts := list_custom_parts(config)):
             parts += [f"steps={more[1]}"] if more[:1] == ("--steps",) else []
-            return CALLS[verb].format(run=str(run), parts=", ".join(parts))
+            call = CALLS[verb].format(run=str(run), parts=", ".join(parts))
+            ranks = ranks or read_status(run).get("ranks", 1)
+            several = ranks != 1 and verb == "resume"
+            return call.replace(":", f" on {ranks} ranks:", 1) if several else call
         env, algo = (str(config.get(name, "")) for name in ("env", "algo"))
         words += ["--env", env] if ":" in env and verb != "plot" else []
         words += ["--algo", algo] if algo not in ("", *NAMES) and verb != "plot" else []
     ranks = ranks or read_status(run).get("ranks", 1)
     if ranks != 1 and verb == "resume":
         words += ["--num-cpu", str(ranks)]
-    return shlex.join(words)
+    return quote_words(words)
 
 
 def list_custom_parts(config: dict[str, Any]) -> list[str]:

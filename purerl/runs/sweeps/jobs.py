@@ -21,7 +21,7 @@ from typing import Any
 from purerl import checks, errors
 from purerl.mpi import library, world
 from purerl.mpi.launch import THREADS
-from purerl.runs.console import try_print_lines, write_text
+from purerl.runs.console import is_terminal, try_print_lines, write_text
 from purerl.runs.interrupts import collect_requests
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.status import RunStatus
@@ -236,7 +236,7 @@ class _Supervisor:
         if not self.is_live or time.monotonic() - self.drawn <= 1:
             return
         try:
-            if sys.stdout.isatty():
+            if is_terminal(sys.stdout):
                 self.drawn = time.monotonic()
                 self.show(self.format_progress())
         except Exception as error:  # whatever it is, the runs are worth more than the line
@@ -246,7 +246,7 @@ class _Supervisor:
 
     def show(self, text: str) -> None:
         """On a terminal, show a line that the next line replaces."""
-        if self.is_live and sys.stdout.isatty():
+        if self.is_live and is_terminal(sys.stdout):
             width = shutil.get_terminal_size().columns - 1
             try:
                 write_text(sys.stdout, "\r\x1b[K" + text[:width])

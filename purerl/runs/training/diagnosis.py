@@ -18,7 +18,7 @@ import numpy as np
 from purerl import rng
 from purerl.buffers import replay as memory
 from purerl.errors import Diverged, NonFiniteError
-from purerl.loops import devices, offpolicy, onpolicy
+from purerl.loops import devices, offpolicy, onpolicy, records
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, OffPolicyCarry
 from purerl.mpi.collective import to_host
@@ -33,7 +33,7 @@ SHOWN = 8  # most names of non-finite values to print
 class Finding(NamedTuple):
     """The first number that is not finite: the update or environment that it came from."""
 
-    update: int  # number of the update, from 1; 0 if an environment returned the number
+    update: int  # number of the update, from 1; 0 if environment or policy returned the number
     step: int  # environment steps after it
     message: str  # error of the run
     bad: tuple[str, ...] = ()  # parts that are not finite: batch, metrics, gradients, new state
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
     def describe(self) -> str:
         """Return the finding as lines of text, with the first `SHOWN` non-finite names."""
         if not self.update:
-            return f"the environment returned the number: {self.message}"
+            return f"no update is at fault: {self.message}"
         lines = [f"first bad update: {self.update:,}, at environment step {self.step:,}"]
         lines += [f"  not finite: {name}" for name in self.bad[:SHOWN]]
         if len(self.bad) > SHOWN:
@@ -61,14 +61,16 @@ def diagnose(
     at: int | None = None,
     say: Callable[[str], None] = lambda line: None,
     algo: Any = None,
+    spec: Any = None,
 ) -> Finding | None:
     """Continue from a checkpoint until the run diverges, and find the first bad update.
 
     `at` is the step of the checkpoint; None for the newest. `say` receives lines about progress.
-    `algo` is the module of the run's algorithm if it is custom.
+    `algo` is the module of the run's algorithm if it is custom, and `spec` its `Spec` if that has
+    custom networks.
     """
     safe_files.get_subfolder(run, "doctor")  # refuse a link before the replay
-    config = train.read_config(run, env_fn, None, None, algo)
+    config = train.read_config(run, env_fn, spec, None, algo)
     env_fn = environments.choose_env_fn(env_fn, config.env, config.options.wrapper)
 
     def restore() -> Carry:
@@ -85,7 +87,7 @@ def diagnose(
         return None
     except Diverged as error:
         before, message = carry.steps, str(error)
-    except NonFiniteError as error:  # from an environment
+    except NonFiniteError as error:  # from an environment, or an action of the policy
         return Finding(0, carry.steps, str(error))
     finally:
         carry.envs.close()
@@ -123,7 +125,9 @@ def _find_bad_update(run: Path, carry: Carry, message: str) -> Finding | None:
     update = jax.jit(algo.update)
     for number, batch in enumerate(batches, carry.updates + 1):
         new, info = update(learner, batch)
-        bad = _list_non_finite({"batch": batch, "metric": info, "new": new})
+        bad = _list_non_finite({"batch": batch, "metric": info})
+        numbers = records.list_numbers(new)
+        bad += [f"new {name}" for name, x in numbers.items() if not np.isfinite(x).all()]
         if not bad:
             learner = new
             continue

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from purerl.errors import OutputClosed
-from purerl.runs.console import format_clock, silence, write_lines, write_text
+from purerl.runs.console import format_clock, is_terminal, silence, write_lines, write_text
 
 BAR = 24  # characters
 PAUSE = 0.2  # least seconds between two drawings of the bar
@@ -22,8 +22,8 @@ class Screen:
 
     def __init__(self, stream: TextIO | None = None, quiet: bool = False) -> None:
         self.stream = sys.stdout if stream is None else stream
-        self.quiet = quiet or self.stream is None or self.stream.closed
-        self.live = not self.quiet and self.stream.isatty()
+        self.quiet = quiet or self.stream is None or getattr(self.stream, "closed", False)
+        self.live = not self.quiet and is_terminal(self.stream)
         self.lost = ""
         self.row_is_open = False  # a line was begun and not yet ended
         self._drawn = -PAUSE  # time of the last drawing

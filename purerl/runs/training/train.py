@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 
 from purerl import errors, mpi
-from purerl.errors import ConfigError, EnvFault
+from purerl.errors import ConfigError, EnvFault, SnapshotMismatch
 from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, Record
@@ -131,6 +131,7 @@ def _begin(session: Session) -> Outcome:
     """Train from the start."""
     run, config = session.run, session.config
     about = {"steps": config.schedule.steps, "seed": config.seed, "ranks": mpi.num_procs()}
+    about |= {"settings": machine.list_settings()}
     folder.update_status(run, status="running", step=0, reason=None, **about)
     with reporting.record_failure(run):
         return _train_to_end(session, start_carry(config, session.env_fn, session.say), None)
@@ -149,11 +150,14 @@ def _continue(session: Session, loaded: Loaded) -> Outcome:
         wrong = f"is complete: {loaded.step:,} of {total:,} steps"
     if wrong:
         raise ConfigError(f"{run} {wrong}. Give a larger total with --steps.")
-    then = state.get("versions", {})
-    for name, version in machine.list_versions().items():
-        if then.get(name, version) != version:
-            session.say(f"warning: {name} was {then[name]} and is {version}. Results may differ.")
-    carry, lost = restore_carry(config, session.env_fn, loaded, session.say)
+    changes = machine.list_differences(state)
+    session.say(*(f"warning: {change} Results may differ." for change in changes))
+    try:
+        carry, lost = restore_carry(config, session.env_fn, loaded, session.say)
+    except SnapshotMismatch as error:
+        if changes:
+            raise SnapshotMismatch(f"{error} Possible causes: {' '.join(changes)}") from error
+        raise
     line = f"{_describe(config)}: continues at step {loaded.step:,}"
     if loaded.skipped:
         behind = checkpoint_folders.list_steps(run)[-1] - loaded.step
@@ -164,7 +168,8 @@ def _continue(session: Session, loaded: Loaded) -> Outcome:
             f"warning: environments {lost} did not return to their saved state. They start new "
             f"episodes, so the run is not bit for bit identical to one without interruption."
         )
-    folder.update_status(run, status="running", step=loaded.step, steps=total, reason=None)
+    known = {"settings": state.get("settings") or machine.list_settings()}
+    folder.update_status(run, status="running", step=loaded.step, steps=total, reason=None, **known)
     with reporting.record_failure(run):
         if later := run_on_root(lambda: checkpoint_folders.delete_later(run, loaded.step)):
             steps = ", ".join(f"{step:,}" for step in later)

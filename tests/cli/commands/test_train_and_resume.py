@@ -2,7 +2,9 @@
 
 import json
 import re
+import shlex
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +13,12 @@ from purerl.buffers import replay
 from purerl.cli import main
 from purerl.cli.commands import train_and_resume
 from purerl.errors import ConfigError
-from purerl.runs.record import folder
+from purerl.runs.console import print_lines
+from purerl.runs.record import folder, status
 from purerl.runs.settings import aliases, config, environments
 from purerl.runs.training import train
 from purerl.runs.training.train import Outcome
+from tests.cli.commands.call import call
 from tests.mpi.launch import python
 
 
@@ -80,8 +84,8 @@ def test_unfinished_runs_of_all_seeds_are_reported_before_training(trained):
     content = {"algo": "ppo", "env": "CartPole-v1"}
     made = [config.from_json(content | {"seed": seed}) for seed in (0, 1, 2)]
     paths = [folder.create_folder(config.to_json(one)) for one in made]
-    for path, status in zip(paths, ("stopped", "done", "running"), strict=True):
-        folder.update_status(path, status=status)
+    for path, state in zip(paths, ("stopped", "done", "running"), strict=True):
+        folder.update_status(path, status=state)
     with pytest.raises(ConfigError) as refused:
         train_and_resume.train(["ppo", *ENV, "--seed", "5", "0", "1", "2"])
     assert not trained
@@ -222,6 +226,40 @@ def test_help_has_groups_examples_and_narrow_lines(algo, capsys, monkeypatch):
         said = helped(capsys, algo, flag)
         long = [line for line in said.splitlines() if len(line) > 60]
         assert all(line.startswith(("  purerl ", "usage:")) for line in long)
+
+
+@pytest.mark.parametrize("name", ["-runs", "--steps", "a\tb", "it's", 'say "x"', "$HOME *"])
+def test_a_printed_command_can_be_typed(name, tmp_path, capsys, monkeypatch):
+    asked = []
+
+    def resume(run, env_fn, **options):
+        asked.append((run, options["steps"]))
+        return Outcome(run, 0, 0, 0.0, None, None)
+
+    monkeypatch.setattr(train_and_resume.runs, "resume", resume)
+    monkeypatch.setattr(train_and_resume.purerl, "setup", lambda devices: None)
+    monkeypatch.chdir(tmp_path)
+    run = Path(name, "x_s0")
+    run.mkdir(parents=True)
+    (run / "config.json").write_text('{"algo": "ppo", "env": "CartPole-v1"}')
+    print_lines(status.format_command("resume", run, "--steps", "800"))
+    program, *words = shlex.split(capsys.readouterr().out)
+    assert (program, call(*words), asked) == ("purerl", 0, [(run, 800)])
+
+
+def test_a_run_in_an_environment_of_a_function_is_resumed_in_python(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"algo": "ppo", "env": "<lambda>"}')
+    assert call("resume", tmp_path) == 2
+    said = capsys.readouterr().err
+    assert "is a Python function, which a command cannot make" in said
+    assert f"in Python: purerl.runs.training.train.resume(pathlib.Path('{tmp_path}'), env_f" in said
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "2"])
+def test_help_is_printed_on_the_narrowest_terminal(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert call("train", "ppo", "--help") == 0
+    assert "--gamma" in capsys.readouterr().out
 
 
 def test_the_examples_in_the_help_can_be_run(trained, capsys):

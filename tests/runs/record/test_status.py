@@ -127,7 +127,11 @@ def test_a_command_is_printed_only_where_it_can_restore_the_run(tmp_path, change
     assert status.list_custom_parts(config) == parts
     resume = status.format_command("resume", tmp_path, "--steps", "800")
     watch = status.format_command("watch", tmp_path)
+    doctor = status.format_command("doctor", tmp_path)
     if parts:
+        assert doctor.startswith("in Python: purerl.runs.training.diagnosis.diagnose(")
+        several = status.format_command("resume", tmp_path, ranks=2)
+        assert several.startswith("in Python on 2 ranks: purerl.runs.training.train.resume(")
         given = ", ".join([*parts, "steps=800"])
         call = f"purerl.runs.training.train.resume(pathlib.Path({str(tmp_path)!r}), {given})"
         assert resume == f"in Python: {call}"

@@ -126,7 +126,7 @@ def test_a_bad_number_from_the_environment_is_not_blamed_on_an_update(tmp_path):
     finding = diagnosis.diagnose(run, env_fn)
     assert finding.update == 0
     assert "rew of environment 0 is not finite at environment step 150" in finding.message
-    assert finding.describe() == f"the environment returned the number: {finding.message}"
+    assert finding.describe() == f"no update is at fault: {finding.message}"
 
 
 def test_other_errors_do_not_suggest_the_doctor(tmp_path):

@@ -15,6 +15,7 @@ from purerl.runs.training import reporting, train
 from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import ROOT, clean, python
 from tests.runs.script import quietly, settings, the_run, tiny
+from tests.runs.test_console import Tee
 
 PURERL = ("-m", "purerl")
 
@@ -59,6 +60,30 @@ def test_a_failed_run_writes_the_reason_into_its_folder(tmp_path, monkeypatch):
     said = (run / "stdout.log").read_text()
     assert said.endswith(f"purerl: division by zero\n  {note}\n")
     assert (state["status"], state["reason"]) == ("failed", "ZeroDivisionError: division by zero")
+
+
+def test_a_run_prints_to_a_stream_with_only_write_and_flush(tmp_path, monkeypatch):
+    tee = Tee()
+    monkeypatch.setattr(sys, "stdout", tee)
+    train.train(tiny(), data_dir=str(tmp_path))
+    assert "everything is in" in tee.text
+
+
+def test_paths_and_errors_that_are_not_utf_8_are_written_as_escapes(tmp_path, monkeypatch):
+    def fail(carry):
+        raise RuntimeError("bad name \udce9" + "x" * 2**21)
+
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    place = tmp_path / "caf\udce9"
+    monkeypatch.setattr(train.loop, "advance", fail)
+    with pytest.raises(RuntimeError):
+        train.train(tiny(), data_dir=str(place), screen=Screen(out))
+    (found,) = status.list_runs(place)
+    assert found.status == "failed"
+    assert found.reason.startswith("RuntimeError: bad name \udce9xxx")
+    assert len(found.reason) < 11_000
+    assert "caf\\udce9" in (found.path / "stdout.log").read_text()
+    assert b"caf?" in out.buffer.getvalue()
 
 
 @pytest.mark.parametrize("where", ["full", "closed"])

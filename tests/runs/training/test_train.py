@@ -13,6 +13,7 @@ import sys
 import time
 
 import gymnasium
+import jax
 import pytest
 
 from purerl import errors
@@ -173,6 +174,25 @@ def test_a_run_killed_before_its_first_checkpoint_restarts_in_its_folder(tmp_pat
     outcome = train.resume(run, screen=Screen(quiet=True))
     assert outcome.run == run
     assert final(run) == undisturbed("td3")[1]
+
+
+def test_other_settings_of_jax_are_named_when_a_run_continues(tmp_path):
+    run = quietly(tiny(), tmp_path).run
+    known = status.read_status(run)["settings"]
+    folder.update_status(run, settings=known | {"threads": "64"})
+    screen = Screen(io.StringIO())
+    train.resume(run, steps=300, screen=screen)
+    line = f"warning: threads was 64 and is {known['threads']}. Results may differ."
+    assert [text for text in screen.stream.getvalue().split("\n") if "warning" in text] == [line]
+    assert status.read_status(run)["settings"]["threads"] == "64"  # as at the start of the run
+
+
+def test_a_checkpoint_that_jax_settings_make_unusable_is_refused_with_their_names(tmp_path):
+    short = settings("ppo", steps=100, steps_per_epoch=100, num_test_episodes=0)
+    run = quietly(short, tmp_path).run
+    cause = "float32 of shape .* Possible causes: jax_enable_x64 was False and is True"
+    with jax.enable_x64(True), pytest.raises(errors.SnapshotMismatch, match=cause):
+        train.resume(run, steps=300, screen=Screen(quiet=True))
 
 
 def test_two_processes_never_share_a_folder(tmp_path):
