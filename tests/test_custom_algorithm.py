@@ -20,7 +20,7 @@ from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
 from purerl.spaces import EnvSpec
 from tests.cli.commands.call import call
-from tests.mpi.launch import ROOT, python
+from tests.mpi.launch import ROOT
 from tests.probes import Both
 
 SMALL = {"steps": 200, "steps_per_epoch": 100, "start_steps": 50, "update_after": 50}
@@ -81,17 +81,15 @@ def test_its_policy_is_exported_as_stablehlo_and_not_for_numpy(run, tmp_path):
 
 
 def test_the_commands_take_its_import_path(run, tmp_path, monkeypatch, capsys):
-    env = {"PYTHONPATH": f"{ROOT}:{ROOT / 'examples'}"}
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setattr(purerl, "setup", lambda **_: None)  # conftest.py has called it
     words = ["--hidden", "8", "--steps", "120", "--start-steps", "50", "--update-after", "50"]
     words += ["--steps-per-epoch", "120", "--num-test-episodes", "0", "--critics", "2"]
     words += ["--batch-size", "8"]
     words += ["--data-dir", str(tmp_path)]
-    done = python("-m", "purerl", "train", "redq", "--env", "Pendulum-v1", *words, **env)
-    assert done.code == 0, done.err
+    assert call("train", "redq", "--env", "Pendulum-v1", *words) == 0
     made = tmp_path / "pendulum-v1-redq" / "pendulum-v1-redq_s0"
-    assert f"purerl resume {made} --steps 240 --algo redq" in done.out
-    monkeypatch.syspath_prepend(ROOT / "examples")
-    monkeypatch.setattr(purerl, "setup", lambda **_: None)  # conftest.py has called it
+    assert f"purerl resume {made} --steps 240 --algo redq" in capsys.readouterr().out
     assert call("eval", made, "-n", "1", "--algo", "redq") == 0
     assert call("eval", made, "-n", "1") == 2
     assert "--algo MODULE" in capsys.readouterr().err

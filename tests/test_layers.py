@@ -91,7 +91,7 @@ def test_third_party_packages_are_imported_only_in_their_layers(path):
         "mpi4py": {"mpi"},
         "argparse": {"cli"},
         "numpy.random": {"rng"},
-        "random": set(),
+        "random": {"loops"} if path.name == "generators.py" else set(),
     }
     for package, layers in only.items():
         for name in names:
@@ -105,7 +105,8 @@ def test_third_party_packages_are_imported_only_in_their_layers(path):
     text = path.read_text()
     # The bootstrap needs random numbers without JAX. Its seed is a constant.
     bootstrap = path == ROOT / "runs" / "analysis" / "statistics.py"
-    assert mine == "rng" or bootstrap or "np.random" not in text
+    saved = path == ROOT / "loops" / "adapters" / "generators.py"  # states, for environments
+    assert mine == "rng" or bootstrap or saved or "np.random" not in text
     assert mine in ("cli", "runs") or "print(" not in text
 
 

@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from purerl.errors import ConfigError
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
 from purerl.types import Rows, extend
@@ -161,10 +159,12 @@ def _check_contract(algo: Any) -> Any:
     return algo
 
 
-def find_stored_info(algo: Any, spec: Any) -> dict[str, np.ndarray] | None:
+def find_stored_info(algo: Any, spec: Any) -> dict[str, Any] | None:
     """Return an example of each value of `info` that an algorithm stores; None without any."""
     if not hasattr(algo, "stored_info"):
         return None
+    import numpy as np  # start-up time
+
     return {name: np.asarray(x) for name, x in sorted(algo.stored_info(spec).items())}
 
 

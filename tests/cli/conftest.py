@@ -1,10 +1,14 @@
-"""A fixture that records runs instead of starting them."""
+"""Fixtures that run a command in this process, or record runs instead of starting them."""
+
+from types import SimpleNamespace
 
 import pytest
 
+import purerl
 from purerl.cli.commands import sweep, train_and_resume
 from purerl.runs.settings import aliases, config
 from purerl.runs.sweeps.results import Sweep
+from tests.cli.commands.call import call
 from tests.mpi.launch import ROOT
 
 
@@ -32,3 +36,15 @@ def start_nothing(monkeypatch):
     monkeypatch.setattr(train_and_resume, "train", train)
     monkeypatch.setattr(sweep, "run_variants", variants)
     return found
+
+
+@pytest.fixture
+def here(capsys, monkeypatch):
+    """Run a command in this process."""
+    monkeypatch.setattr(purerl, "setup", lambda *args, **kwargs: None)  # JAX has started
+
+    def run(*words):
+        capsys.readouterr()
+        return SimpleNamespace(code=call(*words), **capsys.readouterr()._asdict())
+
+    return run

@@ -5,37 +5,19 @@ import json
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
+import gymnasium
 import pytest
 
 from purerl import errors
 from purerl.cli.main import OVERVIEW, main
 from purerl.mpi import library, world
 from purerl.runs.record import checkpoint_folders, status
-from tests.cli.commands.call import call
 from tests.mpi.launch import ROOT, clean, python
 
 PURERL = ("-m", "purerl")
 SMALL = ("--env", "CartPole-v1", "--steps", "400", "--steps-per-epoch", "200", "--hidden", "8")
 SMALL += ("--preset", "none")
-
-
-@pytest.fixture
-def here(capsys):
-    """Run a command in this process."""
-
-    def run(*words):
-        capsys.readouterr()
-        return SimpleNamespace(code=call(*words), **capsys.readouterr()._asdict())
-
-    return run
-
-
-def train(tmp_path, *words, code=0):
-    done = python(*PURERL, "train", *words, "--data-dir", str(tmp_path / "data"))
-    assert done.code == code, done.err
-    return done
 
 
 def test_the_overview_and_lists_need_no_jax(tmp_path):
@@ -73,7 +55,8 @@ def test_mistakes_give_a_short_message_and_exit_code_2(words, message, here):
 
 def test_each_seed_is_a_run_that_can_be_listed_inspected_and_resumed(tmp_path, here):
     more = ("--seed", "0", "1", "--name", "two", "--save-freq", "none")
-    done = train(tmp_path, "ppo", *SMALL, *more)
+    done = here("train", "ppo", *SMALL, *more, "--data-dir", tmp_path / "data")
+    assert done.code == 0, done.err
     assert done.out.count("everything is in") == 2
     run = tmp_path / "data" / "two" / "two_s1"
     listed = here("list", "runs", "--data-dir", str(tmp_path / "data")).out
@@ -82,8 +65,8 @@ def test_each_seed_is_a_run_that_can_be_listed_inspected_and_resumed(tmp_path, h
     assert "status: done" in shown
     assert "checkpoints: 400" in shown
     assert "rank0.npz learner .params.actor" in shown
-    assert python(*PURERL, "resume", str(run)).code == 2  # complete
-    done = python(*PURERL, "resume", str(run), "--steps", "8e2")
+    assert here("resume", run).code == 2  # complete
+    done = here("resume", run, "--steps", "8e2")
     assert done.code == 0, done.err
     assert checkpoint_folders.list_steps(run) == [400, 800]
     assert status.read_status(run)["step"] == 800
@@ -93,16 +76,18 @@ def test_each_seed_is_a_run_that_can_be_listed_inspected_and_resumed(tmp_path, h
     assert "purerl inspect: " in done.err
     assert "checkpoints/000000000800/rank0.npz must have " in done.err
     assert "checkpoint of step 400" in done.out  # the newest intact one
-    done = python(*PURERL, "resume", str(run), "--steps", "300")
+    done = here("resume", run, "--steps", "300")
     assert done.code == 2
     assert done.err.splitlines()[-1].startswith("purerl resume: ")
     assert "steps" in done.err
 
 
 def test_a_saved_configuration_can_be_used_again(tmp_path, here):
-    train(tmp_path, "ppo", *SMALL, "--clip-ratio", "0.3", "--name", "first")
+    data = ("--data-dir", tmp_path / "data")
+    assert here("train", "ppo", *SMALL, *data, "--clip-ratio", "0.3", "--name", "first").code == 0
     saved = tmp_path / "data" / "first" / "first_s0" / "config.json"
-    train(tmp_path, "ppo", "--config", str(saved), "--name", "again", "--gamma", "0.5")
+    changed = ("--config", saved, "--name", "again", "--gamma", "0.5")
+    assert here("train", "ppo", *changed, *data).code == 0
     again = json.loads((tmp_path / "data" / "again" / "again_s0" / "config.json").read_text())
     first = json.loads(saved.read_text())
     assert again["spec"] == first["spec"] | {"gamma": 0.5}
@@ -139,12 +124,15 @@ gymnasium.register("Faulty-v0", lambda: Faulty(gymnasium.make("CartPole-v1")))
         ("nan", 3, "next_obs of environment 0 is not finite at environment step 250"),
     ],
 )
-def test_failures_have_exit_codes_and_keep_the_last_checkpoint(tmp_path, kind, code, message):
+def test_failures_have_exit_codes_and_keep_the_last_checkpoint(
+    tmp_path, kind, code, message, here, monkeypatch
+):
     (tmp_path / "faulty.py").write_text(FAULTY.format(kind=kind))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "faulty", raising=False)
     words = ("ppo", "--env", "faulty:Faulty-v0", *SMALL[2:], "--save-freq", "200")
-    path = f"{ROOT}:{tmp_path}"
-    data = str(tmp_path / "data")
-    done = python(*PURERL, "train", *words, "--data-dir", data, PYTHONPATH=path)
+    done = here("train", *words, "--data-dir", tmp_path / "data")
+    del gymnasium.registry["Faulty-v0"]
     assert done.code == code, done.err
     assert message in done.err
     assert "Traceback" not in done.err
@@ -159,7 +147,7 @@ def test_failures_have_exit_codes_and_keep_the_last_checkpoint(tmp_path, kind, c
     said = done.err.splitlines()[0].removeprefix("purerl train: ")
     assert f"purerl: {said}" in (run / "stdout.log").read_text().splitlines()
     assert "ArithmeticError" in (run / "stdout.log").read_text() or kind == "nan"
-    done = python(*PURERL, "resume", str(run), PYTHONPATH=path)
+    done = here("resume", run)
     assert done.code == 2
     assert "imports a module" in done.err
 

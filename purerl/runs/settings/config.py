@@ -34,7 +34,10 @@ class Options:
     tensorboard: bool = _option(False, "also write event files; needs purerl[tensorboard]")
     wandb: str | None = _option(None, "Weights & Biases project to report to; needs purerl[wandb]")
     wrapper: str | None = setting(
-        None, "wrapper of the environment; flatten: observations become one vector", group="Run"
+        None,
+        "wrapper of the environment; flatten: observations become one vector",
+        group="Run",
+        rare=True,
     )
 
     def __post_init__(self) -> None:

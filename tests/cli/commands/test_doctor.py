@@ -8,28 +8,27 @@ import jax
 
 from purerl.cli.commands import doctor
 from tests.cli.commands.call import call
-from tests.mpi.launch import python
 from tests.runs.trained import train_tiny_run
 
 
-def test_doctor_finds_the_cause_of_a_divergence_and_reports_damage(tmp_path):
+def test_doctor_finds_the_cause_of_a_divergence_and_reports_damage(here, tmp_path):
     words = ("train", "ddpg", "--env", "Pendulum-v1", "--hidden", "4", "--steps", "400")
     words += ("--start-steps", "100", "--update-after", "200", "--batch-size", "10")
     words += ("--preset", "none", "--save-freq", "100", "--data-dir", str(tmp_path))
-    done = python("-m", "purerl", *words, "--q-lr", "1e30")
+    done = here(*words, "--q-lr", "1e30")
     assert done.code == 3, done.err
     (path,) = tmp_path.rglob("config.json")
     assert f"Find the cause: purerl doctor {path.parent}" in done.err
-    done = python("-m", "purerl", "doctor", str(path.parent))
+    done = here("doctor", path.parent)
     assert done.code == 3, done.err
     assert "checkpoint 100: intact" in done.out
     assert "first bad update: " in done.out
     assert "not finite: " in done.out
     (path.parent / "checkpoints" / "000000000100" / "rank0.npz").write_bytes(b"x")
-    done = python("-m", "purerl", "doctor", str(path.parent), "--checkpoint", "100")
+    done = here("doctor", path.parent, "--checkpoint", "100")
     assert done.code == 6
     assert "must have" in done.out
-    assert python("-m", "purerl", "doctor", str(tmp_path / "nothing")).code == 2
+    assert here("doctor", tmp_path / "nothing").code == 2
 
 
 def test_doctor_describes_the_machine():

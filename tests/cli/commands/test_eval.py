@@ -10,10 +10,7 @@ import pytest
 from purerl.cli import checkpoint_arguments
 from purerl.errors import OutputClosed
 from tests.cli.commands.call import call
-from tests.mpi.launch import python
 from tests.runs.trained import begun
-
-PURERL = ("-m", "purerl")
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +18,7 @@ def no_setup(monkeypatch):
     monkeypatch.setattr("purerl.setup", lambda: None)
 
 
-def test_a_failed_evaluation_does_not_stop_the_other_runs(tmp_path):
+def test_a_failed_evaluation_does_not_stop_the_other_runs(here, tmp_path):
     good, bad = tmp_path / "good", tmp_path / "bad\x1b[31m"
     for path in (good, bad):
         shutil.copytree(begun("ppo").folder, path)
@@ -29,7 +26,7 @@ def test_a_failed_evaluation_does_not_stop_the_other_runs(tmp_path):
         (made / "rank0.npz").unlink()
     out = tmp_path / "new" / "all.jsonl"
     words = ("eval", str(good), str(bad), str(good), "--episodes", "4", "--checkpoint", "0")
-    done = python(*PURERL, *words, "--json", "--out", str(out))
+    done = here(*words, "--json", "--out", str(out))
     assert done.code == 6
     assert "rank0.npz is missing" in done.err
     assert "\x1b" not in done.err
@@ -42,7 +39,7 @@ def test_a_failed_evaluation_does_not_stop_the_other_runs(tmp_path):
     kept = sorted((good / "eval").iterdir())
     assert [path.name for path in kept] == ["000000000000-1.json", "000000000000-2.json"]
     assert json.loads(kept[0].read_text()) == first
-    done = python(*PURERL, *words, "--out", str(out))
+    done = here(*words, "--out", str(out))
     assert done.code == 2
     assert "all.jsonl already exists; purerl never overwrites files" in done.err
 

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 
 import purerl
-from tests.mpi.launch import python
 from tests.runs.trained import begun
 
 RUN_IT = """
@@ -23,10 +22,10 @@ print(json.dumps([one, policy(np.eye(4)).tolist(), type(one).__name__]))
 """
 
 
-def test_the_exported_folder_needs_only_numpy(tmp_path):
+def test_the_exported_folder_needs_only_numpy(here, tmp_path):
     run, made = begun("ppo"), tmp_path / "a b" / "made"
-    words = ("-m", "purerl", "export", str(run.folder), "--out", str(made), "--checkpoint", "0")
-    done = python(*words)
+    words = ("export", str(run.folder), "--out", str(made), "--checkpoint", "0")
+    done = here(*words)
     assert done.code == 0, done.err
     assert "written and checked" in done.out
     done = subprocess.run(
@@ -38,7 +37,7 @@ def test_the_exported_folder_needs_only_numpy(tmp_path):
     assert json.loads(done.stdout) == wanted
     about = json.loads((made / "policy.json").read_text())
     assert (about["algo"], about["env"], about["step"]) == ("ppo", "CartPole-v1", 0)
-    again = python(*words)
+    again = here(*words)
     assert again.code == 2
     assert "already exists; purerl never overwrites files" in again.err
     assert not [p for p in made.parent.iterdir() if p != made]

@@ -19,7 +19,6 @@ from purerl.runs.settings import aliases, config, environments
 from purerl.runs.training import train
 from purerl.runs.training.train import Outcome
 from tests.cli.commands.call import call
-from tests.mpi.launch import python
 
 
 @pytest.fixture
@@ -272,11 +271,11 @@ def test_the_examples_in_the_help_can_be_run(trained, capsys):
     assert trained[-1][0].spec.gamma == 0.98
 
 
-def test_a_dry_run_reports_sizes_speed_and_time_and_creates_nothing(tmp_path):
+def test_a_dry_run_reports_sizes_speed_and_time_and_creates_nothing(here, tmp_path):
     words = ("ppo", "--env", "CartPole-v1", "--steps-per-epoch", "200", "--steps", "2000", "--seed")
     data = tmp_path / "data"
     words += ("0", "1", "--preset", "none", "--data-dir", str(data), "--dry-run")
-    run = python("-m", "purerl", "train", *words)
+    run = here("train", *words)
     assert run.code == 0, run.err
     assert "observations  (4,) float32" in run.out
     actor = 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2
@@ -287,9 +286,9 @@ def test_a_dry_run_reports_sizes_speed_and_time_and_creates_nothing(tmp_path):
     assert not data.exists()
 
 
-def test_an_off_policy_dry_run_counts_replay_buffer_and_test_episodes(tmp_path):
+def test_an_off_policy_dry_run_counts_replay_buffer_and_test_episodes(here):
     words = ("ddpg", "--env", "Pendulum-v1", "--hidden", "8", "--start-steps", "1e5", "--cpu", "2")
-    run = python("-m", "purerl", "train", *words, "--steps", "1e5", "--dry-run")
+    run = here("train", *words, "--steps", "1e5", "--dry-run")
     assert run.code == 0, run.err
     row = 4 * (3 + 1 + 1 + 3) + 2  # obs, act, rew, next_obs in float32; two flags
     assert f"replay buffer {row} MB" in run.out

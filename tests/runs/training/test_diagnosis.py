@@ -68,8 +68,9 @@ def test_divergence_keeps_the_last_checkpoint_and_names_the_next_command(diverge
     assert isinstance(error, Diverged)
     kept = checkpoint_folders.list_steps(run)[-1]
     assert kept in (500, 600)  # the row came at 555
+    call = f"purerl.runs.training.diagnosis.diagnose(pathlib.Path({str(run)!r}), env_fn=...)"
     assert error.__notes__ == [
-        f"the checkpoint of step {kept} is kept. Find the cause: purerl doctor {run}"
+        f"the checkpoint of step {kept} is kept. Find the cause: in Python: {call}"
     ]
     assert status.read_status(run)["status"] == "failed"
 

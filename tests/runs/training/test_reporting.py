@@ -51,7 +51,7 @@ def test_loop_warnings_become_lines_and_others_stay_warnings():
 
 
 def test_a_failed_run_writes_the_reason_into_its_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(train.loop, "advance", lambda carry: 1 / 0)
+    monkeypatch.setattr(train.loop, "advance", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.train(settings("ppo"), data_dir=str(tmp_path), screen=Screen(quiet=True))
     run = the_run(tmp_path)
@@ -70,7 +70,7 @@ def test_a_run_prints_to_a_stream_with_only_write_and_flush(tmp_path, monkeypatc
 
 
 def test_paths_and_errors_that_are_not_utf_8_are_written_as_escapes(tmp_path, monkeypatch):
-    def fail(carry):
+    def fail(carry, should_stop):
         raise RuntimeError("bad name \udce9" + "x" * 2**21)
 
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -142,7 +142,7 @@ def test_ctrl_c_prints_one_line_and_sets_the_exit_code(monkeypatch, capsys):
 
 
 def test_a_run_interrupted_at_its_start_can_be_resumed(tmp_path, monkeypatch):
-    def leave(carry):
+    def leave(carry, should_stop):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(train.loop, "advance", leave)

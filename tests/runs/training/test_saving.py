@@ -206,8 +206,8 @@ def meddle_at(monkeypatch, step, meddle):
     """Call a function with the run's folder after the first advance beyond a step."""
     real, left = train.loop.advance, [meddle]
 
-    def advance(carry):
-        carry, record = real(carry)
+    def advance(carry, should_stop):
+        carry, record = real(carry, should_stop)
         if carry.steps >= step and left:
             left.pop()()
         return carry, record
