@@ -1,6 +1,7 @@
 """Arguments shared by `eval`, `watch`, `export` and `resume`. Importing this imports no JAX."""
 
 import argparse
+import contextlib
 import re
 import sys
 from collections.abc import Callable
@@ -108,8 +109,9 @@ def parse_algo(name: str | None) -> Any:
 
 def _import_from_here() -> None:
     """Allow imports from the current folder, as `python -m` does."""
-    if not {"", here := str(Path.cwd())} & {*sys.path}:
-        sys.path.insert(0, here)
+    with contextlib.suppress(FileNotFoundError):  # the current folder is deleted
+        if not {"", here := str(Path.cwd())} & {*sys.path}:
+            sys.path.insert(0, here)
 
 
 def load_run(args: argparse.Namespace, run: Path) -> Any:

@@ -1,10 +1,12 @@
 """Status files of runs, suggested commands, and errors for wrong folders."""
 
 import json
+import pwd
 from pathlib import Path
 
 import pytest
 
+import purerl
 from purerl.errors import ConfigError
 from purerl.runs.record import status
 
@@ -137,3 +139,19 @@ def test_a_command_is_printed_only_where_it_can_restore_the_run(tmp_path, change
         assert resume.startswith(f"purerl resume {tmp_path} --steps 800")
         assert watch.startswith(f"purerl watch {tmp_path}")
     assert status.format_command("plot", tmp_path) == f"purerl plot {tmp_path}"
+
+
+def test_a_user_without_a_home_folder_has_the_default_data_folder(monkeypatch):
+    def fail(user):
+        raise KeyError(user)
+
+    for name in ("PURERL_DATA_DIR", "PURERL_CONFIG", "PURERL_DATESTAMP", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", fail)
+    assert status.read_user_defaults()["data_dir"] == "runs"
+    with pytest.raises(ConfigError, match="^~/x has no meaning, because there is no such home"):
+        status.expand_home("~/x")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert purerl.find_cache() == ""
+    monkeypatch.setenv("HOME", "/home/me")
+    assert purerl.find_cache() == "/home/me/.cache/purerl/jax"

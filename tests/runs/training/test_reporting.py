@@ -180,3 +180,17 @@ def test_seeds_that_did_not_start_are_named(tmp_path):
         "  not started: seed 7 8. Run the same command with --seed 7 8",
     ]
     assert status.read_status(run)["status"] == "failed"
+
+
+def test_a_failed_check_in_jax_names_the_cache_of_compiled_programs(tmp_path, monkeypatch):
+    def fail(carry):
+        exec(compile("assert False", "/x/jax/_src/interpreters/pxla.py", "exec"))
+
+    monkeypatch.setattr(train.loop, "advance", fail)
+    with pytest.raises(AssertionError) as caught:
+        quietly(tiny(), tmp_path)
+    assert "Delete the cache: " in caught.value.__notes__[0]
+    monkeypatch.setattr(train.loop, "advance", lambda carry: exec("assert False"))
+    with pytest.raises(AssertionError) as caught:
+        quietly(tiny(), tmp_path)
+    assert "Delete" not in str(caught.value.__notes__)
