@@ -108,8 +108,9 @@ def append_text(path: Path, text: str) -> None:
 
     Bytes of paths and messages that are not UTF-8 are written as escapes, such as `\\udcff`.
     """
-    with undo_on_error(path), explain_errors(path), open(path, "ab") as file:
-        file.write(text.encode(errors="backslashreplace"))
+    text = text.encode(errors="backslashreplace").decode()
+    with undo_on_error(path), explain_errors(path), open(path, "a", encoding="utf-8") as file:
+        file.write(text)
 
 
 @contextlib.contextmanager
