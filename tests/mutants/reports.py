@@ -36,7 +36,7 @@ T_SAVING = "tests/runs/training/test_saving.py"
 T_TRAIN = "tests/runs/training/test_train.py"
 
 MUTANTS = [
-    Mutant(SCREEN, "self.live = not self.quiet and self.stream.isatty()", "self.live = not self.quiet", T_BAR),
+    Mutant(SCREEN, "self.live = not self.quiet and is_terminal(self.stream)", "self.live = not self.quiet", T_BAR),
     Mutant(SCREEN, "self.row_is_open or now - self._drawn < PAUSE:", "self.row_is_open or now - self._drawn > PAUSE:", T_BAR),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_BAR),
     Mutant(SCREEN, "self._replace_bar(write_lines, line)", 'self._replace_bar(write_text, line + "\\n")', T_BAR),
@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant(TRAIN, "    if loaded.step > total:\n", "    if False:\n", T_TRAIN),
     Mutant(FOLDER, 'if state.get("status") == "failed":', "if False:", T_FOLDER),
     Mutant(PLACES, 'if ranks != 1 and verb == "resume":', "if ranks != 1:", T_STATUS),
-    Mutant(PLACES, "return shlex.join(words)", 'return " ".join(words)', T_STATUS),
+    Mutant(PLACES, "return quote_words(words)", 'return " ".join(words)', T_STATUS),
     Mutant(MAIN, "        if world.is_rank():\n            raise", "        if False:\n            raise", T_REPORT),
     Mutant(MAIN, "        if getattr(sys, name) is None:", "        if False:", T_REPORT),
     Mutant(MAIN, '        if code == errors.DONE:\n            console.write_text(sys.stdout, "")', "        if False:\n            pass", T_REPORT),
@@ -100,7 +100,7 @@ MUTANTS = [
     Mutant(REPLAY, 'rng.stream(carry.seed, carry.rank, "sample", carry.updates)', 'rng.stream(carry.seed, carry.rank, "sample", 0)', T_DOCTOR),
     Mutant(REPLAY, "        while carry.steps < before:\n", "        while carry.steps < before - 50:\n", T_DOCTOR),
     Mutant(REPLAY, "ring = memory.add(devices.unreplicate(carry.buffer), block, count)", "ring = devices.unreplicate(carry.buffer)", T_DOCTOR),
-    Mutant(REPLAY, "    except NonFiniteError as error:  # from an environment\n", "    except Diverged as error:\n", T_DOCTOR),
+    Mutant(REPLAY, "    except NonFiniteError as error:  # from an environment, or an action of the policy\n", "    except Diverged as error:\n", T_DOCTOR),
     Mutant(DOCTOR, "            code = NO_CHECKPOINT\n", "            pass\n", T_INSTALLED),
     Mutant(SHOW, "field.default if settings is cls else getattr(settings, field.name)", "field.default", T_SHOW),
     Mutant(ENVS, 'kind = "discrete" if self.is_discrete else "box"', 'kind = "box"', T_LIST),
