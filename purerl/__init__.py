@@ -72,14 +72,14 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
         threads: Size of XLA's CPU thread pool. With one thread, results are bit for bit
             reproducible, and small networks run as fast. None keeps JAX's default.
         cache: Directory for compiled programs, which later processes load. True means
-            `~/.cache/purerl/jax`, and False keeps JAX's default.
+            `~/.cache/purerl/jax` (none for a user without a home folder), and False keeps JAX's
+            default.
         devices: Number of CPU devices to split batches over.
 
     Raises:
         RuntimeError: If JAX has already started, because it would ignore the settings.
     """
     import os
-    from pathlib import Path
 
     from purerl import checks
 
@@ -99,14 +99,21 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
         os.environ["NPROC"] = str(threads)  # read by XLA's CPU client when it starts
     # A call of `act` takes 8-14 us with synchronous dispatch and 31-100 us without.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    if cache:
-        root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
-        jax.config.update("jax_compilation_cache_dir", str(root if cache is True else cache))
+    if folder := find_cache() if cache is True else str(cache or ""):
+        jax.config.update("jax_compilation_cache_dir", folder)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     from purerl import mpi
 
     mpi.init()  # from now on, a rank that fails ends the whole job
+
+
+def find_cache() -> str:
+    """Return the default folder of compiled programs; empty for a user without a home folder."""
+    import os
+
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return "" if root.startswith("~") else os.path.join(root, "purerl", "jax")
 
 
 def load(path: Any, checkpoint: str | int = "last", **options: Any) -> "Run":

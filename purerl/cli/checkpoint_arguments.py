@@ -1,6 +1,7 @@
 """Arguments shared by `eval`, `watch`, `export` and `resume`. Importing this imports no JAX."""
 
 import argparse
+import contextlib
 import re
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 from purerl import algos, errors
 from purerl.cli.options import Parser
+from purerl.cli.values import parse_integer
 from purerl.runs import interrupts
 from purerl.runs.console import print_warning
 from purerl.runs.record import status
@@ -41,11 +43,12 @@ def add_episode_flags(made: argparse.ArgumentParser, default: int, *more: str) -
     """Add the flags of episodes; `more` are further names of the flag for their length."""
     # fmt: off
     add = made.add_argument
-    add("--episodes", "-n", type=int, default=default, metavar="N",
+    add("--episodes", "-n", type=parse_integer, default=default, metavar="N",
         help=f"number of episodes (default: {default})")
-    add("--seed", type=int, default=10_000, metavar="S",
+    add("--seed", type=parse_integer, default=10_000, metavar="S",
         help="seed of the episodes (default: 10000)")
-    add("--max-ep-len", "--max_ep_len", *more, dest="max_ep_len", type=int, metavar="STEPS",
+    add("--max-ep-len", "--max_ep_len", *more, dest="max_ep_len", type=parse_integer,
+        metavar="STEPS",
         help="maximum episode length (default: as in training; 0: the environment's limit)")
     # fmt: on
     add = made.add_mutually_exclusive_group().add_argument
@@ -108,8 +111,9 @@ def parse_algo(name: str | None) -> Any:
 
 def _import_from_here() -> None:
     """Allow imports from the current folder, as `python -m` does."""
-    if not {"", here := str(Path.cwd())} & {*sys.path}:
-        sys.path.insert(0, here)
+    with contextlib.suppress(FileNotFoundError):  # the current folder is deleted
+        if not {"", here := str(Path.cwd())} & {*sys.path}:
+            sys.path.insert(0, here)
 
 
 def load_run(args: argparse.Namespace, run: Path) -> Any:

@@ -42,10 +42,13 @@ def parse_seed(word: str) -> int:
 
 
 def parse_integer(word: str) -> int:
-    """Parse an integer; `1e6` is an integer, `1.5` is not."""
+    """Parse an integer: `100000`, `1e5`, `100_000`, `100k` or `0.1M`; `1.5` is not one."""
     if re.fullmatch(r"[+-]?[0-9]{1,300}", word):
         return int(word)  # exact, unlike a float
-    number = _parse_float_or_word(word)
+    unit = _UNITS.get(word[-1:].lower(), 1)
+    number = _parse_float_or_word(word if unit == 1 else word[:-1])
+    if unit > 1 and isinstance(number, float):
+        number = round(number * unit, 6)  # 1.1 * 1e6 is 1100000.0000000002
     if isinstance(number, str) or not number.is_integer():
         raise argparse.ArgumentTypeError(f"expected an integer, got {word!r}")
     return int(number)
@@ -87,6 +90,7 @@ def _parse_bool(word: str) -> bool:
     return word.lower() == "true"
 
 
+_UNITS = {"k": 1_000, "m": 1_000_000}
 _READERS: dict[Any, Reader] = {
     int: ("INT", parse_integer),
     float: ("FLOAT", parse_float),

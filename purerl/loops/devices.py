@@ -15,6 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from purerl import algos, mpi
 from purerl.buffers import replay
+from purerl.errors import ConfigError
 from purerl.loops.metrics import make_empty_tally
 from purerl.schedules import ResolvedSchedule
 from purerl.spaces import EnvSpec
@@ -80,6 +81,19 @@ def init_tally(number: int, devices: int) -> jax.Array:
 
 
 COPIES = 3  # copies of a learner that an update holds, with the gradients
+
+
+def check_platform() -> None:
+    """Start JAX; refuse a platform that it cannot start, usually from `JAX_PLATFORMS`."""
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError) as error:  # an AssertionError without a text for cuda
+        why = f": {str(error).partition(' (set JAX')[0].rstrip('.')}" if str(error) else ""
+        platform = getattr(jax.config, "jax_platforms", None)
+        raise ConfigError(
+            f"JAX cannot start on the platform {platform!r}{why}. Set "
+            f"JAX_PLATFORMS=cpu, or install JAX for this platform and its driver."
+        ) from error
 
 
 def check_memory(env: EnvSpec, schedule: ResolvedSchedule, learner: Any, ranks: int = 1) -> None:

@@ -60,6 +60,7 @@ def start(
         seed: Integer in 0 .. 2**32 - 1. Seed and other arguments together determine the run.
     """
     checks.seed(seed)
+    devices.check_platform()
     algo = algos.load(algo)
     _check_algo(algo, spec, schedule)
     ranks, rank = mpi.num_procs(), mpi.proc_id()

@@ -14,6 +14,10 @@ FUZZ = 4_000
 
 WORDS = {  # algorithm, setting, text -> value; None: refused
     ("sac", "steps", "1e6"): 1_000_000,
+    ("sac", "steps", "100k"): 100_000,
+    ("sac", "steps", "2M"): 2_000_000,
+    ("sac", "steps", "1.1m"): 1_100_000,
+    ("sac", "steps", "1_000_000"): 1_000_000,
     ("sac", "steps", "1.5"): None,
     ("sac", "steps", "true"): None,
     ("sac", "max_ep_len", "none"): None.__class__,

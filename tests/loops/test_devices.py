@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from purerl import algos
+from purerl.algos import td3
+from purerl.errors import ConfigError
 from purerl.loops import acting, devices, offpolicy
 from purerl.loops import gym as loop
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule
@@ -109,3 +111,20 @@ def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     offpolicy._compiled_burst()
     assert "xla_no_such_option" not in asked[-1]["compiler_options"]
     offpolicy._compiled_burst.cache_clear()
+
+
+def test_a_platform_that_jax_cannot_start_is_a_mistake_of_the_user(monkeypatch):
+    def fail(error):
+        def devices():
+            raise error
+
+        monkeypatch.setattr(jax, "devices", devices)
+
+    fail(AssertionError())  # as for JAX_PLATFORMS=cuda without a GPU
+    with pytest.raises(ConfigError, match=r"^JAX cannot start on the platform .*[^:]\. Set JAX"):
+        devices.check_platform()
+    fail(RuntimeError("Unable to initialize backend 'x'. (set JAX_PLATFORMS='' to choose one)"))
+    with pytest.raises(ConfigError, match=r": Unable to initialize backend 'x'\. Set JAX_PLATF"):
+        devices.check_platform()
+    with pytest.raises(ConfigError, match="^JAX cannot start"):
+        loop.start(td3, None, lambda: None, None, 0)

@@ -51,7 +51,9 @@ def describe_machine() -> dict[str, str]:
     """Return what affects whether purerl works on this machine, and how fast."""
     import jax  # start-up time
 
+    import purerl
     from purerl import mpi
+    from purerl.loops.devices import check_platform
     from purerl.mpi.launch import find_launcher
     from purerl.runs.policy import video
 
@@ -60,8 +62,9 @@ def describe_machine() -> dict[str, str]:
     modules = (EXTRAS | environments.MODULES).items()
     missing = ", ".join(extra for extra, module in modules if not importlib.util.find_spec(module))
     silent = "" if video.has_display() else " (does not respond)"
-    root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "purerl" / "jax"
-    sizes = [x.stat().st_size for x in root.glob("*")] if root.is_dir() else []
+    check_platform()
+    root = purerl.find_cache()
+    sizes = [x.stat().st_size for x in Path(root).glob("*")] if root else []
     return machine.list_versions() | {
         "system": f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GiB",
         "devices": ", ".join(str(device) for device in jax.devices()),
@@ -70,7 +73,7 @@ def describe_machine() -> dict[str, str]:
         "extras": f"missing: {missing}" if missing else "all installed",
         "display": f"{name}{silent}" if (name := video.get_display()) else "none",
         "headless": list_headless_libraries(),
-        "cache": f"{root}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB",
+        "cache": f"{root or 'none'}: {len(sizes)} files, {sum(sizes) / 1e6:.0f} MB",
     }
 
 

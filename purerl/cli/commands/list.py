@@ -33,7 +33,7 @@ def main(words: list[str]) -> int:
         print_lines(align_columns(environments.list_rows(args.algo)))
         print_lines("Other Gymnasium environments of these kinds also work, as Id or module:Id.")
     if args.what in (None, "runs"):
-        data_dir = Path(args.data_dir or status.read_user_defaults()["data_dir"]).expanduser()
+        data_dir = status.expand_home(args.data_dir or status.read_user_defaults()["data_dir"])
         print_lines(_list_runs(data_dir, args.algo))
     return 0
 

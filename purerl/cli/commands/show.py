@@ -1,6 +1,7 @@
 """`purerl show ALGO`: print equations, settings and the source lines of functions."""
 
 import ast
+import contextlib
 import dataclasses
 import re
 from pathlib import Path
@@ -28,7 +29,9 @@ def main(words: list[str]) -> int:
         return 0
     with interrupts.allow_immediate_exit():
         algo = algos.load(args.algo)  # imports JAX
-    where = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    where = path
+    with contextlib.suppress(OSError, ValueError):  # the current folder is deleted, or elsewhere
+        where = path.relative_to(Path.cwd())
     text = [str(algo.__doc__).strip(), "", "Functions"]
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and re.fullmatch(FUNCTIONS, node.name):

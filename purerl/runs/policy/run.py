@@ -172,6 +172,7 @@ def load(
         ConfigError: if the folder is not a run, or its configuration cannot be used.
         NoCheckpoint: if no checkpoint can be used.
     """
+    devices.check_platform()
     folder = Path(path)
     content = status.read_config(folder)
     spaces = configs.parse_spaces(content["spaces"]) if "spaces" in content else None

@@ -61,7 +61,7 @@ def _list_candidates(
     defaults = status.read_user_defaults()
     stamp = defaults["datestamp"] if datestamp is None else datestamp
     day, moment = (time.strftime(f) if stamp else "" for f in ("%Y-%m-%d_", "%Y-%m-%d_%H-%M-%S-"))
-    parent = Path(data_dir or defaults["data_dir"]).expanduser() / f"{day}{content['name']}"
+    parent = status.expand_home(data_dir or defaults["data_dir"]) / f"{day}{content['name']}"
     name = f"{moment}{content['name']}_s{content['seed']}"
     return (parent / f"{name}{f'-{n}' if n > 1 else ''}" for n in range(1, 10_000))
 

@@ -14,6 +14,7 @@ import json
 import math
 import os
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from purerl import errors, mpi
 from purerl.runs.console import write_text
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
+
+_in_use: weakref.WeakValueDictionary[Path, "EpochLogger"] = weakref.WeakValueDictionary()
 
 
 class EpochLogger:
@@ -57,13 +60,15 @@ class EpochLogger:
             return
         files.make_folder(self.folder)
         table = self.folder / output_fname
+        other = _in_use.setdefault(table.resolve(), self)
+        if not resume and (table.exists() or other is not self):
+            what = "already exists" if table.exists() else "belongs to another logger"
+            raise errors.StorageError(
+                f"{table} {what}; purerl never overwrites files. Choose another output_dir, or set "
+                f"resume=True to append rows."
+            )
         if not table.exists():
             return
-        if not resume:
-            raise errors.StorageError(
-                f"{table} already exists; purerl never overwrites files. Choose another "
-                f"output_dir, or set resume=True to append rows."
-            )
         with safe_files.open_file(table) as file:
             header = file.readline(files.MAX_LINE).decode("utf-8", "replace")
         self.columns = header.rstrip("\n").split("\t")

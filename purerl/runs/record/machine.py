@@ -74,7 +74,7 @@ def describe_machine() -> dict[str, Any]:
     package = Path(__file__).parents[3]
     commits = {
         "purerl": read_commit(package) if (package / ".git").exists() else "",  # a source tree
-        "here": read_commit(Path.cwd()),
+        "here": read_commit(Path(".")),  # which may be deleted
     }
     return {
         "versions": list_versions(),

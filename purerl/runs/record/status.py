@@ -59,7 +59,7 @@ def read_user_defaults() -> dict[str, Any]:
     `PURERL_DATA_DIR` and `PURERL_DATESTAMP` (0 or 1) come first, then the file `PURERL_CONFIG` or
     else `~/.config/purerl.json`, then `DEFAULTS`.
     """
-    path = Path(os.environ.get("PURERL_CONFIG", USER_FILE)).expanduser()
+    path = Path(os.path.expanduser(os.environ.get("PURERL_CONFIG", USER_FILE)))
     given = read_json(path) if path.exists() else {}
     for name, value in given.items():
         if type(value) is not type(DEFAULTS.get(name)):
@@ -73,6 +73,17 @@ def read_user_defaults() -> dict[str, Any]:
         raise ConfigError(f"PURERL_DATESTAMP must be 0 or 1, got {stamp!r}.")
     data_dir = os.environ.get("PURERL_DATA_DIR", found["data_dir"])
     return {"data_dir": data_dir, "datestamp": stamp == "1"}
+
+
+def expand_home(path: str) -> Path:
+    """Return a path with `~` replaced by the user's home folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{path} has no meaning, because there is no such home folder. Set HOME, or give the "
+            f"path without ~."
+        ) from error
 
 
 def read_status(run: Path) -> dict[str, Any]:
@@ -218,7 +229,7 @@ def find_run(given: Path) -> Path:
     """
     if (given / "config.json").exists():
         return given
-    home = Path(read_user_defaults()["data_dir"]).expanduser()
+    home = expand_home(read_user_defaults()["data_dir"])
     for place in (given, home / given):
         if (place / "config.json").exists():
             return place
@@ -249,7 +260,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         hint = f" It contains these runs: {', '.join(below[:5])}."
     else:
         with contextlib.suppress(ConfigError, Damaged):  # errors in the user's defaults
-            data_dir = Path(read_user_defaults()["data_dir"]).expanduser()
+            data_dir = expand_home(read_user_defaults()["data_dir"])
             runs = [one.path for one in list_runs(data_dir)]
             meant = [str(run) for run in runs if folder.name in (run.name, run.parent.name)]
             hint = f" Did you mean {' or '.join(meant[:5])}?" if meant else ""

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from operator import getitem
-from pathlib import Path
 from typing import Any
 
 from purerl import algos, checks
@@ -132,7 +131,7 @@ def run_variants(
     the folder too. The settings of variants override the configuration `base`.
     """
     data_dir = plan.data_dir or status.read_user_defaults()["data_dir"]
-    folder = Path(data_dir).expanduser() / (name or "grid")
+    folder = status.expand_home(data_dir) / (name or "grid")
 
     def make_task(variant: Variant) -> Task:
         variant_name, seed, settings = variant

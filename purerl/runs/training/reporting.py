@@ -198,6 +198,13 @@ def record_failure(run: Path) -> Iterator[None]:
 
 def _explain_next_step(run: Path, error: BaseException) -> str:
     kept = checkpoint_folders.list_steps(run)
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    if isinstance(error, AssertionError) and any("/jax/_src/" in x.filename for x in last):
+        cache = getattr(jax.config, "jax_compilation_cache_dir", None)
+        error.add_note(
+            f"JAX failed an internal check. A changed file in its cache of compiled programs is a "
+            f"usual cause. Delete the cache: {cache}"
+        )
     if isinstance(error, errors.RunLost) and not kept:
         return "no checkpoint is left at this path."
     what = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "there is no checkpoint yet"

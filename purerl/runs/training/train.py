@@ -108,6 +108,7 @@ def resume(
         at: `last` for the newest undamaged checkpoint, `best`, or a step.
         algo: module of the run's algorithm if it is custom, because no file may import it.
     """
+    devices.check_platform()
     with _lock_folder(run):
         config = read_config(run, env_fn, spec, steps, algo)
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
@@ -179,6 +180,7 @@ def _continue(session: Session, loaded: Loaded) -> Outcome:
 
 def check_memory(config: Config, ranks: int) -> None:
     """Refuse a run that does not fit into memory, or counts that are not divisible by the ranks."""
+    devices.check_platform()
     try:
         schedule = config.schedule.resolve(ranks)
         learner = jax.eval_shape(lambda: config.module.init(jax.random.key(0), config.spec))

@@ -106,6 +106,16 @@ def test_leaves_that_cannot_be_saved_are_named(tmp_path):
     assert np.load(path)["['word']"] == "x"
 
 
+def test_two_loggers_of_a_process_do_not_write_to_one_table(tmp_path):
+    first = EpochLogger(tmp_path, quiet=True)
+    with pytest.raises(errors.StorageError, match="belongs to another logger.*resume=True"):
+        EpochLogger(tmp_path / ".")
+    EpochLogger(tmp_path, output_fname="other.txt")
+    EpochLogger(tmp_path, resume=True)
+    del first
+    EpochLogger(tmp_path)
+
+
 def test_the_colour_of_a_line_is_ignored(tmp_path, capsys):
     logger = EpochLogger(tmp_path)
     logger.log("a", color="green")

@@ -65,3 +65,11 @@ def test_vector_instructions_are_read_on_both_kinds_of_processors(monkeypatch):
     ):
         monkeypatch.setattr(machine.Path, "read_text", lambda *_, text=text, **__: text)
         assert machine.list_instructions() == expected
+
+
+def test_a_deleted_working_directory_has_no_commit(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert "here" not in machine.describe_machine()["commits"]

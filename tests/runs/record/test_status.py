@@ -2,11 +2,13 @@
 
 import json
 import os
+import pwd
 import shutil
 from pathlib import Path
 
 import pytest
 
+import purerl
 from purerl.errors import ConfigError
 from purerl.runs.record import status
 from tests.cli.commands.call import call
@@ -191,3 +193,19 @@ def test_the_status_is_read_while_its_old_file_is_replaced(run, monkeypatch):
     monkeypatch.setattr(status, "read_json", replaced)
     assert status.read_status(run) == {"status": "done"}
     assert read == [status.STATUS, status.OLD_STATUS, status.STATUS]
+
+
+def test_a_user_without_a_home_folder_has_the_default_data_folder(monkeypatch):
+    def fail(user):
+        raise KeyError(user)
+
+    for name in ("PURERL_DATA_DIR", "PURERL_CONFIG", "PURERL_DATESTAMP", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", fail)
+    assert status.read_user_defaults()["data_dir"] == "runs"
+    with pytest.raises(ConfigError, match="^~/x has no meaning, because there is no such home"):
+        status.expand_home("~/x")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert purerl.find_cache() == ""
+    monkeypatch.setenv("HOME", "/home/me")
+    assert purerl.find_cache() == "/home/me/.cache/purerl/jax"

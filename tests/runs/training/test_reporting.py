@@ -202,3 +202,17 @@ def test_a_folder_whose_name_is_no_text_can_be_written_to_the_log(tmp_path):
     outcome = train.train(tiny(), data_dir=str(data), screen=Screen(quiet=True))
     assert outcome.code == 0
     assert "a\\udcff" in (outcome.run / "stdout.log").read_text()
+
+
+def test_a_failed_check_in_jax_names_the_cache_of_compiled_programs(tmp_path, monkeypatch):
+    def fail(carry, should_stop):
+        exec(compile("assert False", "/x/jax/_src/interpreters/pxla.py", "exec"))
+
+    monkeypatch.setattr(train.loop, "advance", fail)
+    with pytest.raises(AssertionError) as caught:
+        quietly(tiny(), tmp_path)
+    assert "Delete the cache: " in caught.value.__notes__[0]
+    monkeypatch.setattr(train.loop, "advance", lambda *_: exec("assert False"))
+    with pytest.raises(AssertionError) as caught:
+        quietly(tiny(), tmp_path)
+    assert "Delete" not in str(caught.value.__notes__)
