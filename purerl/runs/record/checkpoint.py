@@ -141,7 +141,7 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
     one, content, (frozen, segments), skipped = _find_newest(
         run, about, step, lambda one, content: _read_rank(run, one, content, rank), mpi.allgather
     )
-    changed = folders.find_changes(run, content["seen"])
+    changed = folders.find_changes(run, content["seen"], content["notes"].get("columns", []))
     if content["best"] and not folders.read_best(run):
         changed.append(f"{run / 'checkpoints' / 'best.json'} is missing or damaged.")
     return Loaded(one, content, frozen, segments, skipped, tuple(changed))
