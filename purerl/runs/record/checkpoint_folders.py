@@ -134,6 +134,15 @@ def read_manifest(run: Path, step: int) -> Manifest:
     return content
 
 
+def read_total(run: Path) -> int | None:
+    """Return the total of steps at the newest intact checkpoint; None if it is not recorded."""
+    for step in reversed(list_steps(run)):
+        with contextlib.suppress(Damaged):
+            total = read_manifest(run, step)["notes"].get("total")
+            return total if type(total) is int else None
+    return None
+
+
 def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
     """Mark the best checkpoint; delete other old ones, and segments that no checkpoint needs.
 

@@ -116,6 +116,9 @@ def resume(
         env_fn = env_fn or environments.make_env_fn(config.env)
         screen, test_env_fn = screen or Screen(), eval_env_fn or env_fn
         session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
+        if status.is_damaged(run):
+            total = f"The run goes on to a total of {config.schedule.steps:,} steps."
+            session.say(f"warning: {run / status.STATUS} is damaged. {total}")
         if steps is not None:
             given = dataclasses.replace(config.schedule, steps=steps)
             session.say(*filter(None, [describe_rounding(given, config.schedule)]))
@@ -208,7 +211,9 @@ def read_config(
 ) -> Config:
     """Return the configuration of a run, with a new total of steps (rounded up) or its last."""
     config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec, custom=algo)
-    total = status.read_status(run).get("steps", config.schedule.steps) if steps is None else steps
+    total = status.read_status(run).get("steps") if steps is None else steps
+    if total is None:  # the status is missing or damaged
+        total = checkpoint_folders.read_total(run) or config.schedule.steps
     try:
         schedule = dataclasses.replace(config.schedule, steps=total)
         if steps is not None:
