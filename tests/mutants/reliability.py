@@ -7,6 +7,11 @@ STORAGE = "purerl/runs/record/files.py"
 WITNESS = "purerl/runs/record/checkpoint_folders.py"
 CHECKPOINT = "purerl/runs/record/checkpoint.py"
 PLACES = "purerl/runs/record/status.py"
+FOLDER, SAVING = "purerl/runs/record/folder.py", "purerl/runs/training/saving.py"
+PROGRESS, INTERRUPTS = "purerl/runs/record/progress.py", "purerl/runs/interrupts.py"
+T_LOCK, T_STATUS = (f"tests/runs/record/test_{x}.py" for x in ("safe_files", "status"))
+T_CHECKPOINT, T_PROGRESS = (f"tests/runs/record/test_{x}.py" for x in ("checkpoint", "progress"))
+T_SAVING = "tests/runs/training/test_saving.py"
 SNAPSHOT = "purerl/loops/snapshot.py"
 FAULTS = "purerl/loops/faults.py"
 VECTOR = "purerl/loops/vector.py"
@@ -19,7 +24,24 @@ T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "
 
 MUTANTS = [
     Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
-    Mutant(REGULAR, "if path.is_symlink() or not (path.is_file() or path.is_dir()):", "if False:", T_HOSTILE),
+    Mutant(REGULAR, "            if not _is_plain(path):\n", "            if False:\n", T_HOSTILE),
+    Mutant(REGULAR, "os.register_at_fork(after_in_child=_drop_locks)\n", "", T_LOCK),
+    Mutant("purerl/runs/policy/export.py", 'safe_files.get_subfolder(run.folder, "export")', 'run.folder / "export"', f"{T_HOSTILE} -k through"),
+    Mutant("purerl/cli/commands/eval.py", 'safe_files.get_subfolder(folder, "eval")', 'folder / "eval"', f"{T_HOSTILE} -k through"),
+    Mutant(PLACES, '(STATUS, OLD_STATUS, STATUS))  #', '(STATUS, OLD_STATUS))  #', T_STATUS),
+    Mutant(PLACES, '        state = read_status(run)  # it may have ended since\n', '', T_STATUS),
+    Mutant(WITNESS, "        if before is not None and _identify(checkpoint_folder(run, step)) == before:\n            raise\n", "        raise\n", T_CHECKPOINT),
+    Mutant(WITNESS, "    if unknown and missing:\n", "    if False:\n", "tests/runs/policy/test_run.py -k names_of"),
+    Mutant(CHECKPOINT, "            path.rename(old)\n", "            files.remove(path)\n", T_CHECKPOINT),
+    Mutant(CHECKPOINT, 'and step != "best":', "and True:", T_CHECKPOINT),
+    Mutant(CHECKPOINT, "MAX_SEGMENTS, MAX_ALL_SEGMENTS = 1_000, 14_000", "MAX_SEGMENTS, MAX_ALL_SEGMENTS = 1_000, 10**9", T_CHECKPOINT),
+    Mutant(FOLDER, "    if place is None or identify(run) != place:\n", "    if place is None:\n", T_SAVING),
+    Mutant(FOLDER, '    if not (path := run / "config.json").exists():\n', '    if not (path := run / "config.json"):\n', T_SAVING),
+    Mutant(SAVING, "        self.segments = () if lost else self.segments\n", "", T_SAVING),
+    Mutant(SAVING, '            notes |= {"total": carry.schedule.steps}', '            notes |= {"total": None}', "tests/runs/training/test_train.py -k damaged_status"),
+    Mutant(PROGRESS, '        _correct_header(run / "progress.txt", notes.get("columns", []))\n', "", T_PROGRESS),
+    Mutant(INTERRUPTS, "_ignore if ranks > 1 and asked else handler", "handler", "tests/runs/test_interrupts.py"),
+    Mutant(INTERRUPTS, "        if signal.getsignal(signal.SIGINT) is _interrupt:  # else", "        if True:  # else", "tests/runs/test_interrupts.py"),
     Mutant(REGULAR, "    if path.is_symlink():\n", "    if False:\n", T_HOSTILE),
     Mutant(STORAGE, "            path.unlink(missing_ok=True)  # a link left there would be followed to another file\n            with open(path, \"xb\")", "            with open(path, \"wb\")", T_HOSTILE),
     Mutant(STORAGE, "        content = file.read(most + 1)", "        content = file.read()[: most + 1]", T_HOSTILE),
@@ -29,7 +51,7 @@ MUTANTS = [
     Mutant(WITNESS, "(row.rstrip(b\"\\t\\n\") for row in", "(row for row in", T_DAMAGE),
     Mutant(WITNESS, "if _digest(path, length + (name in WHOLE)) != (length, digest):", "if _digest(path, length + (name in WHOLE))[0] < length:", T_DAMAGE),
     Mutant(CHECKPOINT, 'if content["best"] and not folders.read_best(run):', "if False:", T_DAMAGE),
-    Mutant(CHECKPOINT, "    if len(segments) >= MAX_SEGMENTS:\n        segments = ()\n", "", "tests/reliability/test_segments.py"),
+    Mutant(CHECKPOINT, "    if len(segments) >= limit_segments(carry.ranks):\n        segments = ()\n", "", "tests/reliability/test_segments.py"),
     Mutant(PLACES, 'content.pop("sha256", None) == hash_status(content)', 'content.pop("sha256", "")', T_DAMAGE),
     Mutant(SNAPSHOT, "    return np.concatenate([tail, x[: number - len(tail)]])", "    return np.concatenate([x[: number - len(tail)], tail])", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
     Mutant(SNAPSHOT, "        filled[name][: len(kept) - tail] = kept[tail:]\n", "", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),

@@ -93,7 +93,7 @@ def _prepare_folders(run: Path, made: Path) -> None:
     """Create the folders, and remove leftovers of a killed process."""
     for path in safe_files.get_subfolder(run, "checkpoints").glob(".tmp-*"):
         files.remove(path)
-    with safe_files.explain_errors(run):  # which must exist: a folder without config.json is no run
+    with safe_files.explain_errors(run):  # never makes the folder of the run
         for path in (made.parent, made, safe_files.get_subfolder(run, "replay")):
             path.mkdir(exist_ok=True)
 

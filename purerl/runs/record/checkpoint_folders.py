@@ -255,8 +255,8 @@ def read_header(table: Path) -> list[str]:
 def check_header(table: Path) -> None:
     """Raise `Damaged` if names of a table were changed, according to `metrics.jsonl` beside it.
 
-    That file has the names in each of its rows. Nothing is compared without it. A name that only
-    one of the two files has is no damage, because rows may have been deleted from the other.
+    That file has the names in each of its rows. Nothing is compared without it. Rows may have
+    been deleted from one of the files. So both must have a name that the other lacks.
     """
     names, path = read_header(table), table.with_name("metrics.jsonl")
     lines = [*storage.read_lines(path)] if path.exists() else []
