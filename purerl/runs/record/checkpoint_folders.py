@@ -4,6 +4,7 @@ This module does not import JAX. A manifest also contains hashes of the configur
 because these files, made for people and other programs, have no checksum inside.
 """
 
+import collections
 import contextlib
 import hashlib
 import itertools
@@ -11,7 +12,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -255,15 +256,17 @@ def read_header(table: Path) -> list[str]:
 def check_header(table: Path) -> None:
     """Raise `Damaged` if names of a table were changed, according to `metrics.jsonl` beside it.
 
-    That file has the names in each of its rows. Nothing is compared without it. Rows may have
-    been deleted from one of the files. So both must have a name that the other lacks.
+    That file has the names in each of its rows. Nothing is compared if it is missing or damaged.
+    Rows may have been deleted from one of the files. So both must have a name that the other lacks.
     """
     names, path = read_header(table), table.with_name("metrics.jsonl")
-    lines = [*storage.read_lines(path)] if path.exists() else []
-    known = set(_read_keys(lines[-1:]))
-    if set(names) <= known and len(set(names)) == len(names):
+    try:
+        known = set(_read_keys(collections.deque(storage.read_lines(path), 1)))  # the last line
+        if set(names) <= known and len(set(names)) == len(names):
+            return
+        known |= set(_read_keys(storage.read_lines(path)))
+    except Damaged:
         return
-    known |= set(_read_keys(lines))
     unknown = [name for name in names if name not in known or names.count(name) > 1]
     missing = [name for name in known if name not in names]
     if unknown and missing:
@@ -273,7 +276,7 @@ def check_header(table: Path) -> None:
         )
 
 
-def _read_keys(lines: list[str]) -> Iterator[str]:
+def _read_keys(lines: Iterable[str]) -> Iterator[str]:
     """Yield the keys of the objects in lines of JSON; ignore other lines."""
     for line in lines:
         with contextlib.suppress(ValueError, RecursionError):
