@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from purerl import mpi
+
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _raised: list[int] = []  # interrupts that Python may lose
 
@@ -113,3 +115,11 @@ def collect_requests(ranks: int = 1) -> Iterator[list[int]]:
 
 def _ignore(number: int, _: Any) -> None:
     """Do nothing. With `SIG_IGN` instead, the watcher would not see a second signal."""
+
+
+def agree_to_stop(asked: list[int], ranks: int) -> bool:
+    """Return whether any rank was asked to stop; from then on, all of them count as asked."""
+    stop = bool(mpi.pmax(len(asked)) if ranks > 1 else asked)
+    if stop and not asked:
+        asked.append(signal.SIGTERM)
+    return stop

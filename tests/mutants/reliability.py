@@ -7,6 +7,11 @@ STORAGE = "purerl/runs/record/files.py"
 WITNESS = "purerl/runs/record/checkpoint_folders.py"
 CHECKPOINT = "purerl/runs/record/checkpoint.py"
 PLACES = "purerl/runs/record/status.py"
+FOLDER, SAVING = "purerl/runs/record/folder.py", "purerl/runs/training/saving.py"
+PROGRESS, INTERRUPTS = "purerl/runs/record/progress.py", "purerl/runs/interrupts.py"
+T_LOCK, T_STATUS = (f"tests/runs/record/test_{x}.py" for x in ("safe_files", "status"))
+T_CHECKPOINT, T_PROGRESS = (f"tests/runs/record/test_{x}.py" for x in ("checkpoint", "progress"))
+T_SAVING = "tests/runs/training/test_saving.py"
 SNAPSHOT = "purerl/loops/snapshot.py"
 FAULTS = "purerl/loops/faults.py"
 SINGLE = "purerl/loops/adapters/single.py"
@@ -20,6 +25,23 @@ T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "
 MUTANTS = [
     Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
     Mutant(REGULAR, "            if not _is_plain(path):\n", "            if False:\n", T_HOSTILE),
+    Mutant(REGULAR, "os.register_at_fork(after_in_child=_drop_locks)\n", "", T_LOCK),
+    Mutant("purerl/runs/policy/export.py", 'safe_files.get_subfolder(run.folder, "export")', 'run.folder / "export"', f"{T_HOSTILE} -k through"),
+    Mutant("purerl/cli/commands/eval.py", 'safe_files.get_subfolder(folder, "eval")', 'folder / "eval"', f"{T_HOSTILE} -k through"),
+    Mutant(PLACES, '(STATUS, OLD_STATUS, STATUS))  #', '(STATUS, OLD_STATUS))  #', f"{T_STATUS} -k old_file"),
+    Mutant(PLACES, '        state = read_status(run)  # it may have ended since\n', '', f"{T_STATUS} -k ends_while"),
+    Mutant(WITNESS, "        if before is not None and _identify(checkpoint_folder(run, step)) == before:\n            raise\n", "        raise\n", f"{T_CHECKPOINT} -k while_it_is_read"),
+    Mutant(WITNESS, "    if unknown and missing:\n", "    if False:\n", "tests/runs/policy/test_run.py -k names_of"),
+    Mutant(CHECKPOINT, "            path.rename(old)\n", "            files.remove(path)\n", f"{T_CHECKPOINT} -k step_again"),
+    Mutant(CHECKPOINT, 'and step != "best":', "and True:", f"{T_CHECKPOINT} -k looked_up_again"),
+    Mutant(CHECKPOINT, "MAX_SEGMENTS, MAX_ALL_SEGMENTS = 1_000, 14_000", "MAX_SEGMENTS, MAX_ALL_SEGMENTS = 1_000, 10**9", f"{T_CHECKPOINT} -k many_ranks"),
+    Mutant(FOLDER, "    if place is None or identify(run) != place:\n", "    if place is None:\n", f"{T_SAVING} -k whose_folder"),
+    Mutant(FOLDER, '    if not (path := run / "config.json").exists():\n', '    if not (path := run / "config.json"):\n', f"{T_SAVING} -k without_its"),
+    Mutant(SAVING, "        self.segments = () if lost else self.segments\n", "", f"{T_SAVING} -k whose_replay"),
+    Mutant(SAVING, '            notes |= {"total": carry.schedule.steps}', '            notes |= {"total": None}', "tests/runs/training/test_train.py -k damaged_status"),
+    Mutant(PROGRESS, '        _correct_header(run / "progress.txt", notes.get("columns", []))\n', "", f"{T_PROGRESS} -k header"),
+    Mutant(INTERRUPTS, "_ignore if ranks > 1 and asked else handler", "handler", "tests/runs/test_interrupts.py"),
+    Mutant(INTERRUPTS, "        if signal.getsignal(signal.SIGINT) is _interrupt:  # else", "        if True:  # else", "tests/runs/test_interrupts.py"),
     Mutant(REGULAR, "    if path.is_symlink():\n", "    if False:\n", T_HOSTILE),
     Mutant(STORAGE, "            path.unlink(missing_ok=True)  # a link left there would be followed to another file\n            with open(path, \"xb\")", "            with open(path, \"wb\")", T_HOSTILE),
     Mutant(STORAGE, "        content = file.read(most + 1)", "        content = file.read()[: most + 1]", T_HOSTILE),

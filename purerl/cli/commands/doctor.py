@@ -97,7 +97,8 @@ def _check_run(args: argparse.Namespace) -> int:
     run, code, whole = args.run, 0, []
     status.read_config(run)
     state = status.read_status(run)
-    print_lines(f"status: {state.get('status', 'unknown')}, step {state.get('step', 0):,}")
+    word = "damaged" if status.is_damaged(run) else "unknown"
+    print_lines(f"status: {state.get('status', word)}, step {state.get('step', 0):,}")
     if state.get("reason"):
         print_lines(f"reason: {state['reason']}")
     for step in checkpoint_folders.list_steps(run):

@@ -39,6 +39,8 @@ def _describe_run(run: Path) -> int:
         for part, entry in parts.items():
             print_lines(f"{key}{part} = {json.dumps(entry)}")
     state = status.read_status(run)
+    if status.is_damaged(run):
+        print_warning(f"purerl inspect: {run / status.STATUS} is damaged, and is not shown.")
     for name in [name for name in SHOWN if name in state]:
         print_lines(f"{name}: {state[name]}")
     steps, code = checkpoint_folders.list_steps(run), 0

@@ -20,7 +20,7 @@ import numpy as np
 
 from purerl.errors import ConfigError, UnreadableTable
 from purerl.runs.console import clean_text
-from purerl.runs.record import files, status
+from purerl.runs.record import checkpoint_folders, files, status
 
 PROGRESS = "progress.txt"
 MONITOR = "monitor.csv"
@@ -123,6 +123,7 @@ def _read_run(tables: Sequence[Path], typed: int, notes: list[str]) -> RunTable:
     if tables[0].name.endswith(".csv"):
         columns, config["env"] = _read_monitors(tables)
     else:
+        checkpoint_folders.check_header(tables[0])
         lines = filter(None, files.read_lines(tables[0]))
         columns = _read_columns(tables[0], lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         if not len(next(iter(columns.values()))):

@@ -28,7 +28,7 @@ from purerl.loops import devices
 from purerl.loops import gym as loop
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
-from purerl.runs.record import files, status
+from purerl.runs.record import checkpoint_folders, files, status
 from purerl.runs.settings import aliases, environments, presets
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
@@ -67,7 +67,9 @@ class Run:
     @property
     def metrics(self) -> dict[str, np.ndarray]:
         """Columns of `progress.txt`: one number per epoch, NaN for an empty cell."""
-        return _read_columns(self.folder / "progress.txt", "\t")
+        path = self.folder / "progress.txt"
+        checkpoint_folders.check_header(path)
+        return _read_columns(path, "\t")
 
     @property
     def episodes(self) -> dict[str, np.ndarray]:

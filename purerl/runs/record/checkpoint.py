@@ -93,7 +93,7 @@ def _prepare_folders(run: Path, made: Path) -> None:
     """Create the folders, and remove leftovers of a killed process."""
     for path in safe_files.get_subfolder(run, "checkpoints").glob(".tmp-*"):
         files.remove(path)
-    with safe_files.explain_errors(run):  # which must exist: a folder without config.json is no run
+    with safe_files.explain_errors(run):  # never makes the folder of the run
         for path in (made.parent, made, safe_files.get_subfolder(run, "replay")):
             path.mkdir(exist_ok=True)
 
@@ -141,7 +141,7 @@ def load(run: Path, about: dict[str, Any], rank: int, step: int | None = None) -
     one, content, (frozen, segments), skipped = _find_newest(
         run, about, step, lambda one, content: _read_rank(run, one, content, rank), mpi.allgather
     )
-    changed = folders.find_changes(run, content["seen"])
+    changed = folders.find_changes(run, content["seen"], content["notes"].get("columns", []))
     if content["best"] and not folders.read_best(run):
         changed.append(f"{run / 'checkpoints' / 'best.json'} is missing or damaged.")
     return Loaded(one, content, frozen, segments, skipped, tuple(changed))

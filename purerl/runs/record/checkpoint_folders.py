@@ -4,12 +4,15 @@ This module does not import JAX. A manifest also contains hashes of the configur
 because these files, made for people and other programs, have no checksum inside.
 """
 
+import collections
+import contextlib
 import hashlib
 import itertools
+import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -122,12 +125,23 @@ def read_manifest(run: Path, step: int) -> Manifest:
         good &= isinstance(content["notes"], dict) and isinstance(content["about"], dict)
         good &= {(type(n), type(h)) for n, h in content["seen"].values()} <= {(int, str)}
         good &= set(content["seen"]) <= set(LOGS)
+        columns = content["notes"].get("columns", [])
+        good &= isinstance(columns, list) and all(name.isprintable() for name in columns)
         good &= content["best"] is None or isinstance(content["best"], list)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"{path} is not a complete manifest: {error!r}.") from error
     if not good:
         raise Damaged(f"{path} has entries that contradict each other.")
     return content
+
+
+def read_total(run: Path) -> int | None:
+    """Return the total of steps at the newest intact checkpoint; None if it is not recorded."""
+    for step in reversed(list_steps(run)):
+        with contextlib.suppress(Damaged):
+            total = read_manifest(run, step)["notes"].get("total")
+            return total if type(total) is int else None
+    return None
 
 
 def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
@@ -211,9 +225,15 @@ def hash_logs(run: Path) -> dict[str, Any]:
     return {name: _digest(run / name) for name in LOGS if (run / name).exists()}
 
 
-def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
-    """Return a message for each hashed file that changed; ignore rows that were added."""
+def find_changes(run: Path, then: dict[str, Any], columns: Sequence[str] = ()) -> list[str]:
+    """Return a message for each hashed file that changed; ignore rows that were added.
+
+    `columns` are the first names that the header of the table must have.
+    """
     messages = []
+    header = read_header(run / TABLE)[: len(columns)]
+    if header and header != columns:
+        messages.append(f"{run / TABLE} has other column names than before; they are corrected.")
     for name, (length, digest) in then.items():
         path = run / name
         try:
@@ -222,6 +242,46 @@ def find_changes(run: Path, then: dict[str, Any]) -> list[str]:
         except Damaged as error:
             messages.append(str(error))
     return messages
+
+
+def read_header(table: Path) -> list[str]:
+    """Return the names in the first line of a table; none if it is empty or does not exist."""
+    if not table.exists():
+        return []
+    with safe_files.open_file(table) as file:
+        line = file.readline(storage.MAX_LINE).decode("utf-8", "replace")
+    return line.rstrip("\n").split("\t") if line else []
+
+
+def check_header(table: Path) -> None:
+    """Raise `Damaged` if names of a table were changed, according to `metrics.jsonl` beside it.
+
+    That file has the names in each of its rows. Nothing is compared if it is missing or damaged.
+    Rows may have been deleted from one of the files. So both must have a name that the other lacks.
+    """
+    names, path = read_header(table), table.with_name("metrics.jsonl")
+    try:
+        known = set(_read_keys(collections.deque(storage.read_lines(path), 1)))  # the last line
+        if set(names) <= known and len(set(names)) == len(names):
+            return
+        known |= set(_read_keys(storage.read_lines(path)))
+    except Damaged:
+        return
+    unknown = [name for name in names if name not in known or names.count(name) > 1]
+    missing = [name for name in known if name not in names]
+    if unknown and missing:
+        raise Damaged(
+            f"{table} was changed: its first line has {min(unknown)!r}, but {path.name} has "
+            f"{min(missing)!r}. Correct the first line. `purerl resume` also does that."
+        )
+
+
+def _read_keys(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the keys of the objects in lines of JSON; ignore other lines."""
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(line)
+            yield from found if isinstance(found, dict) else ()
 
 
 def _digest(path: Path, most: int = 2**63) -> tuple[int, str]:

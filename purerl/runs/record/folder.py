@@ -77,6 +77,8 @@ def _check_earlier_run(path: Path, say: Callable[[str], None] = lambda line: Non
             what = f"is running in another process (step {state.get('step', 0):,}). "
             way = "Start a second run: --name other"
         raise ConfigError(f"{path} {what}{way}")
+    if status.is_damaged(path):
+        say(f"warning: {path} has a damaged {status.STATUS}, so it may be unfinished: {command}")
     if state.get("status") == "failed":
         why = clean_text(str(state.get("reason", "")), 200)
         say(f"an earlier run failed ({why}): {path}. Continue: {command}")

@@ -25,7 +25,7 @@ from jax.tree_util import keystr
 
 from purerl import errors, mpi
 from purerl.runs.console import write_text
-from purerl.runs.record import files, safe_files
+from purerl.runs.record import checkpoint_folders, files
 from purerl.runs.record.files import append_text, undo_on_error
 
 _in_use: weakref.WeakValueDictionary[Path, "EpochLogger"] = weakref.WeakValueDictionary()
@@ -69,9 +69,7 @@ class EpochLogger:
             )
         if not table.exists():
             return
-        with safe_files.open_file(table) as file:
-            header = file.readline(files.MAX_LINE).decode("utf-8", "replace")
-        self.columns = header.rstrip("\n").split("\t")
+        self.columns = checkpoint_folders.read_header(table)
 
     def log(self, message: str, color: str = "") -> None:
         """Print a line on rank 0; `color` is accepted as in Spinning Up, and ignored."""
@@ -140,7 +138,7 @@ class EpochLogger:
         line = "\t".join(_format_cell(row.get(key)) for key in columns) + "\n"
         with undo_on_error(objects):
             append_text(objects, json.dumps(files.to_json(row)) + "\n")
-            if len(columns) == len(self.columns):
+            if len(columns) == len(self.columns) and table.exists():
                 append_text(table, line)
                 return
             # With a new key the header grows, and earlier rows get empty cells.

@@ -1,5 +1,6 @@
 """Progress of a run, epoch by epoch: rows with Spinning Up's columns, and lines for the screen."""
 
+import contextlib
 import itertools
 import math
 import re
@@ -13,7 +14,7 @@ import jax
 from purerl.algos import ALGORITHMS
 from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.runs.console import format_clock
-from purerl.runs.record import files, safe_files
+from purerl.runs.record import checkpoint_folders, files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
 from purerl.runs.record.logger import EpochLogger
 from purerl.schedules import ResolvedOnPolicySchedule
@@ -122,7 +123,8 @@ class Logs:
         self.lines = 0  # number of lines since that header
         rows, episodes = notes.get("rows", 0), notes.get("episodes", 0)
         # Count the lines that exist, because somebody may have deleted some.
-        self.rows = max(0, _cut(run / "progress.txt", 1 + rows) - 1)
+        _correct_header(run / "progress.txt", notes.get("columns", []))
+        self.rows = max(0, _cut(run / "progress.txt", 1 + rows if rows else 0) - 1)
         self.objects = _cut(run / "metrics.jsonl", notes.get("objects", rows))
         self.episodes = max(0, _cut(run / "episodes.csv", 1 + episodes) - 1)
         if not (run / "episodes.csv").exists():
@@ -187,7 +189,8 @@ class Logs:
     def notes(self) -> dict[str, Any]:
         """Return the state of the logs, which a checkpoint contains."""
         counts = {"rows": self.rows, "objects": self.objects, "episodes": self.episodes}
-        return counts | {"seconds": time.monotonic() - self.began, "step": self.last[1]}
+        table: dict[str, Any] = {"columns": self.logger.columns}
+        return counts | table | {"seconds": time.monotonic() - self.began, "step": self.last[1]}
 
 
 def _cut(path: Path, lines: int) -> int:
@@ -203,6 +206,22 @@ def _cut(path: Path, lines: int) -> int:
     elif path.stat().st_size > sum(map(len, kept)):
         files.replace_file(path, b"".join(kept))
     return len(kept)
+
+
+def _correct_header(table: Path, columns: list[str]) -> None:
+    """Write the names of the columns into a table again if they were changed.
+
+    The names are those at the checkpoint. Its rows have no cells beyond them, and later rows are
+    deleted next.
+    """
+    header = checkpoint_folders.read_header(table)[: len(columns)]
+    if not header or header == columns:
+        return
+    first, *rows = [line.split("\t")[: len(columns)] for line in files.read_lines(table)]
+    with contextlib.suppress(ValueError):  # a header has words
+        rows = [first, *rows] if [float(cell or 0) for cell in first] else rows
+    lines = ["\t".join(row) + "\n" for row in (columns, *rows)]
+    files.replace_file(table, "".join(lines).encode())
 
 
 def _summarise(name: str, values: list[float]) -> dict[str, float]:

@@ -35,7 +35,7 @@ class RunStatus(NamedTuple):
     algo: str
     env: str
     seed: int
-    status: str  # running, done, stopped, failed, or killed
+    status: str  # running, done, stopped, failed, killed; damaged or unknown without a valid file
     step: int
     steps: int
     score: float | None
@@ -90,6 +90,12 @@ def read_status(run: Path) -> dict[str, Any]:
     """Return the entries of a run's status file; empty if it is missing or was changed."""
     content = _read_first(run, (STATUS, OLD_STATUS, STATUS))  # a writer replaces the old one
     return content if content.pop("sha256", None) == hash_status(content) else {}
+
+
+def is_damaged(run: Path) -> bool:
+    """Return whether a run has a status file that was changed or cannot be read."""
+    there = any(os.path.lexists(run / name) for name in (STATUS, OLD_STATUS))
+    return there and not read_status(run)
 
 
 def _read_first(run: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -204,7 +210,9 @@ def read_run(run: Path) -> RunStatus:
         if state.get("status") == "running":
             state["status"] = "killed"
     algo, env, seed = str(config["algo"]), str(config["env"]), int(config["seed"])
-    found, reason = (str(state.get(k, word)) for k, word in (("status", "unknown"), ("reason", "")))
+    found, reason = str(state.get("status", "unknown")), str(state.get("reason", ""))
+    if not state and is_damaged(run):
+        found = "damaged"
     step, total = int(state.get("step", 0)), int(state.get("steps", config["schedule"]["steps"]))
     score = float(math.nan if state.get("score") is None else state["score"])
     known = score if math.isfinite(score) else None

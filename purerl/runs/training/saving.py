@@ -55,6 +55,7 @@ class Saver:
         self.segments = () if lost else self.segments
         try:
             notes = run_on_root(lambda: self.report.notes() if self.report else {})
+            notes |= {"total": carry.schedule.steps}  # `resume --steps` may have raised it
             notes |= {"score": to_json(score)} | ({"pending": to_json(pending)} if pending else {})
             args = (self.run, carry, self.about, self.segments, self.options.keep, notes)
             self.segments = checkpoint.save(*args, self.say_once)

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import math
-import signal
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from purerl.loops import devices, snapshot
 from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, Record
 from purerl.mpi.host import run_on_root
-from purerl.runs.interrupts import collect_requests
+from purerl.runs.interrupts import agree_to_stop, collect_requests
 from purerl.runs.record import checkpoint, checkpoint_folders, folder, machine, safe_files, status
 from purerl.runs.record.checkpoint import Loaded
 from purerl.runs.settings import config as configs
@@ -117,6 +116,9 @@ def resume(
         env_fn, test_env_fn = _choose_env_fns(config, env_fn, eval_env_fn)
         screen = screen or Screen()
         session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
+        if status.is_damaged(run):
+            total = f"The run goes on to a total of {config.schedule.steps:,} steps."
+            session.say(f"warning: {run / status.STATUS} is damaged. {total}")
         if steps is not None:
             given = dataclasses.replace(config.schedule, steps=steps)
             session.say(*filter(None, [describe_rounding(given, config.schedule)]))
@@ -227,7 +229,9 @@ def read_config(
 ) -> Config:
     """Return the configuration of a run, with a new total of steps (rounded up) or its last."""
     config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec, custom=algo)
-    total = status.read_status(run).get("steps", config.schedule.steps) if steps is None else steps
+    total = status.read_status(run).get("steps") if steps is None else steps
+    if total is None:  # the status is missing or damaged
+        total = checkpoint_folders.read_total(run) or config.schedule.steps
     try:
         schedule = dataclasses.replace(config.schedule, steps=total)
         if steps is not None:
@@ -294,7 +298,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                     report.end_row(record)
                 if record and session.on_record:
                     session.on_record(dict(record))
-                stop = _agree_to_stop(asked, carry.ranks)
+                stop = agree_to_stop(asked, carry.ranks)
                 last = stop or carry.steps == total
                 if carry.steps == before and record is None and pending is None:
                     saver.save_unsaved(carry, score, last)  # the advance was stopped
@@ -318,14 +322,6 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
     session.say(reporting.summarise_end(run, step, total, score, done))
     code = errors.DONE if done else errors.STOPPED
     return Outcome(run, code, step, score, carry, session.config)
-
-
-def _agree_to_stop(asked: list[int], ranks: int) -> bool:
-    """Return whether any rank was asked to stop; from then on, all of them count as asked."""
-    stop = bool(mpi.pmax(len(asked)) if ranks > 1 else asked)
-    if stop and not asked:
-        asked.append(signal.SIGTERM)
-    return stop
 
 
 def _compute_score(record: Record, before: float) -> float:

@@ -18,7 +18,8 @@ from flax import linen as nn
 
 import purerl
 from purerl import errors, rng
-from purerl.errors import ConfigError, EnvFault, NoCheckpoint
+from purerl.errors import ConfigError, Damaged, EnvFault, NoCheckpoint
+from purerl.runs.analysis import tables
 from purerl.runs.record import arrays as arrays_
 from purerl.runs.record import files
 from purerl.runs.settings import config as configs
@@ -488,3 +489,23 @@ def test_a_run_has_the_state_of_its_learner(tmp_path):
     purerl.save(tmp_path / "state.npz", run.state)
     found = purerl.restore(tmp_path / "state.npz", like=other)
     assert to_bytes(found) == to_bytes(run.state) != to_bytes(other)
+
+
+@pytest.mark.parametrize("damage", [("LossPi", "LossPj"), ("\tLossPi", "?LossPi"), ("Epoch", "KL")])
+def test_readers_notice_changed_names_of_columns(tmp_path, damage):
+    run = shutil.copytree(train_tiny_run("ppo").folder, tmp_path / "run")
+    path = run / "progress.txt"
+    whole = path.read_text()
+    assert purerl.load(run).metrics
+    (run / "metrics.jsonl").write_text((run / "metrics.jsonl").read_text().split("\n")[1] + "\n")
+    path.write_text("".join(whole.splitlines(keepends=True)[:2]))  # deleted rows are no damage
+    assert purerl.load(run).metrics
+    header, *rows = whole.splitlines(keepends=True)
+    path.write_text("".join([header.replace(*damage), *rows]))
+    with pytest.raises(Damaged, match=r"progress\.txt (was changed: its first line|has rows)"):
+        purerl.load(run).metrics  # noqa: B018
+    with pytest.raises(ConfigError, match="left out: .* was changed|left out: .* is not a table"):
+        tables.find_runs([run])
+    (run / "metrics.jsonl").unlink()  # nothing to compare with
+    path.write_text("".join([header.replace("LossPi", "LossPj"), *rows]))
+    assert "LossPj" in purerl.load(run).metrics

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from purerl import errors
-from purerl.runs.record import files, progress
+from purerl.runs.record import checkpoint_folders, files, progress
 from tests.runs.script import table
 
 
@@ -136,3 +136,70 @@ def test_rows_refused_by_a_full_disk_are_written_later_completely(tmp_path, monk
     assert [json.loads(line)["Epoch"] for line in lines] == [1, 2, 3]
     episodes = [row["epoch"] for row in table(tmp_path / "episodes.csv")]
     assert episodes == ["1", "1", "2", "3", "3"]
+
+
+HEADERS = {
+    "a letter": lambda line: line.replace("LossPi", "LossPj"),
+    "a tab": lambda line: line.replace("\tLossPi", "?LossPi"),
+    "an end": lambda line: line[:20],
+    "swapped names": lambda line: line.replace("LossPi", "x").replace("KL", "LossPi"),
+    "zeros": lambda line: "\0" * len(line),
+    "no header": None,
+}
+
+
+@pytest.mark.parametrize("damage", HEADERS)
+def test_a_damaged_header_is_corrected_and_later_rows_keep_their_columns(tmp_path, damage):
+    record = {"steps": 10, "updates": 1, "ep_returns": [1.0], "ep_lengths": [5], "loss_pi": 1.0}
+    record |= {"kl": 0.5, "entropy": 0.25}
+    ends = []
+    for name in ("whole", "damaged"):
+        run = tmp_path / name
+        run.mkdir()
+        logs = progress.Logs(run, {})
+        for epoch in (1, 2):
+            logs.add(record | {"epoch": epoch})
+        logs.write()
+        notes = json.loads(json.dumps(logs.notes()))
+        logs.add(record | {"epoch": 3, "new_column": 3.0})  # after the checkpoint
+        logs.write()
+        path = run / "progress.txt"
+        seen = {"progress.txt": checkpoint_folders.hash_logs(run)["progress.txt"]}
+        if name == "damaged":
+            header, *rows = path.read_text().splitlines()
+            new = HEADERS[damage] and HEADERS[damage](header)
+            path.write_text("\n".join([new, *rows] if new else rows) + "\n")
+            said = checkpoint_folders.find_changes(run, seen, notes["columns"])
+            assert any("other column names than before; they are corrected" in x for x in said)
+        else:
+            assert not checkpoint_folders.find_changes(run, seen, notes["columns"])
+        logs = progress.Logs(run, notes)
+        logs.add(record | {"epoch": 3, "another": 4.0})
+        logs.write()
+        found = table(path, "\t")
+        ends.append([{k: v for k, v in row.items() if v and k != "Time"} for row in found])
+        assert [row["Epoch"] for row in found] == ["1", "2", "3"]
+    assert ends[0] == ends[1]
+
+
+def test_the_header_of_a_run_without_a_checkpoint_is_written_again(tmp_path):
+    logs = progress.Logs(tmp_path, {})
+    logs.add(RECORD)
+    logs.write()
+    path = tmp_path / "progress.txt"
+    path.write_text(path.read_text().replace("Epoch", "Epoxx"))
+    logs = progress.Logs(tmp_path, {})
+    logs.add(RECORD)
+    logs.write()
+    assert [row["Epoch"] for row in table(path, "\t")] == ["1"]
+    assert "Epoxx" not in path.read_text()
+
+
+def test_a_table_that_is_deleted_meanwhile_gets_its_header_again(tmp_path):
+    logs = progress.Logs(tmp_path, {})
+    for epoch in (1, 2):
+        logs.add(RECORD | {"epoch": epoch})
+        logs.write()
+        if epoch == 1:
+            (tmp_path / "progress.txt").unlink()
+    assert [row["Epoch"] for row in table(tmp_path / "progress.txt", "\t")] == ["2"]

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from purerl.runs.record import (
 from purerl.runs.settings import config as configs
 from purerl.runs.training import reporting, saving, train
 from purerl.runs.training.progress_bar import Screen
+from tests.cli.commands.call import call
 from tests.mpi.launch import ROOT, clean, ranks
 from tests.runs.script import final, kept, quietly, settings, start, table, the_run, tiny
 
@@ -417,3 +419,34 @@ def test_a_stop_request_ends_a_rollout_which_is_repeated_after_resuming(algo, tm
         resumed = train.resume(stopped.run, screen=Screen(quiet=True))
         assert resumed.code == errors.DONE
         assert final(resumed.run) == final(whole.run)
+
+
+@pytest.mark.parametrize("name", [status.STATUS, status.OLD_STATUS])
+def test_a_damaged_status_is_reported_and_a_raised_total_is_kept(tmp_path, capsys, name):
+    run = quietly(tiny(), tmp_path).run
+    train.resume(run, steps=400, screen=Screen(quiet=True))
+    (run / "checkpoints" / "000000000400" / "rank0.npz").unlink()  # its manifest is intact
+    (run / status.STATUS).rename(run / name)
+    (run / name).write_bytes((run / name).read_bytes().replace(b"done", b"dome"))
+    assert [one.status for one in status.list_runs(tmp_path)] == ["damaged"]
+    assert call("inspect", run) == 6
+    assert "status.json is damaged, and is not shown" in capsys.readouterr().err
+    assert call("doctor", run) == 6
+    assert "status: damaged, step 0" in capsys.readouterr().out
+    screen = Screen(io.StringIO())
+    train.train(tiny(), data_dir=str(tmp_path), screen=screen)
+    assert f"warning: {run} has a damaged status.json, so it may be " in screen.stream.getvalue()
+    screen = Screen(io.StringIO())
+    assert train.resume(run, screen=screen).step == 400
+    said = screen.stream.getvalue()
+    assert "status.json is damaged. The run goes on to a total of 400 steps." in said
+    assert status.read_status(run)["status"] == "done"
+    assert not status.is_damaged(run)
+
+
+def test_a_run_without_a_status_has_the_total_of_its_configuration(tmp_path):
+    run = quietly(tiny(), tmp_path).run
+    (run / status.STATUS).unlink()
+    shutil.rmtree(run / "checkpoints")
+    assert not status.is_damaged(run)
+    assert train.read_config(run, None, None, None).schedule.steps == 200
