@@ -177,6 +177,21 @@ def test_a_ring_that_does_not_fit_into_memory_is_refused_with_the_sizes(monkeypa
         replay.init({"x": np.zeros(10**6)}, 2**30)
 
 
+def test_free_memory_is_that_of_the_host_or_the_smaller_container(tmp_path, monkeypatch):
+    """The kernel frees cached files on demand, so they count as free."""
+    group = tmp_path / "sys" / "fs" / "cgroup"
+    group.mkdir(parents=True)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   5000 kB\n")
+    monkeypatch.setattr(replay, "Path", lambda path: tmp_path / path.lstrip("/"))
+    assert replay.free_memory() == 5000 * 1024
+    (group / "memory.current").write_text("900000\n")
+    (group / "memory.stat").write_text("anon 500000\ninactive_file 300000\n")
+    for limit, free in (("1000000", 400_000), ("max", 5000 * 1024), ("90000000", 5000 * 1024)):
+        (group / "memory.max").write_text(f"{limit}\n")
+        assert replay.free_memory() == free
+
+
 @pytest.mark.parametrize("count", [np.int32(3), np.int32(-1), 1.0, "a", jnp.int32(3), None])
 def test_invalid_counts_are_refused(count):
     if count is None:

@@ -80,6 +80,35 @@ def test_the_carry_has_the_actions_of_the_episode_in_progress():
     assert not start(WAYS["disabled"][1][0], num_envs=3).envs.exact_resume
 
 
+def test_marks_restore_the_episode_in_progress():
+    env_fn, _ = script.make_singles(1, lengths=(3,))
+    envs = adapters.make_envs(env_fn, None, lambda i, n: n)
+    act, obs = np.float32([[0.5, 0.5]]), envs.reset()
+    for _ in range(2):
+        obs = envs.step(obs, act).obs
+    marks, before = envs.mark_episodes(), envs.list_episodes()
+    for _ in range(5):  # the episode ends, and two more begin
+        obs = envs.step(obs, act).obs
+    assert envs.list_episodes()[0] == [2]
+    envs.rewind(marks)
+    assert before[0] == envs.list_episodes()[0] == [0]
+    np.testing.assert_array_equal(envs.list_episodes()[1], before[1])
+    assert before[1][0].shape == (2, 2)
+
+
+def test_new_episodes_of_a_vector_environment_begin_with_a_row():
+    """A reset on demand leaves nothing to the reset of the next step."""
+    env_fn, envs = script.make_vector(2, AutoresetMode.NEXT_STEP, lengths=(1,))
+    adapter = adapters.make_envs(env_fn, None, lambda i, n: 0)
+    act, obs = np.full((2, 2), 0.5, np.float32), adapter.reset()
+    assert adapter.step(obs, act).ended == [0, 1]
+    nothing = np.zeros(2)
+    obs, lost = adapter.replay_episodes(adapters.Episodes([], [], obs, nothing, nothing))
+    assert lost == [0, 1]
+    assert adapter.step(obs, act).valid is None
+    assert [len(env.actions) for env in envs] == [2, 2]
+
+
 def test_recorded_actions_are_not_changed_by_the_environment():
     class Greedy(script.Script):
         def step(self, action):

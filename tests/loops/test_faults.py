@@ -97,6 +97,20 @@ def test_a_number_that_is_not_finite_among_spare_rows_names_its_environment():
         finish(carry)
 
 
+def test_rows_that_waited_do_not_shift_the_environment_and_step_of_an_error():
+    env_fn, envs = script.make_vector(3, AutoresetMode.NEXT_STEP)
+    carry = start(env_fn, num_envs=3)
+    while not len(carry.surplus.rew):
+        carry, _ = loop.advance(carry)
+    stepped = np.flatnonzero(~carry.envs._fresh)  # the others start an episode
+    last = envs[stepped[-1]]
+    last.step = lambda action, step=last.step: (lambda x: (x[0], np.nan, *x[2:]))(step(action))
+    number = carry.steps + len(carry.surplus.rew) + len(stepped)
+    message = f"^rew of environment {stepped[-1]} is not finite at environment step {number}: nan"
+    with pytest.raises(errors.NonFiniteError, match=message):
+        loop.advance(carry)
+
+
 def test_errors_name_faults_of_reset_and_of_vector_environments():
     class Stuck(script.Script):
         def reset(self, **kwargs):

@@ -218,6 +218,12 @@ def test_errors_name_numbers_that_are_not_finite():
         match=r"^rew of environment 0 is not finite at environment step 17: nan",
     ):
         finish(start(lambda: Broken()))
+    kinds = [script.Script, Broken]
+    with pytest.raises(
+        errors.NonFiniteError,
+        match=r"^rew of environment 1 is not finite at environment step 34: nan",
+    ):
+        finish(start(lambda: kinds.pop(0)(), num_envs=2, steps=120, steps_per_epoch=120))
     wild = vpg.Spec(SPEC.env, hidden=(4,), vf_lr=1e38, pi_lr=1e38)
     with pytest.raises(errors.NonFiniteError, match="^learning diverged between updates 0 and 1"):
         finish(start(script.make_singles(1)[0], spec=wild))

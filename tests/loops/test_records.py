@@ -36,6 +36,14 @@ def test_finished_episodes_are_reported_with_return_and_length(number, made):
         assert any((3, 1, 4)[(int(episode) + who) % 3] == length for who in range(number))
 
 
+def test_a_call_that_only_starts_an_episode_has_neither_reward_nor_length():
+    rows = Transition(*[np.zeros(2)] * 2, np.float32([1.0, 5.0]), *[np.zeros(2)] * 3)
+    step = adapters.Step(rows, np.array([True, False]), [], np.zeros(2), [])
+    ep_return, ep_length = np.zeros(2), np.zeros(2, np.int64)
+    assert records.count_step(step, ep_return, ep_length) == []
+    assert (ep_return.tolist(), ep_length.tolist()) == ([1.0, 0.0], [1, 0])
+
+
 def test_an_episode_continues_across_epochs_and_its_return_is_complete():
     env_fn, _ = script.make_singles(1, lengths=(10_000, 45))
     _, records = finish(start(env_fn, steps=30, steps_per_epoch=12))

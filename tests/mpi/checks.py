@@ -293,6 +293,20 @@ def check_the_policy_stops_at_the_same_step_everywhere() -> None:
     assert same_everywhere((info["stop_iter"], info["kl"]))
 
 
+def check_a_rank_without_finished_episodes_takes_the_same_step() -> None:
+    case = CASES["reinforce-discrete"]
+    state, batch = case.algo.init(jax.random.key(0), case.spec()), case.batch()
+    for counted in (True, False):
+        weight = np.full(6, float(RANK > 0 and counted), np.float32)
+        new, info = case.algo.update(state, batch._replace(weight=weight))
+        assert same_everywhere((new, info["kl_count"]))
+        assert float(info["kl_count"]) == counted
+    constant = np.float32([1e4, 1e4 + 2e-3] if RANK == 0 else [0.0, 0.0])
+    weight = np.full(2, float(RANK == 0), np.float32)
+    standardised = jax.jit(moments.standardise)(constant, weight)
+    assert not standardised.any()  # all ranks share one limit of rounding
+
+
 def check_the_line_search_uses_averages_over_ranks() -> None:
     """Each rank alone decides otherwise: by the old loss, the new loss, or the divergence."""
     state, whole = normal(backtrack_iters=1)

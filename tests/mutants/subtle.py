@@ -110,4 +110,18 @@ MUTANTS = [
     Mutant(FILES, "            os.fsync(descriptor)\n", "            pass\n", T_FILES),
     Mutant(CHECKPOINT, "    files.sync_folder(made)\n", "", T_CHECKPOINT),
     Mutant(FOLDERS, '        storage.sync_folder(run / "checkpoints")\n', "", T_FOLDERS),
+    # Errors name the right environment and step.
+    Mutant(ON, "np.tile(np.arange(number), length)", "np.repeat(np.arange(number), length)", T_ON),
+    Mutant(OFF, "who[kept:filled]", "who[: filled - kept]", "tests/loops/test_faults.py"),
+    Mutant(OFF, "carry.steps + kept * carry.ranks, carry.ranks)", "carry.steps, carry.ranks)", "tests/loops/test_faults.py"),
+    # Episodes of vector environments, and episodes in progress.
+    Mutant("purerl/loops/records.py", "step.rows.rew * step.valid", "step.rows.rew", "tests/loops/test_records.py"),
+    Mutant(VECTOR, "        self._fresh[:] = False\n", "", T_VECTOR),
+    Mutant("purerl/loops/adapters/single.py", "self.episode[i], self.actions[i], self.digest[i] = number, taken, digest", "self.actions[i], self.digest[i] = taken, digest", T_VECTOR),
+    # The machine, and what is told about a run.
+    Mutant(REPLAY, ' - int(stat["inactive_file"])', "", T_REPLAY),
+    Mutant("purerl/runs/training/dry_run.py", "schedule.steps / ranks / rate", "schedule.steps / rate", "tests/runs/training/test_dry_run.py"),
+    Mutant("purerl/runs/training/diagnosis.py", 'carry.rank, "update", carry.updates)', 'carry.rank, "update", 0)', "tests/runs/training/test_diagnosis.py"),
+    Mutant("purerl/runs/record/progress.py", 'time.monotonic() - notes.get("seconds", 0.0)', "time.monotonic()", "tests/runs/record/test_progress.py"),
+    Mutant("purerl/runs/record/status.py", "fcntl.LOCK_SH | fcntl.LOCK_NB", "fcntl.LOCK_EX | fcntl.LOCK_NB", "tests/runs/record/test_status.py"),
 ]  # fmt: skip

@@ -136,7 +136,7 @@ def test_ranks_that_agreed_to_stop_ignore_a_late_request(monkeypatch):
 
         def stop(words):
             with interrupts.collect_requests(2) as asked:
-                return 75 if train._agree_to_stop(asked, 2) else 0
+                return 75 if interrupts.agree_to_stop(asked, 2) else 0
 
         for code in (0, 75):
             assert cli.run_and_report(stop, []) == code
@@ -155,5 +155,5 @@ def test_one_process_that_was_asked_to_stop_restores_its_handlers():
     before = signal.getsignal(signal.SIGTERM)
     with interrupts.collect_requests() as asked:
         os.kill(os.getpid(), signal.SIGTERM)
-        assert train._agree_to_stop(asked, 1)
+        assert interrupts.agree_to_stop(asked, 1)
     assert signal.getsignal(signal.SIGTERM) is before

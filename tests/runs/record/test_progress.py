@@ -28,6 +28,13 @@ def test_logs_are_cut_back_to_the_checkpoint(tmp_path):
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
 
 
+def test_the_time_of_a_continued_run_includes_the_time_before(tmp_path):
+    record = {"epoch": 1, "steps": 10, "updates": 1, "ep_returns": [], "ep_lengths": []}
+    logs = progress.Logs(tmp_path, {"seconds": 1e6})
+    assert logs.add(record)["Time"] >= 1e6
+    assert logs.notes()["seconds"] >= 1e6
+
+
 @pytest.mark.parametrize("name", ["progress.txt", "metrics.jsonl", "episodes.csv"])
 @pytest.mark.parametrize("left", [0, 3])
 def test_rows_that_somebody_deleted_are_not_counted(tmp_path, name, left):

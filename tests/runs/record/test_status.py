@@ -1,5 +1,6 @@
 """Status files of runs, suggested commands, and errors for wrong folders."""
 
+import fcntl
 import json
 import os
 import pwd
@@ -26,6 +27,17 @@ def test_suggested_commands_can_be_copied(tmp_path):
     assert status.format_command("resume", run, "--steps", "8") == (
         f"purerl resume {quoted} --steps 8 --env 'mine:Own v0' --num-cpu 2"
     )
+
+
+def test_looking_at_a_run_never_makes_it_seem_to_run(tmp_path):
+    lock = tmp_path / ".lock"
+    assert not status.is_running(tmp_path)
+    with open(lock, "w") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # another process looks at the same time
+        assert not status.is_running(tmp_path)
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert status.is_running(tmp_path)
+    assert not status.is_running(tmp_path)
 
 
 @pytest.fixture

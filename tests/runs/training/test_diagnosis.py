@@ -120,6 +120,18 @@ def test_an_on_policy_finding_names_the_line_of_the_first_nan(tmp_path):
     assert len(lines) <= 13
 
 
+def test_an_on_policy_update_is_repeated_with_its_own_key():
+    env_fn = functools.partial(Spiky, 2_000)
+    made = settings("ppo", env_fn, steps=400, steps_per_epoch=100)
+    carry = train.start_carry(made, env_fn)
+    for number in range(2):
+        carry = dataclasses.replace(carry, updates=number)
+        step, (batch,) = diagnosis._collect(carry)
+        assert step == 100
+        assert bool(batch.key == rng.stream(0, 0, "update", number))
+    carry.envs.close()
+
+
 def test_a_bad_number_from_the_environment_is_not_blamed_on_an_update(tmp_path):
     env_fn = functools.partial(Spiky, 150, float("inf"))
     run, error = diverge(tmp_path, "vpg", env_fn, steps=400, steps_per_epoch=100)

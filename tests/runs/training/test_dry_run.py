@@ -33,6 +33,13 @@ def test_a_dry_run_prints_its_needs_and_saves_nothing(tmp_path, monkeypatch, cap
     assert not list(tmp_path.iterdir())
 
 
+def test_ranks_share_the_steps_of_a_run():
+    config = settings("vpg", steps=80_000)
+    for ranks, time in ((1, "13 min 20 s"), (4, "3 min 20 s")):
+        line, *_ = dry_run._describe_time([config], None, None, 100.0, ranks)
+        assert line.startswith(f"time needed   about {time} for 80,000 steps")
+
+
 def test_durations_have_units():
     durations = [dry_run.format_duration(x) for x in (3.21, 754, 9_000)]
     assert durations == ["3.2 s", "12 min 34 s", "2 h 30 min"]
