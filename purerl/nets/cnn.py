@@ -68,10 +68,10 @@ def check_torso(torso: Any, obs_shape: tuple[int, ...], normalise_obs: bool) -> 
 def convolve(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
     """Convolve images with a kernel, without padding.
 
-    The result equals `jax.lax.conv_general_dilated`, and so do the gradients. XLA for CPUs needs
-    ten times longer for the gradients of that function inside a loop, such as a burst of updates,
-    because there it does not rearrange the axes of convolutions. The gradients of this function
-    are convolutions whose axes are in order: batch, height, width, channels.
+    The result equals `jax.lax.conv_general_dilated`, and so do the gradients. Inside a loop, such
+    as a burst of updates, XLA for CPUs does not rearrange the axes of convolutions. The gradients
+    of that function then take ten times longer. The gradients of this function are convolutions
+    whose axes are in order: batch, height, width, channels.
 
     Args:
         x: Images `[B, H, W, C]`.

@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.mutants import (
     Mutant,
     grids,
+    images,
     offpolicy,
     onpolicy,
     plots,
@@ -34,7 +35,19 @@ from tests.mutants import (
 )
 
 ROOT = Path(__file__).parents[2]
-PARTS = (grids, offpolicy, onpolicy, plots, policies, ranks, reliability, runs, reports, presets)
+PARTS = (
+    grids,
+    images,
+    offpolicy,
+    onpolicy,
+    plots,
+    policies,
+    ranks,
+    reliability,
+    runs,
+    reports,
+    presets,
+)
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 

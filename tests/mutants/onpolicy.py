@@ -272,7 +272,7 @@ MUTANTS = [
     Mutant(PPO, "jnp.where(now.going, info[\"clip_frac\"], now.clip_frac)", "now.clip_frac", T_PPO),
     Mutant(PPO, '"clip_frac": now.clip_frac, ', "", T_PPO),
     Mutant(PPO, 'info = before | changes | {"kl"', 'info = before | changes | {"entropy": 0.0 * now.kl, "kl"', T_PPO),
-    Mutant(POLICIES, "*style, spec.log_std_init)", "*style)", f"{T_CONTRACT}/test_networks.py::test_settings_of_the_default_networks_reach_each_of_them"),
+    Mutant(POLICIES, "*style, spec.log_std_init, spec.torso)", "*style)", f"{T_CONTRACT}/test_networks.py::test_settings_of_the_default_networks_reach_each_of_them"),
     Mutant(POLICIES, "or ValueFunction(*style)", "or ValueFunction(spec.hidden, torso=spec.torso)", f"{T_CONTRACT}/test_networks.py::test_settings_of_the_default_networks_reach_each_of_them"),
     Mutant(TRPO, "(x @ product(x) + 1e-8)", "(x @ product(x))", T_TRPO),
     Mutant(TRPO, "old_loss = mpi.pmean(actor_loss(params, batch)[0])", "old_loss = actor_loss(params, batch)[0]", T_CONTRACT),
