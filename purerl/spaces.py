@@ -289,6 +289,21 @@ class EnvSpec:
             raise ValueError(f"{what}.act must hold integers, got {act.dtype}.")
 
 
+MIN_SIDE = 36  # pixels; fewer leave nothing for the last convolution of `nets.NatureCNN`
+
+
+def has_channels_first(shape: tuple[int, ...]) -> bool:
+    """Return whether the first axis of an image has its channels, as in stacked grey frames."""
+    return shape[0] < shape[-1]
+
+
+def is_image(shape: tuple[int, ...]) -> bool:
+    """Return whether observations of this shape are images for `nets.NatureCNN`."""
+    if len(shape) != 3:
+        return False
+    return min(shape[1:] if has_channels_first(shape) else shape[:2]) >= MIN_SIDE
+
+
 def require_box(algo: str, env: Any) -> None:
     """Refuse an environment whose actions are not a Box with one axis."""
     _require_spec(env)

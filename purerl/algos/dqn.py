@@ -59,6 +59,7 @@ class Spec:
     )
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
+    torso: str | None = network_setting(None, "network before the hidden layers: nature_cnn")
     gamma: float = setting(0.99, "discount factor")
     lr: float = setting(3e-4, "learning rate of the critic")
     target_every: int = setting(100, "updates between copies to the target network")
@@ -114,7 +115,7 @@ class State:
 
 def networks(spec: Spec) -> nets.Networks:
     """Return the Flax modules of a learner: None for the policy, and the critic."""
-    style = (spec.hidden, spec.activation, spec.initializer)
+    style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     critic = spec.critic or nets.DiscreteQFunction(spec.env.act_dim, *style)
     return nets.Networks(None, critic)
 

@@ -60,6 +60,7 @@ class Spec:
     )
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
+    torso: str | None = network_setting(None, "network before the hidden layers: nature_cnn")
     gamma: float = setting(0.99, "discount factor")
     polyak: float = setting(0.995, "weight of the old target in a target update")
     lr: float = setting(1e-3, "learning rate of all networks and of alpha")
@@ -120,7 +121,7 @@ class State:
 
 def networks(spec: Spec) -> nets.Networks:
     """Return the Flax modules of a learner: the policy, and one module for both critics."""
-    style = (spec.hidden, spec.activation, spec.initializer)
+    style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style)
     return nets.Networks(actor, critic)

@@ -4,8 +4,7 @@ Conjugate gradients find the direction of the step, and a quadratic model of the
 its length. A line search shortens it until KL and loss are acceptable. NPG has no line search.
 
 .. math::
-    \min_\theta \; L(\theta) = -\mathbb{E}\Big[w \,
-        \frac{\pi_\theta(a | s)}{\pi_{old}(a | s)} \hat A\Big]
+    \min_\theta \; L(\theta) = -\mathbb{E}\,[w \frac{\pi_\theta(a | s)}{\pi_{old}(a | s)} \hat A]
     \quad \text{with} \quad \mathbb{E}\,[KL(\pi_{old} \| \pi_\theta)] \le \delta, \qquad
     x = (F + c I)^{-1} g, \qquad
     \theta = \theta_{old} - \beta^j \sqrt{\frac{2 \delta}{x^T (F + c I) x}} \, x
@@ -51,6 +50,7 @@ class Spec:
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
     activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
+    torso: str | None = network_setting(None, "network before the hidden layers: nature_cnn")
     log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
     lam: float = setting(0.97, "GAE lambda: 0 uses one-step errors, 1 full returns")

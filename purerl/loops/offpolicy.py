@@ -20,6 +20,8 @@ from purerl.loops.metrics import list_names, merge_tallies, tally_values
 from purerl.spaces import Box, EnvSpec, MultiDiscrete
 from purerl.types import Rows, list_arrays, make_rows
 
+BURST_BYTES = 2**29  # most bytes of the batches that are drawn before a burst
+
 
 def advance(carry: OffPolicyCarry, should_stop: Callable[[], bool] | None = None) -> OffPolicyCarry:
     """Collect transitions up to the next border, and update if a burst is due there.
@@ -74,9 +76,9 @@ def run_burst(
 
     The result equals `add`, and then `sample` and `update` in a loop with the keys
     `split(stream(seed, rank, "sample", updates done before), updates)`. The rows and the noise of
-    all batches are drawn before the loop. Several devices hold the same buffer, draw the same
-    batches and split the rows of each batch. Their result differs from that of one device only by
-    rounding.
+    all batches are drawn before the loop, unless they exceed `BURST_BYTES`. Several devices hold
+    the same buffer, draw the same batches and split the rows of each batch. Their result differs
+    from that of one device only by rounding.
 
     The learner, the buffer and the tally are donated. Without updates only the buffer is donated.
 
@@ -132,8 +134,12 @@ def _burst(
         return buffer, jnp.bool_(True)
     keys = jax.random.split(rng.stream(words[0], words[1], "sample", words[2:]), updates)
     draw = functools.partial(draw_batch, algo, learner, buffer, batch_size)
-    batches = jax.vmap(draw if devices == 1 else lambda key: mpi.own_rows(draw(key)))(keys)
-    learner, info = jax.lax.scan(algo.update, learner, batches)
+    own = draw if devices == 1 else lambda key: mpi.own_rows(draw(key))
+    row = sum(x.nbytes // x.shape[0] for x in jax.tree.leaves(buffer.data))
+    if updates * batch_size * row <= BURST_BYTES:
+        learner, info = jax.lax.scan(algo.update, learner, jax.vmap(own)(keys))
+    else:  # batches of images: gather them one by one
+        learner, info = jax.lax.scan(lambda x, key: algo.update(x, own(key)), learner, keys)
     if devices > 1:
         info = mpi.pmean(info)
     tally = merge_tallies(tally, tally_values(info))

@@ -1,6 +1,17 @@
 """Networks as Flax modules. No other package imports `flax.linen`.
 
-Default networks take flat observations. A custom module must have these inputs and outputs:
+Default networks are MLPs, which take flat observations:
+
+    DeterministicActor                   policy of ddpg and td3
+    GaussianActor                        policy of sac
+    GaussianPolicy, CategoricalPolicy    policy of the on-policy algorithms, Box and Discrete
+    QFunction, DiscreteQFunction         critic of ddpg, td3 and sac; of dqn
+    ValueFunction                        critic of vpg, trpo and ppo
+
+With `torso="nature_cnn"`, `NatureCNN` turns images into features before their hidden layers.
+Images are `[B, H, W, C]`, or stacked grey frames `[B, C, H, W]`, at least 36 pixels a side.
+
+A custom module must have these inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac
@@ -15,9 +26,10 @@ On-policy algorithms are reinforce, vpg, trpo and ppo.
 """
 
 from purerl.nets import categorical, gaussian, multi_categorical, policies, squashed
+from purerl.nets.cnn import NatureCNN
+from purerl.nets.initializers import INITIALIZERS
 from purerl.nets.mlp import (
     ACTIVATIONS,
-    INITIALIZERS,
     MLP,
     CategoricalPolicy,
     DeterministicActor,
@@ -48,6 +60,7 @@ __all__ = [
     "DiscreteQFunction",
     "GaussianActor",
     "GaussianPolicy",
+    "NatureCNN",
     "Networks",
     "QFunction",
     "ValueFunction",

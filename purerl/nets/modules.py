@@ -8,9 +8,13 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from purerl import checks
-from purerl.nets.mlp import ACTIVATIONS, INITIALIZERS
+from purerl.nets.cnn import TORSOS, check_torso
+from purerl.nets.initializers import INITIALIZERS
+from purerl.nets.mlp import ACTIVATIONS
 from purerl.nets.optimizers import check_optimizer
-from purerl.spaces import EnvSpec
+from purerl.spaces import MIN_SIDE, EnvSpec
+
+CHUNK = 256  # most images that a network reads at once
 
 
 class Networks(NamedTuple):
@@ -28,22 +32,28 @@ def check_networks(spec: Any, optimized: tuple[str, ...]) -> None:
     checks.integers("hidden", spec.hidden, 1)
     checks.member("activation", spec.activation, ACTIVATIONS)
     checks.member("initializer", spec.initializer, INITIALIZERS)
+    torso = getattr(spec, "torso", None)
+    check_torso(torso, spec.env.obs_shape, getattr(spec, "normalise_obs", False))
     if hasattr(spec, "log_std_init"):
         checks.real("log_std_init", spec.log_std_init, -20.0, 2.0)
     if hasattr(spec, "head_scale"):
         checks.positive("head_scale", spec.head_scale)
     for name in ("actor", "critic"):
         if hasattr(spec, name):
-            _check_module(name, getattr(spec, name), spec.env)
+            _check_module(name, getattr(spec, name), spec.env, torso)
     check_optimizer(spec.optimizer, optimized)
 
 
-def _check_module(name: str, module: Any, env: EnvSpec) -> None:
-    """Refuse anything but a Flax module, or None for an environment with flat observations."""
-    if module is None and len(env.obs_shape) != 1:
+def _check_module(name: str, module: Any, env: EnvSpec, torso: str | None) -> None:
+    """Refuse anything but a Flax module, or None for observations that the default network reads.
+
+    Default networks read flat observations; with a torso, images.
+    """
+    if module is None and torso is None and len(env.obs_shape) != 1:
         raise ValueError(
             f"the default {name} takes flat observations [O], got shape {env.obs_shape}. Wrap the "
-            f"environment in gymnasium.wrappers.FlattenObservation, or set a custom {name}."
+            f"environment in gymnasium.wrappers.FlattenObservation, set torso={min(TORSOS)!r} for "
+            f"images of at least {MIN_SIDE} pixels a side, or set a custom {name}."
         )
     if module is not None and not isinstance(module, nn.Module):
         raise ValueError(
@@ -133,8 +143,26 @@ def apply_rows(
     obs = jnp.asarray(obs)
     leading = obs.shape[: obs.ndim - len(obs_shape)]
     rows = [x.reshape(-1, *x.shape[len(leading) :]) for x in (obs, *act)]
-    out = apply(module, variables, *rows)
+    number, torso = rows[0].shape[0], getattr(module, "torso", None)
+    large = isinstance(number, int) and number > CHUNK  # an exported policy has no fixed number
+    out = (_apply_in_chunks if torso and large else apply)(module, variables, *rows)
     return jax.tree.map(lambda x: x.reshape(*leading, *x.shape[1:]), out)
+
+
+def _apply_in_chunks(module: nn.Module, variables: Any, *rows: jax.Array) -> Any:
+    """Apply a module to `CHUNK` rows at a time, and keep no activations for the gradient.
+
+    A rollout of 4,000 images would need many gigabytes at once.
+    """
+    number = rows[0].shape[0]
+
+    def split(x: jax.Array) -> jax.Array:
+        full = jnp.pad(x, ((0, -number % CHUNK), *[(0, 0)] * (x.ndim - 1)))
+        return full.reshape(-1, CHUNK, *x.shape[1:])
+
+    one = jax.checkpoint(lambda chunk: apply(module, variables, *chunk))
+    out = jax.lax.map(one, tuple(split(x) for x in rows))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:number], out)
 
 
 def q_values(critic: nn.Module, params: Any, obs: Any, act: Any) -> jax.Array:

@@ -22,13 +22,14 @@ def policy_network(spec: Any, head_scale: float = 1.0) -> Any:
         return spec.actor
     style = (spec.hidden, spec.activation, spec.initializer, head_scale)
     if isinstance(spec.env.action, Box):
-        return GaussianPolicy(spec.env.act_dim, *style, spec.log_std_init)
-    return CategoricalPolicy(spec.env.act_dim, *style)
+        return GaussianPolicy(spec.env.act_dim, *style, spec.log_std_init, spec.torso)
+    return CategoricalPolicy(spec.env.act_dim, *style, torso=spec.torso)
 
 
 def value_network(spec: Any) -> Any:
     """Return the custom value function of a Spec, or an MLP."""
-    return spec.critic or ValueFunction(spec.hidden, spec.activation, spec.initializer)
+    style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
+    return spec.critic or ValueFunction(*style)
 
 
 def policy_shape(env: EnvSpec) -> Any:

@@ -1,6 +1,7 @@
 """Networks: the default ones, custom ones, and those that `init` refuses."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,27 @@ def test_custom_networks_see_images_and_learn(case):
     assert np.isfinite(list(info.values())).all()
     assert case.algo.act(new.params, batch.obs, jax.random.key(0)).shape == batch.act.shape
     assert image.spec(**custom_networks(image)) == image.spec(**custom_networks(image))
+
+
+def test_a_torso_lets_the_default_networks_read_images(case):
+    env = dataclasses.replace(case.env, obs_shape=(36, 36, 1), obs_dtype="uint8")
+    image = case._replace(env=env)
+    fields = {field.name for field in dataclasses.fields(case.algo.Spec)}
+    raw = {"normalise_obs": False} if "normalise_obs" in fields else {}
+    spec = image.spec(torso="nature_cnn", **raw)
+    state = jax.eval_shape(functools.partial(case.algo.init, spec=spec), jax.random.key(0))
+    for name in case.networks:
+        assert "NatureCNN_0" in str(jax.tree.structure(getattr(state.params, name))), name
+    batch = image.batch()
+    batch = batch._replace(obs=np.uint8(batch.obs))
+    if not case.on_policy:
+        batch = batch._replace(next_obs=np.uint8(batch.next_obs))
+    new, _ = jax.eval_shape(case.algo.update, state, batch)
+    assert jax.tree.map(jnp.shape, new.params) == jax.tree.map(jnp.shape, state.params)
+    for leading in ((), (2,), (2, 3)):
+        obs = jax.ShapeDtypeStruct((*leading, *env.obs_shape), np.uint8)
+        act = jax.eval_shape(case.algo.act, state.params, obs, jax.random.key(0))
+        assert act.shape == (*leading, *env.action.shape)
 
 
 @pytest.mark.parametrize(

@@ -47,5 +47,9 @@ def test_spec_refuses_the_wrong_action_space(case):
 
 def test_spec_refuses_image_observations_and_names_the_wrapper(case):
     images = dataclasses.replace(case.env, obs_shape=(8, 8, 3), obs_dtype="uint8")
-    with pytest.raises(ValueError, match=r"flat observations.*FlattenObservation"):
+    with pytest.raises(ValueError, match=r"flat observations.*FlattenObservation.*torso='nature"):
         case.algo.Spec(images)
+    with pytest.raises(ValueError, match=r"^torso='nature_cnn' takes images .*got .*\(8, 8, 3\)"):
+        case.algo.Spec(images, torso="nature_cnn")
+    with pytest.raises(ValueError, match=r"^torso='nature_cnn' takes images"):
+        case.spec(torso="nature_cnn")

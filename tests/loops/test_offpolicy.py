@@ -132,3 +132,22 @@ def test_td3_delays_the_policy_with_one_update_per_step():
             pairs = zip(*map(jax.tree.leaves, (actor, carry.learner.params.actor)), strict=True)
             counts.append(any(bool((a != b).any()) for a, b in pairs))
     assert counts == [True, False] * 6 + [True]
+
+
+def test_a_burst_of_large_batches_gathers_them_one_by_one_with_equal_results(monkeypatch):
+    carry = start(script.make_singles(1)[0])
+    while not carry.updates:
+        carry, _ = loop.advance(carry)
+    block = jax.tree.map(lambda x: x[:2], carry.buffer.data)
+    words = np.zeros(4, np.uint32)
+    parts = (carry.learner, carry.buffer, carry.tally, block, np.int32(2), words)
+
+    def run():
+        burst = jax.jit(lambda *parts: offpolicy._burst(td3, 3, 4, 1, *parts))
+        return burst(*parts), str(jax.make_jaxpr(burst)(*parts))
+
+    early, program = run()
+    monkeypatch.setattr(offpolicy, "BURST_BYTES", 0)
+    late, other = run()
+    assert program != other
+    jax.tree.map(np.testing.assert_array_equal, early, late)

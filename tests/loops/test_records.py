@@ -14,8 +14,8 @@ from gymnasium.vector import AutoresetMode
 from purerl import errors, rng
 from purerl.algos import sac, td3, vpg
 from purerl.buffers import replay
+from purerl.loops import adapters, records, snapshot
 from purerl.loops import gym as loop
-from purerl.loops import records, snapshot
 from purerl.schedules import OnPolicySchedule
 from purerl.spaces import EnvSpec
 from purerl.types import Transition

@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.mutants import (
     Mutant,
     grids,
+    images,
     offpolicy,
     onpolicy,
     plots,
@@ -36,7 +37,7 @@ from tests.mutants import (
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
-    *(grids, offpolicy, onpolicy, plots, policies, presets),
+    *(grids, images, offpolicy, onpolicy, plots, policies, presets),
     *(ranks, reliability, reports, runs, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]

@@ -77,7 +77,7 @@ MUTANTS = [
     Mutant(GRID, "                if taken.setdefault(name, settings) == settings:\n                    break", "                break", T_GRID),
     Mutant(GRID, 'or key.startswith(f"{old}:")', "", T_GRID),
     Mutant(TASKS, "return sweep.parent if name == sweep.name else sweep", "return sweep", f"{T_TASKS} -k receives_its_folder"),
-    Mutant(TASKS, "if status.read_settings(one.path) | ignored == complete | ignored", "if True", T_TASKS),
+    Mutant(TASKS, "if _are_same(status.read_settings(one.path), complete)", "if True", T_TASKS),
     Mutant("purerl/runs/record/status.py", "return task if isinstance(task, dict) else", "return", T_TASKS),
     Mutant(TASKS, '"done": 3, "running": 2', '"done": 1, "running": 2', T_TASKS),
     Mutant(TASKS, "if not all(map(math.isfinite, score.values())):", "if False:", T_JOBS),

@@ -117,11 +117,11 @@ MUTANTS = [
     # Networks.
     Mutant(NETS, "keys = jax.random.split(key, number)", "keys = jnp.stack([key] * number)", T_NETS),
     Mutant(NETS, "x.reshape(*leading, *x.shape[1:])", "x", T_CONTRACT),
-    Mutant(MLP, "return mlp(jnp.concatenate([obs.astype(jnp.float32), act], axis=-1))[..., 0]", "return mlp(jnp.concatenate([obs.astype(jnp.float32), act], axis=-1))", T_NETS),
+    Mutant(MLP, "return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))[..., 0]", "return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))", T_NETS),
     Mutant(MLP, "if not last:", "if True:", T_NETS),
-    Mutant(MLP, "return jnp.tanh(mlp(obs.astype(jnp.float32)))", "return mlp(obs.astype(jnp.float32))", T_NETS),
-    Mutant(MLP, "variance_scaling(1 / 3,", "variance_scaling(1,", T_NETS),
-    Mutant(MLP, "lambda fan_in: 1 / math.sqrt(fan_in),", "lambda fan_in: 0.0,", T_NETS),
+    Mutant(MLP, "return jnp.tanh(mlp(_extract_features(self, obs)))", "return mlp(_extract_features(self, obs))", T_NETS),
+    Mutant("purerl/nets/initializers.py", "variance_scaling(1 / 3,", "variance_scaling(1,", T_NETS),
+    Mutant("purerl/nets/initializers.py", "lambda fan_in: 1 / math.sqrt(fan_in),", "lambda fan_in: 0.0,", T_NETS),
     # Replay.
     Mutant(REPLAY, "(buffer.position + row) % capacity", "buffer.position + row", T_REPLAY),
     Mutant(REPLAY, "(row < count) & (row >= count - capacity)", "row >= count - capacity", T_REPLAY),

@@ -138,7 +138,7 @@ def find_mistakes(algo: Any, args: argparse.Namespace) -> list[str]:
     """Return the mistakes in the values of a command line, without making an environment."""
     try:
         content = aliases.build_configuration(algo, *read_settings(algo, args))
-        spaces = configs.make_placeholder_spaces(algo)
+        spaces = configs.make_placeholder_spaces(algo, content)
         configs.from_json({"env": "any"} | content, spaces=spaces, custom=algo)
     except (errors.ConfigError, errors.StorageError) as error:
         return str(error).split("\n")

@@ -88,6 +88,12 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
             f"{getattr(spec, name)!r}. Use format stablehlo, which supports any network, in "
             f"Python: purerl.load(run, spec=...).export('stablehlo')."
         )
+    if spec.torso is not None:
+        raise ConfigError(
+            f"format numpy supports only flat observations, but this policy reads images with "
+            f"torso {spec.torso!r}. Use format stablehlo: run.export('stablehlo'), or --format "
+            f"stablehlo."
+        )
     layers = getattr(params, name)["params"]["MLP_0"]
     names = [(part, i) for part in ("kernel", "bias") for i in range(len(layers))]
     arrays = {f"{part}{i}": layers[f"Dense_{i}"][part] for part, i in names}

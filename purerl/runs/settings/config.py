@@ -15,9 +15,10 @@ from purerl.fields import PARTS, setting
 from purerl.runs.record import files
 from purerl.runs.settings import environments
 from purerl.schedules import describe_rounding
-from purerl.spaces import Box, Discrete, EnvSpec, MultiDiscrete
+from purerl.spaces import MIN_SIDE, Box, Discrete, EnvSpec, MultiDiscrete, is_image
 
 KEYS = ("algo", "env", "seed", "name", *PARTS)
+TORSO = "nature_cnn"  # for images, if the settings choose no networks
 MAX_OBS = 2**28  # numbers in an observation that a file may claim
 
 _option = functools.partial(setting, group="Logging and checkpoints")
@@ -163,7 +164,7 @@ def from_json(
     try:
         module = algos.load(algo)
         makers: dict[str, Callable[..., Any]] = {
-            "spec": functools.partial(module.Spec, make_placeholder_spaces(algo)),
+            "spec": functools.partial(module.Spec, make_placeholder_spaces(algo, content)),
             "schedule": functools.partial(dataclasses.replace, module.SCHEDULE),
             "options": Options,
             "run": _check_run,
@@ -184,7 +185,7 @@ def from_json(
                 env_fn = env_fn or environments.make_env_fn_of_file(env)
                 env_fn = environments.choose_env_fn(env_fn, env, wrapper)
                 spaces = environments.read_env_spec(env, env_fn)
-            spec = module.Spec(spaces, **fields["spec"])
+            spec = module.Spec(spaces, **_choose_torso(module, spaces, fields["spec"]))
         schedule, options = (makers[part](**fields[part]) for part in ("schedule", "options"))
         parts = {"spec": spec, "schedule": schedule, "options": options}
         return Config(name, env, **run, **parts, custom=None if algo == name else algo)
@@ -216,10 +217,28 @@ def get_sources(algo: str | Any) -> dict[str, type]:
     return {"spec": module.Spec, "schedule": type(module.SCHEDULE), "options": Options}
 
 
-def make_placeholder_spaces(algo: str | Any) -> EnvSpec:
-    """Return spaces that an algorithm accepts, to check its settings without an environment."""
+def make_placeholder_spaces(algo: str | Any, content: Mapping[str, Any]) -> EnvSpec:
+    """Return spaces that fit a configuration, to check its settings without an environment."""
     box = "box" in algos.get_facts(algo).actions
-    return EnvSpec((1,), Box((-1.0,), (1.0,)) if box else Discrete(2))
+    spec = content.get("spec")
+    image = isinstance(spec, dict) and spec.get("torso") is not None
+    shape = (MIN_SIDE, MIN_SIDE, 1) if image else (1,)
+    return EnvSpec(shape, Box((-1.0,), (1.0,)) if box else Discrete(2))
+
+
+def _choose_torso(module: Any, env: EnvSpec, given: dict[str, Any]) -> dict[str, Any]:
+    """Add the torso for images to the fields of a spec, unless these choose networks."""
+    chosen = {"torso", "actor", "critic"} & set(given)
+    knows = any(field.name == "torso" for field in dataclasses.fields(module.Spec))
+    return given if chosen or not knows or not is_image(env.obs_shape) else given | {"torso": TORSO}
+
+
+def describe_torso(spec: Any) -> str:
+    """Return a sentence about the torso of a spec; empty without one."""
+    if getattr(spec, "torso", None) is None:
+        return ""
+    shape = "x".join(map(str, spec.env.obs_shape))
+    return f"observations are images ({shape}): torso {spec.torso} reads them"
 
 
 def find_mistakes(make: Callable[..., Any], fields: Mapping[str, Any]) -> list[str]:

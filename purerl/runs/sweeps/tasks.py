@@ -84,7 +84,7 @@ def make_algorithm_task(
 
 def complete_config(content: dict[str, Any], algo: Any, ranks: int) -> dict[str, Any]:
     """Return a complete `config.json` with placeholder spaces, or raise `ConfigError`."""
-    spaces = config.make_placeholder_spaces(algo)
+    spaces = config.make_placeholder_spaces(algo, content)
     found = config.from_json(content, spaces=spaces, custom=algo)
     environments.check_available(found.env)
     return config.to_json(config.settle(found, ranks)[0])
@@ -92,16 +92,26 @@ def complete_config(content: dict[str, Any], algo: Any, ranks: int) -> dict[str,
 
 def find_run(complete: dict[str, Any], data_dir: Path, name: str) -> RunStatus | None:
     """Find the run of a configuration: a done one if there is one, else the most advanced one."""
-    ignored = {"spaces": None}  # not compared: a run has the spaces of its environment
     order = {"done": 3, "running": 2, "stopped": 1, "killed": 1}
     found: dict[tuple[int, int, int], RunStatus] = {}
     for parent in data_dir.glob(f"*{glob.escape(name)}"):
         for one in status.list_runs(parent):
             with contextlib.suppress(ConfigError, errors.Damaged, FileNotFoundError):  # deleted
-                if status.read_settings(one.path) | ignored == complete | ignored:
+                if _are_same(status.read_settings(one.path), complete):
                     age = one.path.stat().st_mtime_ns
                     found[order.get(one.status, 0), one.step, age] = one
     return found[max(found)] if found else None
+
+
+def _are_same(settings: dict[str, Any], complete: dict[str, Any]) -> bool:
+    """Compare the settings of a run with a configuration that knows no environment.
+
+    Only the run has the spaces of its environment, and the torso that these choose for images.
+    """
+    found, wanted = ({k: v for k, v in x.items() if k != "spaces"} for x in (settings, complete))
+    spec, other = found.pop("spec", {}), wanted.pop("spec", {})
+    own = {"torso": other.get("torso") or spec.get("torso")}
+    return found == wanted and spec | own == other | own
 
 
 def _choose_folder(sweep: Path, name: str) -> Path:

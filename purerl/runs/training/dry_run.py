@@ -39,8 +39,8 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
     env_fn = environments.choose_env_fn(env_fn, config.env, config.options.wrapper)
     env = config.spec.env
     print_lines(f"{config.algo} on {config.env}: dry run, nothing is saved")
-    if rounded[0]:
-        print_lines(rounded[0])
+    for line in filter(None, [configs.describe_torso(config.spec), rounded[0]]):
+        print_lines(line)
     print_lines(f"observations  {env.obs_shape} {np.dtype(env.obs_dtype).name}")
     print_lines(f"actions       {env.action}")
     began = time.monotonic()

@@ -78,7 +78,8 @@ def train(
     screen = screen or Screen()
     session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
     with _lock_folder(run):
-        session.say(*lines, f"{_describe(config)}: {run}", *notes, *filter(None, [rounded]))
+        also = filter(None, [configs.describe_torso(config.spec), rounded])
+        session.say(*lines, f"{_describe(config)}: {run}", *notes, *also)
         return _begin(session)
 
 

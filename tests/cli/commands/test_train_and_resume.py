@@ -6,8 +6,10 @@ import shlex
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import purerl
 from purerl import algos
 from purerl.buffers import replay
 from purerl.cli import main
@@ -298,7 +300,7 @@ def test_an_off_policy_dry_run_counts_replay_buffer_and_test_episodes(here):
 
 def made(**schedule):
     content = {"algo": "sac", "env": "Pendulum-v1", "schedule": schedule}
-    return config.from_json(content, spaces=config.make_placeholder_spaces("sac"))
+    return config.from_json(content, spaces=config.make_placeholder_spaces("sac", content))
 
 
 def test_a_replay_buffer_that_exceeds_the_memory_is_refused_with_its_size(monkeypatch, tmp_path):
@@ -309,3 +311,28 @@ def test_a_replay_buffer_that_exceeds_the_memory_is_refused_with_its_size(monkey
     assert not [*tmp_path.iterdir()]
     monkeypatch.setattr(replay, "free_memory", lambda: None)
     train.check_memory(made(replay_size=2**30), 1)
+
+
+@pytest.mark.parametrize(
+    ("algo", "words"),
+    [
+        ("dqn", "--start-steps 10 --update-after 10 --update-every 10 --batch-size 4"),
+        ("ppo", "--set train_pi_iters=1 train_v_iters=1"),
+    ],
+)
+def test_an_environment_with_images_trains_from_the_command_line(
+    algo, words, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(train_and_resume.purerl, "setup", lambda devices: None)
+    monkeypatch.setenv("PURERL_DATA_DIR", str(tmp_path))
+    words = [*words.split(), "--steps=20", "--steps-per-epoch=10", "--num-test-episodes=0"]
+    assert train_and_resume.train([algo, "--env=tests.pixels:Square-v0", "--hid=8", *words]) == 0
+    assert (
+        "observations are images (36x36x3): torso nature_cnn reads them" in capsys.readouterr().out
+    )
+    (path,) = tmp_path.glob("**/config.json")
+    content = json.loads(path.read_text())
+    assert content["spec"]["torso"] == "nature_cnn"
+    assert content["spaces"]["obs_dtype"] == "uint8"
+    run = purerl.load(path.parent)
+    assert run.policy(np.zeros((2, 36, 36, 3), np.uint8)).shape == (2,)

@@ -72,6 +72,17 @@ class Actor(nn.Module):
         return nn.tanh(nn.Dense(2)(obs))
 
 
+def test_policies_with_a_torso_can_only_be_exported_to_stablehlo(tmp_path):
+    pytest.importorskip("flatbuffers")
+    images = EnvSpec((36, 36, 1), Box((-1.0,), (3.0,)), "uint8")
+    run = make_run("td3", tmp_path, env=images, torso="nature_cnn")
+    with pytest.raises(ConfigError, match=r"reads images with torso 'nature_cnn'.*stablehlo"):
+        run.export("numpy")
+    obs = draw_observations(run)
+    wanted, found = run.policy(obs), load_export(run.export("stablehlo"))(obs)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
 def test_custom_networks_can_only_be_exported_to_stablehlo(tmp_path):
     pytest.importorskip("flatbuffers")
     run = make_run("td3", tmp_path, actor=Actor())

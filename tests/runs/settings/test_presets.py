@@ -38,7 +38,7 @@ def ours(monkeypatch):
 def test_every_preset_has_valid_settings_and_names_what_it_reached(algo, name):
     preset = presets.read_presets(algo)[name]
     content = aliases.build_configuration(algo, {"env": name} | dict(preset.settings))
-    config = configs.from_json(content, spaces=configs.make_placeholder_spaces(algo))
+    config = configs.from_json(content, spaces=configs.make_placeholder_spaces(algo, content))
     settled, rounded = configs.settle(config, 1)
     assert not rounded
     settled.schedule.resolve(1)

@@ -96,3 +96,5 @@ def test_a_run_is_found_by_its_whole_configuration(tmp_path):
     assert tasks.find_run(complete, tmp_path, "x").path.name == "x_s0-4"
     done = put("x_s0-5", "done", 2)  # fewer steps, because --steps was raised later
     assert tasks.find_run(complete, tmp_path, "x").path == done
+    images = put("x_s0-6", "done", 9, spec=complete["spec"] | {"torso": "nature_cnn"})
+    assert tasks.find_run(complete, tmp_path, "x").path == images  # the run chose the torso
