@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from purerl import checks
-from purerl.types import Batch, ExtendedRollout, PolicyBatch, Rollout, Transition
+from purerl.types import Batch, ExtendedBatch, ExtendedRollout, PolicyBatch, Rollout, Transition
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,7 +249,7 @@ class EnvSpec:
 
         `[B, 1]` against `[B]` would broadcast to `[B, B]` without an error.
         """
-        if not isinstance(batch, Batch):
+        if not isinstance(batch, Batch | ExtendedBatch):
             raise ValueError(f"batch must be a purerl.types.Batch, got {type(batch)}.")
         self._check_rows("batch", batch, batch.rew, 1, "[B]")
 

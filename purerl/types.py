@@ -57,7 +57,20 @@ class Batch(NamedTuple):
     truncated: Any
     key: Any = None
     noise: Any = None
-    extra: dict[str, Any] | None = None  # values of `info` that the algorithm stores
+
+
+class ExtendedBatch(NamedTuple):
+    """A minibatch with values of `info`, for an algorithm that has `stored_info`."""
+
+    obs: Any
+    act: Any
+    rew: Any
+    next_obs: Any
+    terminated: Any
+    truncated: Any
+    extra: dict[str, Any]
+    key: Any = None
+    noise: Any = None
 
 
 class Rollout(NamedTuple):
@@ -84,7 +97,7 @@ class ExtendedRollout(NamedTuple):
 
 
 class PolicyBatch(NamedTuple):
-    """A batch for on-policy losses; all fields but key and rollout are rows `[T*N, ...]`."""
+    """A batch for on-policy losses; all fields but the last two are rows `[T*N, ...]`."""
 
     obs: Any
     act: Any
@@ -95,13 +108,10 @@ class PolicyBatch(NamedTuple):
     weight: Any  # weights of the rows in the losses
     key: Any = None
     rollout: Any = None
-    extra: dict[str, Any] | None = None
 
     def flatten(self) -> PolicyBatch:
         """Reshape the fields from `[T, N, ...]` to `[T*N, ...]`, and drop key and rollout."""
-        extra = {name: x.reshape(-1, *x.shape[2:]) for name, x in (self.extra or {}).items()}
-        rows = [x.reshape(-1, *x.shape[2:]) for x in self[:7]]
-        return PolicyBatch(*rows)._replace(extra=extra or None)
+        return PolicyBatch(*(x.reshape(-1, *x.shape[2:]) for x in self[:7]))
 
 
 Rows = Transition | ExtendedTransition

@@ -30,7 +30,7 @@ ALLOWED = {
     "loops": CORE,
     "runs.__init__": set(),
     "runs.console": {"errors"},
-    "runs.interrupts": set(),
+    "runs.interrupts": {"mpi"},
     "runs.record": RUNS,
     "runs.settings": RUNS,
     "runs.training": RUNS | {"runs.settings"},

@@ -54,7 +54,7 @@ class Spec:
     )
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    torso: str | None = network_setting(None, "network before the hidden layers: nature_cnn")
+    torso: str | None = network_setting(None, "network for images: nature_cnn", rare=True)
     gamma: float = setting(0.99, "discount factor")
     polyak: float = setting(0.995, "weight of the old target in a target update")
     pi_lr: float = setting(1e-3, "learning rate of the policy")

@@ -59,7 +59,7 @@ class Spec:
     )
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    torso: str | None = network_setting(None, "network before the hidden layers: nature_cnn")
+    torso: str | None = network_setting(None, "network for images: nature_cnn", rare=True)
     gamma: float = setting(0.99, "discount factor")
     lr: float = setting(3e-4, "learning rate of the critic")
     target_every: int = setting(100, "updates between copies to the target network")

@@ -50,7 +50,7 @@ class Spec:
     hidden: tuple[int, ...] = network_setting((64, 64), "units of the hidden layers", flag="--hid")
     activation: str = network_setting("tanh", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
-    torso: str | None = network_setting(None, "network before the hidden layers: nature_cnn")
+    torso: str | None = network_setting(None, "network for images: nature_cnn", rare=True)
     log_std_init: float = network_setting(-0.5, "initial log std (actions in [-1, 1])", rare=True)
     gamma: float = setting(0.99, "discount factor")
     lam: float = setting(0.97, "GAE lambda: 0 uses one-step errors, 1 full returns")

@@ -16,7 +16,7 @@ import numpy as np
 from flax import struct
 
 from purerl import checks
-from purerl.types import Batch, ExtendedTransition, Transition
+from purerl.types import Batch, ExtendedBatch, ExtendedTransition, Transition
 
 
 @struct.dataclass
@@ -119,7 +119,7 @@ def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
     index = jax.random.randint(key_index, (batch_size,), 0, buffer.stored)
     rows = jax.tree.map(lambda x: x[index], buffer.data)
     if isinstance(rows, ExtendedTransition):
-        return Batch(*rows[:6], key=key_batch, extra=rows.extra)
+        return ExtendedBatch(*rows, key=key_batch)
     return Batch(*rows, key=key_batch) if isinstance(rows, Transition) else rows
 
 

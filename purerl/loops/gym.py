@@ -75,7 +75,7 @@ def start(
         resolved.num_envs,
         lambda i, episode: rng.host_seed(seed, rank, "env", i, episode),
         resolved.max_ep_len,
-        adapters.Wanted(resolved.log_info, algos.find_stored_info(algo, spec)),
+        adapters.InfoRequest(resolved.log_info, algos.find_stored_info(algo, spec)),
     )
     try:
         _check_env(spec, envs)
@@ -230,7 +230,7 @@ def evaluate_epoch(
     """
     schedule = carry.schedule
     own: Record = {"test_returns": [], "test_lengths": []}
-    own |= records.name_logged("test", schedule.log_info, ())
+    own |= records.name_info("test", schedule.log_info, ())
     episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
     if episodes:
         args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len, True)
@@ -285,7 +285,7 @@ def evaluate(
         None,
         lambda i, n: rng.host_seed(seed, rank, "eval", epoch, i, n),
         max_ep_len,
-        adapters.Wanted(log_info),
+        adapters.InfoRequest(log_info),
     )
     number = envs.num_envs
     left = np.array([episodes // number + (i < episodes % number) for i in range(number)])
@@ -319,7 +319,7 @@ def evaluate(
                 ep_return[i] = ep_length[i] = 0
     finally:
         envs.close()
-    named = records.name_logged("test", log_info, logged)
+    named = records.name_info("test", log_info, logged)
     return {"test_returns": returns, "test_lengths": lengths} | named
 
 

@@ -88,7 +88,7 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
         "updates": carry.updates,
         "ep_returns": list(itertools.chain(*ep_returns)),
         "ep_lengths": list(itertools.chain(*ep_lengths)),
-        **name_logged("ep", carry.schedule.log_info, itertools.chain(*ep_infos)),
+        **name_info("ep", carry.schedule.log_info, itertools.chain(*ep_infos)),
         **read_tally(carry.metrics, total, single=carry.ranks),
     }
     if isinstance(carry, OffPolicyCarry):
@@ -106,7 +106,7 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
     return carry, record
 
 
-def name_logged(
+def name_info(
     kind: str, names: Sequence[str], logged: Iterable[tuple[float, ...]]
 ) -> dict[str, list[float]]:
     """Return the logged values of episodes by name, as `ep_success` or `test_success`."""

@@ -58,7 +58,7 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     if names := carry.schedule.log_info:
         host["ep_infos"] = np.array(carry.ep_infos, np.float64).reshape(-1, len(names))
     facts["episodes"], actions, facts["digests"] = carry.envs.list_episodes()
-    host |= generators.read_changed(carry.envs.generators)
+    host |= generators.read_if_new(carry.envs.generators)
     host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
     if not isinstance(carry, OffPolicyCarry):
         return Frozen(learner, host, facts, None)

@@ -14,6 +14,7 @@ from purerl.algos import td3
 from purerl.errors import EnvFault
 from purerl.loops import adapters, offpolicy
 from purerl.loops import gym as loop
+from purerl.loops.adapters import InfoRequest
 from purerl.spaces import Discrete, EnvSpec
 from tests.loops import script
 from tests.loops.script import SMALL, WAYS, finish, read_buffer, start
@@ -207,7 +208,7 @@ def make_told(number, mode):
 
 @pytest.mark.parametrize("mode", [None, *AutoresetMode])
 def test_values_of_info_are_stored_and_logged_in_every_way_of_resetting(mode):
-    wanted = adapters.Wanted(("time",), INFO)
+    wanted = InfoRequest(("time",), INFO)
     envs = adapters.make_envs(make_told(3, mode), 3, lambda i, n: 0, wanted=wanted)
     obs, lengths = envs.reset(), [0, 0, 0]
     for _ in range(12):
@@ -228,14 +229,20 @@ def test_values_of_info_are_stored_and_logged_in_every_way_of_resetting(mode):
     ("wanted", "message"),
     [
         (
-            adapters.Wanted(store={"x": np.zeros(1)}),
+            InfoRequest(store={"x": np.zeros(1)}),
             r"\['x'\] at every step, .* got time, where",
         ),
-        (adapters.Wanted(store={"where": np.zeros(3)}), r"float64 of shape \(3,\), got int16 of"),
-        (adapters.Wanted(store={"time": np.int32(0)}), "int32 of shape .*, got float64"),
-        (adapters.Wanted(log=("x",)), "at the end of an episode, because log_info names it, got t"),
-        (adapters.Wanted(log=("name",)), r"info\['name'\] as a number, .* got 'told'"),
-        (adapters.Wanted(log=("where",)), r"info\['where'\] as a number"),
+        (
+            InfoRequest(store={"where": np.zeros(3)}),
+            r"float64 of shape \(3,\), got int16 of",
+        ),
+        (InfoRequest(store={"time": np.int32(0)}), "int32 of shape .*, got float64"),
+        (
+            InfoRequest(log=("x",)),
+            "at the end of an episode, because log_info names it, got t",
+        ),
+        (InfoRequest(log=("name",)), r"info\['name'\] as a number, .* got 'told'"),
+        (InfoRequest(log=("where",)), r"info\['where'\] as a number"),
     ],
 )
 @pytest.mark.parametrize("mode", [None, AutoresetMode.SAME_STEP])

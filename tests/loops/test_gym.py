@@ -134,6 +134,7 @@ for seed in (5, 6):
 """
 
 
+@pytest.mark.complete
 def test_two_processes_with_one_config_end_bit_for_bit_identical():
     command = [sys.executable, "-c", DIGEST]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]

@@ -13,6 +13,7 @@ from tests.mpi.launch import ROOT, clean, python, ranks
 from tests.runs.script import settings
 
 
+@pytest.mark.mpi
 def test_without_mpi4py_one_rank_runs_and_fork_names_what_to_install():
     code = "import sys; sys.modules['mpi4py'] = None;"
     train = "import runpy; sys.argv = ['run_ppo.py', '--steps', '200', '--steps-per-epoch', '200',"
@@ -133,6 +134,7 @@ BURSTS = {
 }  # fmt: skip
 
 
+@pytest.mark.mpi
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.mpi)]
 )

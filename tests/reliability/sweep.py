@@ -37,6 +37,8 @@ FORBIDDEN = (
 )  # fmt: skip
 CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate")
 
+SYSTEM = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/sys/fs/cgroup")  # about the machine
+
 
 class Guard:
     """Audit hook that records forbidden events, and paths outside of the run's folder."""
@@ -62,7 +64,7 @@ class Guard:
     def path(self, event: str, path: str, writes: bool) -> None:
         real = os.path.realpath(path)
         code = not writes and real.startswith((sys.prefix, sys.base_prefix, str(ROOT)))
-        system = not writes and path.startswith(("/proc/self", "/proc/meminfo", "/sys/fs/cgroup"))
+        system = not writes and path.startswith(SYSTEM)
         if not (real.startswith(self.run) or code or system):
             self.seen.append(f"{event} outside: {real}")
 

@@ -77,6 +77,8 @@ def makes_sense(name, hint, kind):
         return NoneType in kinds or name in NETWORKS
     if kind == "true":  # booleans
         return bool in kinds
+    if name == "log_info" and kind in ("list of words", "empty list"):
+        return True
     if kind in ("list", "empty list"):  # tuples of integers; an empty one means a linear function
         return typing.get_origin(hint) is tuple
     return name in SENSE.get(kind, "").split()

@@ -6,11 +6,11 @@ from typing import Any
 from purerl.errors import EnvFault
 from purerl.loops import faults
 from purerl.loops.adapters.single import SingleEnvs
-from purerl.loops.adapters.step import NOTHING, Episodes, Step, Wanted, begin_use, end_use
+from purerl.loops.adapters.step import NOTHING, Episodes, InfoRequest, Step, begin_use, end_use
 from purerl.loops.adapters.vector import VectorEnvs
 from purerl.spaces import EnvSpec
 
-__all__ = ["Envs", "Episodes", "SingleEnvs", "Step", "VectorEnvs", "Wanted", "make_envs"]
+__all__ = ["Envs", "Episodes", "InfoRequest", "SingleEnvs", "Step", "VectorEnvs", "make_envs"]
 
 Envs = SingleEnvs | VectorEnvs
 
@@ -20,7 +20,7 @@ def make_envs(
     num_envs: int | None,
     seed_of: Callable[[int, int], int],
     max_ep_len: int | None = None,
-    wanted: Wanted = NOTHING,
+    wanted: InfoRequest = NOTHING,
 ) -> Envs:
     """Make `num_envs` environments or one vector environment; return the adapter over them.
 
@@ -50,7 +50,7 @@ def _make_adapter(
     num_envs: int | None,
     seed_of: Callable[[int, int], int],
     max_ep_len: int | None,
-    wanted: Wanted,
+    wanted: InfoRequest,
 ) -> Envs:
     """Append the other environments to `made`, and return the adapter over all of them."""
     first = made[0]

@@ -27,7 +27,7 @@ def read() -> dict[str, np.ndarray]:
     return found
 
 
-def read_changed(before: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def read_if_new(before: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the states if they differ from those that `read` returned before; else nothing."""
     now = read()
     same = now.keys() == before.keys()

@@ -16,12 +16,12 @@ from purerl.loops.adapters import generators
 from purerl.loops.adapters.step import (
     NOTHING,
     Episodes,
+    InfoRequest,
     Step,
-    Wanted,
     allocate_extra,
     end_use,
     make_action_converter,
-    read_logged,
+    read_info,
     store_info,
 )
 from purerl.spaces import EnvSpec
@@ -71,7 +71,7 @@ class SingleEnvs:
         spec: EnvSpec,
         seed_of: Callable[[int, int], int],
         max_ep_len: int | None = None,
-        wanted: Wanted = NOTHING,
+        wanted: InfoRequest = NOTHING,
     ) -> None:
         self.envs, self.spec, self.seed_of, self.max_ep_len = envs, spec, seed_of, max_ep_len
         self.num_envs, self.wanted = len(envs), wanted
@@ -115,7 +115,7 @@ class SingleEnvs:
             if ends or cut:
                 ended.append(i)
                 if self.wanted.log:
-                    logged.append(read_logged(self.wanted, i, info))
+                    logged.append(read_info(self.wanted, i, info))
         rows = Transition(obs, act, rew, next_obs, terminated, truncated)
         if ended:
             next_obs = next_obs.copy()

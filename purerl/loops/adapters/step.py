@@ -1,4 +1,4 @@
-"""What the adapters share: results of steps, episodes in progress, actions, values of `info`."""
+"""Parts of the adapters: results of steps, episodes in progress, actions, values of `info`."""
 
 import contextlib
 import weakref
@@ -50,20 +50,20 @@ class Step(NamedTuple):
     valid: np.ndarray | None  # [N] bool, False where the call only started an episode; None: all
     ended: list[int]  # indices of the environments whose row ended an episode
     obs: np.ndarray  # [N, ...], observations to act on next
-    logged: list[tuple[float, ...]]  # for each of `ended`, the values that `Wanted.log` names
+    logged: list[tuple[float, ...]]  # for each of `ended`, the values that `InfoRequest.log` names
 
 
-class Wanted(NamedTuple):
+class InfoRequest(NamedTuple):
     """Values of `info` that a loop wants from the environments."""
 
     log: tuple[str, ...] = ()  # read as numbers from the last step of each episode
     store: Mapping[str, np.ndarray] | None = None  # name -> example; read from every step
 
 
-NOTHING = Wanted()
+NOTHING = InfoRequest()
 
 
-def allocate_extra(wanted: Wanted, number: int) -> dict[str, np.ndarray] | None:
+def allocate_extra(wanted: InfoRequest, number: int) -> dict[str, np.ndarray] | None:
     """Allocate zeros `[N, ...]` for the values to store; None if there are none."""
     if wanted.store is None:
         return None
@@ -82,7 +82,7 @@ def store_info(extra: dict[str, np.ndarray], i: int, info: Mapping[str, Any]) ->
         rows[i] = value
 
 
-def read_logged(wanted: Wanted, i: int, info: Mapping[str, Any]) -> tuple[float, ...]:
+def read_info(wanted: InfoRequest, i: int, info: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the values to log from the last `info` of an episode of environment `i`."""
     found = []
     for name in wanted.log:

@@ -14,12 +14,12 @@ from purerl.loops.adapters import generators
 from purerl.loops.adapters.step import (
     NOTHING,
     Episodes,
+    InfoRequest,
     Step,
-    Wanted,
     allocate_extra,
     end_use,
     make_action_converter,
-    read_logged,
+    read_info,
     store_info,
 )
 from purerl.spaces import Discrete, EnvSpec
@@ -34,7 +34,7 @@ class VectorEnvs:
 
     exact_resume = False
 
-    def __init__(self, env: Any, spec: EnvSpec, seed: int, wanted: Wanted = NOTHING) -> None:
+    def __init__(self, env: Any, spec: EnvSpec, seed: int, wanted: InfoRequest = NOTHING) -> None:
         self.env, self.spec, self.seed, self.wanted = env, spec, seed, wanted
         self.num_envs = int(env.num_envs)
         self.mode = (env.metadata or {}).get("autoreset_mode")
@@ -91,7 +91,7 @@ class VectorEnvs:
         if extra is not None:
             for i in range(self.num_envs) if valid is None else np.flatnonzero(valid).tolist():
                 store_info(extra, i, pick(i))
-        return extra, [read_logged(self.wanted, i, pick(i)) for i in ended if self.wanted.log]
+        return extra, [read_info(self.wanted, i, pick(i)) for i in ended if self.wanted.log]
 
     def list_episodes(self) -> tuple[list[int], list[np.ndarray], list[int]]:
         """Return empty lists, because these episodes cannot be replayed."""

@@ -50,7 +50,7 @@ def make_row(record: Record, seconds: float) -> dict[str, Any]:
     if "test_returns" in record:
         row |= _summarise("TestEpRet", record["test_returns"])
         row["TestEpLen"] = _mean(record["test_lengths"])
-    row |= {name_logged(key): _mean(record[key]) for key in list_logged(record)}
+    row |= {name_info_column(key): _mean(record[key]) for key in list_info(record)}
     row["TotalEnvInteracts"] = record["steps"]
     for name, value in record.items():
         mean = name.rpartition("_")[0] if name.endswith(SPREAD) else ""
@@ -60,17 +60,17 @@ def make_row(record: Record, seconds: float) -> dict[str, Any]:
     return row | {"Updates": record["updates"], "Time": round(seconds, 3)}
 
 
-def list_logged(record: Record, kinds: tuple[str, ...] = ("ep", "test")) -> list[str]:
+def list_info(record: Record, kinds: tuple[str, ...] = ("ep", "test")) -> list[str]:
     """List the keys of a record with the values of `log_info`."""
     usual = {f"{kind}_{what}" for kind in kinds for what in ("returns", "lengths")}
     return [key for key in record if key.partition("_")[0] in kinds and key not in usual]
 
 
-def name_logged(key: str) -> str:
+def name_info_column(key: str) -> str:
     """Return the column of values of `log_info`.
 
     Example:
-        >>> name_logged("ep_is_success"), name_logged("test_is_success")
+        >>> name_info_column("ep_is_success"), name_info_column("test_is_success")
         ('EpIsSuccess', 'TestEpIsSuccess')
     """
     kind, _, name = key.partition("_")
@@ -103,6 +103,8 @@ def describe_schedule(carry: Carry) -> str:
     if isinstance(schedule, ResolvedOnPolicySchedule):
         return f"an update every {schedule.rollout_steps:,} steps, {rows}"
     bursts = f"{schedule.updates_per_burst:,} updates every {schedule.update_every:,} steps, {rows}"
+    if schedule.update_after > schedule.steps:
+        bursts = f"no update, because update_after is {schedule.update_after:,}; {rows}"
     if carry.steps >= schedule.start_steps:
         return bursts
     return f"{bursts}; (return) is of the first {schedule.start_steps:,} steps, which are random"
@@ -155,7 +157,7 @@ class Logs:
             if "random_steps" in record:  # these are not returns of the policy
                 mean = f"({mean})"
         cells = {"step": f"{record['steps']:,}", "return": mean, "length": length}
-        logged = list_logged(record, ("ep",))
+        logged = list_info(record, ("ep",))
         cells |= {key.removeprefix("ep_"): f"{_mean(record[key]):.3f}" for key in logged}
         metrics = {name: record[name] for name in SHOWN if name in record}
         cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}

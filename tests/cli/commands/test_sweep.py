@@ -105,6 +105,7 @@ def test_a_failed_run_does_not_stop_a_sweep_and_done_runs_are_not_repeated(tmp_p
     assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
 
 
+@pytest.mark.complete
 def test_a_sweep_continues_stopped_and_killed_runs(tmp_path):
     long = "--steps 100000000 --steps-per-epoch 1000 --hidden 4 --save-freq 1000 "
     long = (long + "--train-pi-iters 2 --train-v-iters 2 --grid gamma=0.9,0.8").split()

@@ -317,7 +317,7 @@ def test_a_replay_buffer_that_exceeds_the_memory_is_refused_with_its_size(monkey
     ("algo", "words"),
     [
         ("dqn", "--start-steps 10 --update-after 10 --update-every 10 --batch-size 4"),
-        ("ppo", "--set train_pi_iters=1 train_v_iters=1"),
+        pytest.param("ppo", "--set train_pi_iters=1 train_v_iters=1", marks=pytest.mark.complete),
     ],
 )
 def test_an_environment_with_images_trains_from_the_command_line(
