@@ -12,9 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+SPREAD = ("_std", "_min", "_max")  # names of a metric's statistics over an epoch
+
 
 def list_names(info: Any) -> tuple[str, ...]:
     """List the names of the metrics in the order of a tally, without their `x_count`."""
+    for name in info:
+        if name.endswith(SPREAD):
+            raise ValueError(
+                f"metric {name!r} needs another name: {', '.join(SPREAD)} are the statistics of a "
+                f"metric over the updates of an epoch. For a spread, use a name such as "
+                f"{name.rpartition('_')[0] + '_spread'!r}."
+            )
     return tuple(sorted(name for name in info if not name.endswith("_count")))
 
 

@@ -37,6 +37,8 @@ def test_the_overview_and_lists_need_no_jax(tmp_path):
         (("trian",), "unknown command 'trian'. Did you mean 'train'?"),
         (("train", "sca"), "got 'sca'. Did you mean sac?"),
         (("train", "ppo"), "--env is missing"),
+        (("train", "--algo", "ppo"), "the algorithm comes first, without a flag"),
+        (("enjoy",), "In purerl this is the command watch, or eval."),
         (("train", "ppo", "--env", "Nothing-v0"), "environment Nothing-v0: "),
         (("train", "sac", "--env", "CartPole-v1"), "sac needs a Box action space"),
         (("train", "ppo", *SMALL, "--gamma", "2"), "gamma must be a number in [0.0, 1.0]"),

@@ -233,3 +233,11 @@ def test_help_needs_no_jax():
     assert done.code == 0, done.err
     assert "test_policy" in done.out
     assert "--grid KEY=V,V" in done.out
+
+
+def test_an_epoch_of_spinning_up_is_one_rollout_of_the_length_given(start_nothing):
+    words = "ppo --env CartPole-v1 --exp_name x --steps_per_epoch 500"
+    assert spinningup.main(words.split()) == 0
+    (made,) = (one for key, one in start_nothing.items() if key != "where")
+    assert made.schedule.settle(1).rollout_steps == 500
+    assert made.schedule.continue_episodes is False

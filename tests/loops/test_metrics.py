@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.loops import metrics
 
@@ -54,3 +55,9 @@ def test_merging_empty_tallies_gives_an_empty_tally():
 def test_a_tally_keeps_values_that_are_not_finite():
     bad = metrics.tally_values({"q": np.array([1.0, np.nan, 2.0], np.float32)})
     assert not np.isfinite(metrics.merge_tallies(bad, bad)[1]).all()
+
+
+@pytest.mark.parametrize("name", ["q_std", "q_min", "loss_max"])
+def test_names_of_statistics_are_refused_as_metrics(name):
+    with pytest.raises(ValueError, match=f"^metric '{name}' needs another name.*'.*_spread'"):
+        metrics.list_names({"q": 1.0, name: 2.0})

@@ -109,7 +109,7 @@ def broken(*args, **kwargs):
         raise ValueError("no such asset")
     return make(*args, **kwargs)
 gymnasium.make = broken
-common.train(vpg, "", "CartPole-v1", vpg.SCHEDULE, [])
+common.train(vpg, "", "CartPole-v1", [])
 """
 
 

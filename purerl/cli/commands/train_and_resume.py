@@ -42,12 +42,15 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     name = words[0] if words else ""
     if not name or name.startswith("-"):
         print_lines(f"usage: purerl train ALGO --env ID [settings]\nALGO: {', '.join(algos.NAMES)}")
-        return errors.DONE if name in ("-h", "--help") else errors.USAGE
+        if name in ("-h", "--help"):
+            return errors.DONE
+        raise errors.ConfigError("the algorithm comes first, without a flag: purerl train ppo.")
     algo = arguments.parse_algo(name)
     args = make_parser(algo, words[1:], prog=prog).parse_args(words[1:])
     settings, base = read_settings(algo, args)
     preset = choose_preset(algo, args)
-    notes = [presets.describe_preset(preset)] if preset else []
+    own = {aliases.resolve_name(algo, key).name for key in settings}
+    notes = [presets.describe_preset(preset, own)] if preset else []
     content = aliases.build_configuration(algo, settings, base)
     if not content.get("env"):
         raise errors.ConfigError("--env is missing. Give one, for example --env CartPole-v1.")

@@ -212,7 +212,8 @@ def train(
         env: Gymnasium id, or a function that makes the environment.
         seed: Integer in 0 .. 2**32 - 1.
         name: Name of the run; None for environment and algorithm.
-        env_name: Name of an environment given as a function; None for the function's name.
+        env_name: Name of an environment given as a function; None for the function's name. If it
+            is a Gymnasium id, commands and `purerl.load` make the environment of that id.
         data_dir: Folder of all runs; None for the user's default, else `runs`.
         datestamp: Whether folder names begin with the date; None for the user's default.
         quiet: Whether to print nothing.
@@ -223,7 +224,9 @@ def train(
             `purerl.runs.settings.config.Options`.
     """
     if callable(env):
-        env_fn, word = env, env_name or getattr(env, "__name__", "env")
+        env_fn, word = env, str(env_name or getattr(env, "__name__", "env"))
+        if env_name is None and status.is_id(word):
+            word += "()"  # otherwise commands would make Gymnasium's environment of this name
     elif isinstance(env, str):
         env_fn, word = environments.make_env_fn(env), env
     else:
@@ -246,7 +249,7 @@ def train(
         Screen(quiet=quiet),
         eval_env_fn=eval_env_fn,
         on_record=on_record,
-        notes=[presets.describe_preset(chosen)] if chosen else (),
+        notes=[presets.describe_preset(chosen, settings)] if chosen else (),
         data_dir=data_dir,
         datestamp=datestamp,
     )

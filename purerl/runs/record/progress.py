@@ -13,6 +13,7 @@ import jax
 
 from purerl.algos import ALGORITHMS
 from purerl.loops.carry import Carry, OffPolicyCarry, Record
+from purerl.loops.metrics import SPREAD
 from purerl.runs.console import format_clock
 from purerl.runs.record import checkpoint_folders, files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
@@ -24,7 +25,6 @@ from purerl.spaces import Box, Discrete
 COLUMNS = {metric: column for one in ALGORITHMS.values() for metric, column in one.columns.items()}
 AVERAGED = {metric for metric, column in COLUMNS.items() if column.startswith("Average")}
 SHOWN = dict.fromkeys(metric for one in ALGORITHMS.values() for metric in one.screen)
-SPREAD = ("_std", "_min", "_max")
 COUNTERS = ("epoch", "steps", "updates", "random_steps")
 HEADER_EVERY = 20  # lines
 
@@ -104,7 +104,8 @@ def describe_schedule(carry: Carry) -> str:
         return f"an update every {schedule.rollout_steps:,} steps, {rows}"
     bursts = f"{schedule.updates_per_burst:,} updates every {schedule.update_every:,} steps, {rows}"
     if schedule.update_after > schedule.steps:
-        bursts = f"no update, because update_after is {schedule.update_after:,}; {rows}"
+        after = f"{schedule.update_after:,}"
+        bursts = f"warning: this run ends before its first update (update_after {after}); {rows}"
     if carry.steps >= schedule.start_steps:
         return bursts
     return f"{bursts}; (return) is of the first {schedule.start_steps:,} steps, which are random"
@@ -158,7 +159,9 @@ class Logs:
                 mean = f"({mean})"
         cells = {"step": f"{record['steps']:,}", "return": mean, "length": length}
         logged = list_info(record, ("ep",))
-        cells |= {key.removeprefix("ep_"): f"{_mean(record[key]):.3f}" for key in logged}
+        for key in logged:
+            mean = f"{_mean(record[key]):.3f}" if record[key] else "-"
+            cells[key.removeprefix("ep_")] = mean
         metrics = {name: record[name] for name in SHOWN if name in record}
         cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
         cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}

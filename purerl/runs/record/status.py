@@ -168,7 +168,7 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
 def list_custom_parts(config: dict[str, Any]) -> list[str]:
     """Return the arguments with which Python must give what `config.json` cannot contain."""
     env, algo, spec = (config.get(name, "") for name in ("env", "algo", "spec"))
-    found = [] if _is_id(str(env)) else ["env_fn=..."]
+    found = [] if is_id(str(env)) else ["env_fn=..."]
     if isinstance(spec, dict) and any(isinstance(value, dict) for value in spec.values()):
         found.append("spec=...")
     if str(algo).partition(".")[0] in ("custom", "__main__"):
@@ -176,7 +176,8 @@ def list_custom_parts(config: dict[str, Any]) -> list[str]:
     return found
 
 
-def _is_id(env: str) -> bool:
+def is_id(env: str) -> bool:
+    """Return whether Gymnasium makes an environment of this name, in this process or another."""
     from gymnasium import error  # here for start-up time
     from gymnasium.envs import registration
 

@@ -272,6 +272,11 @@ def _read_fields(what: str, cls: type, given: Any) -> dict[str, Any]:
     _check_keys(what, given, [f.name for f in dataclasses.fields(cls) if f.name != "env"])
     hints, fields = typing.get_type_hints(cls), {}
     for name, value in given.items():
+        if isinstance(value, dict) and "repr" not in value:
+            raise ConfigError(
+                f"{what}.{name} must not be a dict, got {value!r:.200}. Give pairs instead, such "
+                f"as optimizer=(('critic', optax.adamw(1e-3)),)."
+            )
         if isinstance(value, dict):
             raise ConfigError(
                 f"{what}.{name} is a custom object, {value.get('repr')!r}, which a file "

@@ -84,6 +84,11 @@ def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
 
 def check_id(env: str) -> None:
     """Refuse a text that does not have the form of a Gymnasium id."""
+    if env.endswith("()"):
+        raise ConfigError(
+            f"the environment {env} of this run was a Python function, which no file contains. In "
+            f"Python, give it again as env_fn."
+        )
     if not re.fullmatch(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+", env):
         several = " For several, use purerl sweep with --grid env=A,B." if "," in env else ""
         raise ConfigError(
@@ -184,6 +189,7 @@ def make_env_fn_of_file(env: str) -> Callable[[], Any]:
             f"env {env!r} imports a module, which purerl never does for an id from a file. Give "
             f"the environment yourself, with --env or env_fn."
         )
+    check_id(env)
     return make_env_fn(env)
 
 

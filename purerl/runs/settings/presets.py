@@ -5,7 +5,7 @@
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -49,10 +49,15 @@ def choose_preset(algo: Any, env: Any, name: str | None = None) -> Preset | None
     raise ConfigError(f"preset: {algo} has no preset {name!r}. {hint}")
 
 
-def describe_preset(preset: Preset) -> str:
-    """Return the line of a run that uses a preset."""
-    pairs = " ".join(f"{name}={_format(value)}" for name, value in preset.settings.items())
-    return f"preset {preset.name} ({preset.about}): {pairs}. `--preset none` uses the defaults."
+def describe_preset(preset: Preset, own: Collection[str] = ()) -> str:
+    """Return the line of a run that uses a preset; `own` are settings that replace others."""
+    used = {name: value for name, value in preset.settings.items() if name not in own}
+    pairs = " ".join(f"{name}={_format(value)}" for name, value in used.items())
+    replaced = ", ".join(name for name in preset.settings if name in own)
+    less = f" without {replaced}" if replaced else ""
+    return (
+        f"preset {preset.name}{less} ({preset.about}): {pairs}. `--preset none` uses the defaults."
+    )
 
 
 def _describe(content: Mapping[str, Any]) -> str:

@@ -84,7 +84,7 @@ def train(
 
 
 def resume(
-    run: Path,
+    run: str | Path,
     env_fn: EnvFn | None = None,
     spec: Any = None,
     steps: int | None = None,
@@ -109,6 +109,7 @@ def resume(
         algo: module of the run's algorithm if it is custom, because no file may import it.
     """
     devices.check_platform()
+    run = Path(run)
     with _lock_folder(run):
         config = read_config(run, env_fn, spec, steps, algo)
         mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")

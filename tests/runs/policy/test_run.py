@@ -509,3 +509,19 @@ def test_readers_notice_changed_names_of_columns(tmp_path, damage):
     (run / "metrics.jsonl").unlink()  # nothing to compare with
     path.write_text("".join([header.replace("LossPi", "LossPj"), *rows]))
     assert "LossPj" in purerl.load(run).metrics
+
+
+def test_a_function_with_the_name_of_an_environment_is_not_replaced_by_it(tmp_path, capsys):
+    def CartPole(**options):
+        return gymnasium.wrappers.TransformReward(
+            gymnasium.make("CartPole-v1", **options), lambda reward: 100.0 * reward
+        )
+
+    run = train_quickly(CartPole, data_dir=str(tmp_path))
+    assert run.config.env == "CartPole()"
+    assert run.folder.parent.name == "cartpole-reinforce"
+    assert purerl.load(run.folder, env_fn=CartPole).evaluate(2).mean == run.evaluate(2).mean >= 800
+    with pytest.raises(ConfigError, match=r"environment CartPole\(\) .* was a Python function"):
+        purerl.load(run.folder).evaluate(2)
+    named = train_quickly(CartPole, data_dir=str(tmp_path), env_name="CartPole-v1")
+    assert named.config.env == "CartPole-v1"  # on purpose

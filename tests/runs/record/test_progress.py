@@ -217,7 +217,9 @@ def test_a_table_that_is_deleted_meanwhile_gets_its_header_again(tmp_path):
 def test_a_run_that_ends_before_its_first_update_says_so():
     schedule = OffPolicySchedule(steps=500, update_after=2_000, start_steps=0).resolve(1)
     said = progress.describe_schedule(types.SimpleNamespace(schedule=schedule, steps=0))
-    assert said == "no update, because update_after is 2,000; a row every 50 steps"
+    assert said == (
+        "warning: this run ends before its first update (update_after 2,000); a row every 50 steps"
+    )
     learns = OffPolicySchedule(steps=2_000, update_after=2_000, start_steps=0).resolve(1)
     said = progress.describe_schedule(types.SimpleNamespace(schedule=learns, steps=0))
     assert said == "50 updates every 50 steps, a row every 100 steps"

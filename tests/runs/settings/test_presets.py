@@ -90,6 +90,8 @@ def test_a_preset_is_described_as_flags_with_its_result():
         "preset X-v1 (return 1.0, seed 0): hidden=64,64 target_kl=none normalise_obs=true "
         "vf_lr=1. `--preset none` uses the defaults."
     )
+    line = presets.describe_preset(presets.Preset("X-v1", "good", settings), {"hidden", "steps"})
+    assert line.startswith("preset X-v1 without hidden (good): target_kl=none normalise_obs=true")
     assert presets._describe({"scores": [1.0, 2.0]}) == "return 1.5, mean of seeds 0 to 1"
     assert presets._describe({"scores": [1.0]}) == "return 1.0, seed 0"
 
