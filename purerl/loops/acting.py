@@ -62,7 +62,7 @@ def stop_together(carry: Carry, should_stop: Callable[[], bool] | None) -> Itera
         yield
     except AdvanceStopped:
         is_stopped = True
-    if should_stop and carry.ranks > 1:
+    if should_stop:
         is_stopped = bool(mpi.pmax(int(is_stopped)))
     if is_stopped:
         raise AdvanceStopped

@@ -31,7 +31,8 @@ class BaseCarry:
     tally: jax.Array  # statistics of the metrics since the last record, on the device
     envs: adapters.Envs  # adapter over the environments, with their episodes in progress
     obs: np.ndarray  # [N, ...], observations to act on next
-    surplus: Rows  # rows beyond the last border; only NEXT_STEP environments leave any
+    # Rows beyond the last border, of the shapes to collect; only NEXT_STEP environments leave any.
+    surplus: Rows
     ep_return: np.ndarray  # [N] float64, returns so far of the episodes in progress
     ep_length: np.ndarray  # [N] int64, their lengths so far
     # Returns and lengths of this rank's episodes that ended since the last record.

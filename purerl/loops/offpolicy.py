@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,7 @@ from purerl.loops.carry import OffPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
 from purerl.spaces import Box, EnvSpec, MultiDiscrete
-from purerl.types import Rows, list_arrays, make_rows
+from purerl.types import Rows, list_leaves, map_rows
 
 BURST_BYTES = 2**29  # most bytes of the batches that are drawn before a burst
 
@@ -31,7 +32,7 @@ def advance(carry: OffPolicyCarry, should_stop: Callable[[], bool] | None = None
     """
     schedule = carry.schedule
     border, number = plan_burst(carry)
-    with acting.stop_together(carry, should_stop):
+    with acting.stop_together(carry, should_stop) if carry.ranks > 1 else nullcontext():
         carry, block, count = collect(carry, (border - carry.steps) // carry.ranks, should_stop)
     learner, buffer, tally, finite = run_burst(
         carry.algo,
@@ -45,9 +46,10 @@ def advance(carry: OffPolicyCarry, should_stop: Callable[[], bool] | None = None
         count,
         acting.pack_key_words(carry, carry.updates),
     )
-    carry = dataclasses.replace(carry, learner=learner, buffer=buffer, tally=tally, steps=border)
+    done: dict[str, Any] = {"steps": border, "updates": carry.updates + number}
+    carry = dataclasses.replace(carry, learner=learner, buffer=buffer, tally=tally, **done)
     records.check_learner(carry, number, finite)
-    return dataclasses.replace(carry, updates=carry.updates + number)
+    return carry
 
 
 def plan_burst(carry: OffPolicyCarry) -> tuple[int, int]:
@@ -201,12 +203,12 @@ def collect(
     """
     schedule, envs = carry.schedule, carry.envs
     size, number = schedule.update_every // carry.ranks, schedule.num_envs
-    row = algos.make_row(carry.algo, carry.learner.params.spec)
-    stage = records.allocate_rows(row, size + number)
-    arrays = [*list_arrays(stage).values()]
+    length = size + number
+    stage = map_rows(lambda x: np.empty((length, *x.shape[1:]), x.dtype), carry.surplus)
+    arrays = list_leaves(stage)
     who = np.empty(size + number, np.int64)  # environment of each row, for error messages
     kept = filled = len(carry.surplus.rew)
-    for rows, old in zip(arrays, list_arrays(carry.surplus).values(), strict=True):
+    for rows, old in zip(arrays, list_leaves(carry.surplus), strict=True):
         rows[:filled] = old
     everyone, episodes = np.arange(number), records.Episodes(carry)
     obs, calls, params = carry.obs, carry.calls, unreplicate(carry.learner.params)
@@ -225,17 +227,13 @@ def collect(
         real = slice(None) if step.valid is None else step.valid
         end = filled + (number if step.valid is None else int(step.valid.sum()))
         who[filled:end] = everyone[real]
-        for rows, new in zip(arrays, list_arrays(step.rows).values(), strict=True):
+        for rows, new in zip(arrays, list_leaves(step.rows), strict=True):
             rows[filled:end] = new[real]
         filled = end
-    fresh = _slice(stage, kept, filled)
+    fresh = map_rows(lambda rows: rows[kept:filled], stage)
     faults.check_rows(fresh, who[kept:filled], carry.steps + kept * carry.ranks, carry.ranks)
-    surplus = jax.tree.map(np.copy, _slice(stage, needed, filled))
+    surplus = map_rows(lambda rows: rows[needed:filled].copy(), stage)
     carry = dataclasses.replace(
         carry, obs=obs, calls=calls, surplus=surplus, **episodes.to_fields()
     )
-    return carry, _slice(stage, 0, size), np.int32(needed)
-
-
-def _slice(rows: Rows, start: int, stop: int) -> Rows:
-    return make_rows({name: x[start:stop] for name, x in list_arrays(rows).items()})
+    return carry, map_rows(lambda rows: rows[:size], stage), np.int32(needed)

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -17,22 +18,23 @@ from purerl.loops.carry import OnPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
 from purerl.schedules import ResolvedOnPolicySchedule
-from purerl.types import AnyRollout, list_arrays, make_rollout, make_rows
+from purerl.types import AnyRollout, list_leaves, make_rollout, map_rows
 
 
 def advance(carry: OnPolicyCarry, should_stop: Callable[[], bool] | None = None) -> OnPolicyCarry:
     """Collect one rollout and learn from it; raise `AdvanceStopped` if any rank shall stop."""
     schedule = carry.schedule
-    with acting.stop_together(carry, should_stop):
+    with acting.stop_together(carry, should_stop) if carry.ranks > 1 else nullcontext():
         carry, rollout = collect(carry, schedule.rollout_length, should_stop)
     words = acting.pack_key_words(carry, carry.updates)
     learner, tally, finite = learn(
         carry.algo, schedule.devices, carry.learner, carry.tally, rollout, words
     )
     steps = carry.steps + schedule.rollout_steps
-    carry = dataclasses.replace(carry, learner=learner, tally=tally, steps=steps)
+    done: dict[str, Any] = {"steps": steps, "updates": carry.updates + 1}
+    carry = dataclasses.replace(carry, learner=learner, tally=tally, **done)
     records.check_learner(carry, 1, finite)
-    return dataclasses.replace(carry, updates=carry.updates + 1)
+    return carry
 
 
 def learn(
@@ -137,7 +139,7 @@ def list_metrics(
         return algo.update(learner, batch)[1]
 
     row = algos.make_row(algo, learner.params.spec)
-    rollout = make_rollout(list_arrays(records.allocate_rows(row, length, number)))
+    rollout = make_rollout(records.allocate_rows(row, length, number))
     return list_names(jax.eval_shape(metrics, learner, rollout))
 
 
@@ -151,8 +153,8 @@ def collect(
     """
     schedule, envs = carry.schedule, carry.envs
     number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode
-    row = algos.make_row(carry.algo, carry.learner.params.spec)
-    stage = list_arrays(records.allocate_rows(row, most, number))
+    stage = map_rows(lambda x: np.empty((most, number, *x.shape[1:]), x.dtype), carry.surplus)
+    arrays = list_leaves(stage)
     valid = np.ones((most, number), bool)
     params = unreplicate(carry.learner.params)
     episodes, obs, calls, t = records.Episodes(carry), carry.obs, carry.calls, 0
@@ -162,13 +164,13 @@ def collect(
         step = envs.step(obs, acting.act(carry, params, obs, calls))
         obs, calls = step.obs, calls + 1
         episodes.add(step)
-        for rows, new in zip(stage.values(), list_arrays(step.rows).values(), strict=True):
+        for rows, new in zip(arrays, list_leaves(step.rows), strict=True):
             rows[t] = new
         if step.valid is not None:
             valid[t] = step.valid
         t += 1
-    stage = {name: _take_valid(x[:t], valid[:t], length) for name, x in stage.items()}
-    flat = make_rows({k: x.reshape(-1, *x.shape[2:]) for k, x in stage.items()})
+    stage = map_rows(lambda rows: _take_valid(rows[:t], valid[:t], length), stage)
+    flat = map_rows(lambda rows: rows.reshape(-1, *rows.shape[2:]), stage)
     faults.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)
     if not schedule.continue_episodes:
         obs = envs.reset()

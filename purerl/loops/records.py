@@ -16,16 +16,16 @@ from purerl.loops import adapters
 from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.loops.devices import init_tally, unreplicate
 from purerl.loops.metrics import merge_tallies, read_tally
-from purerl.types import Rows, list_arrays, make_rows
+from purerl.types import Rows, map_rows
 
+SMALL = 8_192  # numbers of an array that is checked together with others
 SHOWN = 3  # most arrays to name in an error
 _CHECKED = ("params", "opt_state")  # fields of a learner
 
 
 def allocate_rows(row: Rows, *leading: int) -> Rows:
     """Allocate uninitialised NumPy arrays `[*leading, ...]` for the fields of a row."""
-    arrays = {name: np.empty((*leading, *x.shape), x.dtype) for name, x in list_arrays(row).items()}
-    return make_rows(arrays)
+    return map_rows(lambda x: np.empty((*leading, *x.shape), x.dtype), row)
 
 
 class Episodes:
@@ -126,7 +126,7 @@ def check_learner(carry: Carry, updates: int, finite: Any) -> None:
         bad = arrays[:SHOWN]
         bad += [f"and {len(arrays) - SHOWN} more"] if len(arrays) > SHOWN else []
     raise Diverged(
-        f"learning diverged between updates {carry.updates} and {carry.updates + updates} "
+        f"learning diverged between updates {carry.updates - updates} and {carry.updates} "
         f"(environment step {carry.steps}): {', '.join(bad)} not finite. Lower the learning rates "
         f"or scale the rewards."
     )
@@ -156,5 +156,13 @@ def list_numbers(learner: Any) -> dict[str, jax.Array]:
 
 
 def are_all_finite(tree: Any) -> jax.Array:
-    """Return whether all numbers of a tree are finite, as a boolean on the device."""
-    return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(tree)]).all()
+    """Return whether all numbers of a tree are finite, as a boolean on the device.
+
+    A sum of floats is several times as fast on CPUs as `all`. Small arrays are checked as one,
+    because each sum costs a microsecond.
+    """
+    leaves = jax.tree.leaves(tree)
+    small = [x.ravel() for x in leaves if x.size <= SMALL]
+    arrays = [x for x in leaves if x.size > SMALL] + ([jnp.concatenate(small)] if small else [])
+    bad = [jnp.where(jnp.isfinite(x), 0.0, 1.0).sum() for x in arrays]
+    return jnp.stack(bad).sum() == 0

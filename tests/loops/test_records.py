@@ -211,3 +211,11 @@ def test_logged_values_of_surplus_test_episodes_are_not_counted():
     found = loop.evaluate(td3, params, lambda: many, 0, 0, 5, log_info=("length",))
     assert found["test_length"] == found["test_lengths"]
     assert len(found["test_length"]) == 5
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("size", [3, 100_000])  # checked together with others, and alone
+def test_a_single_number_that_is_not_finite_is_found_in_small_and_large_arrays(size, value):
+    good = {"small": jnp.ones(5), "large": jnp.full(90_000, 3e38)}
+    assert records.are_all_finite(good)
+    assert not records.are_all_finite(good | {"bad": jnp.ones(size).at[2].set(value)})

@@ -163,7 +163,7 @@ MUTANTS = [
     Mutant(TALLY, "        if count > single:", "        if True:", T_TALLY),
     Mutant("purerl/loops/onpolicy.py", '        info |= {"val": batch.val}  #', "        pass  #", "tests/loops/test_onpolicy.py"),
     Mutant(OFF, "real = slice(None) if step.valid is None else step.valid", "real = slice(None)", T_OFF),
-    Mutant(OFF, "surplus = jax.tree.map(np.copy, _slice(stage, needed, filled))", "surplus = carry.surplus", T_OFF),
+    Mutant(OFF, "surplus = map_rows(lambda rows: rows[needed:filled].copy(), stage)", "surplus = carry.surplus", T_OFF),
     Mutant(RECORDS, "self.ep_return[i] = self.ep_length[i] = 0", "pass", T_RECORDS),
     Mutant(OFF, "jnp.float32, -1.0, 1.0", "jnp.float32, 0.0, 1.0", T_OFF),
     Mutant(OFF, "border = min(border, schedule.steps)", "pass", T_OFF),

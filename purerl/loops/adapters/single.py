@@ -98,7 +98,7 @@ class SingleEnvs:
         next_obs = np.empty_like(obs)
         rew = np.empty(number, np.float32)
         terminated, truncated = np.empty(number, bool), np.empty(number, bool)
-        extra = allocate_extra(self.wanted, number)
+        extra = None if self.wanted.store is None else allocate_extra(self.wanted.store, number)
         ended, logged = [], []
         for i, (env, action) in enumerate(zip(self.envs, self._convert_actions(act), strict=True)):
             self.actions[i].append(action)

@@ -63,11 +63,9 @@ class InfoRequest(NamedTuple):
 NOTHING = InfoRequest()
 
 
-def allocate_extra(wanted: InfoRequest, number: int) -> dict[str, np.ndarray] | None:
-    """Allocate zeros `[N, ...]` for the values to store; None if there are none."""
-    if wanted.store is None:
-        return None
-    return {name: np.zeros((number, *x.shape), x.dtype) for name, x in wanted.store.items()}
+def allocate_extra(store: Mapping[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
+    """Allocate zeros `[N, ...]` for the values to store."""
+    return {name: np.zeros((number, *x.shape), x.dtype) for name, x in store.items()}
 
 
 def store_info(extra: dict[str, np.ndarray], i: int, info: Mapping[str, Any]) -> None:

@@ -87,8 +87,9 @@ class VectorEnvs:
             there = [k for k in found if not k.startswith("_") and f"_{k}" in found]
             return {k: found[k][i] for k in there if found[f"_{k}"][i]}
 
-        extra = allocate_extra(self.wanted, self.num_envs)
-        if extra is not None:
+        extra = None
+        if self.wanted.store is not None:
+            extra = allocate_extra(self.wanted.store, self.num_envs)
             for i in range(self.num_envs) if valid is None else np.flatnonzero(valid).tolist():
                 store_info(extra, i, pick(i))
         return extra, [read_info(self.wanted, i, pick(i)) for i in ended if self.wanted.log]
