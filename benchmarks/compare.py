@@ -2,6 +2,7 @@
 
     make bench                                   # everything, about half an hour
     make bench ARGS="td3-updates-256 sac-start --repeats 9"
+    make bench ARGS="--before ../old dqn-cartpole"    # with another checkout, not with peers
 
 Each contender is a process that waits for its turn. In each round every contender runs one window,
 so changes of the machine's speed affect all of them alike. The output has the best and the median
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 TASKS = (
@@ -46,31 +47,45 @@ PEERS = ("sbx", "sb3")
 ABSENT = {"trpo": ("sbx",), "vpg": PEERS}  # SB3 has TRPO in sb3-contrib; no peer has VPG
 
 
-def make_environment(cache: str | None = None, threads: int = 1) -> dict[str, str]:
-    """Return the environment variables of a worker: threads, this checkout, and its cache."""
+class Program(NamedTuple):
+    """The interpreter of a contender, and the checkout of purerl whose worker it runs."""
+
+    python: str
+    checkout: Path = HERE.parent
+
+
+def make_environment(
+    cache: str | None = None, threads: int = 1, checkout: Path = HERE.parent
+) -> dict[str, str]:
+    """Return the environment variables of a worker: threads, its checkout, and its cache."""
     env = dict(os.environ)
     env |= {"OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
-    env |= {"PYTHONPATH": str(HERE.parent)}
+    env |= {"PYTHONPATH": str(checkout)}
     if cache is not None:
         env["XDG_CACHE_HOME"] = cache
     return env
 
 
+def find_worker(name: str, program: Program) -> str:
+    """Return the path of the script that a contender runs."""
+    script = "worker_peer.py" if name in PEERS else "worker_purerl.py"
+    return str(program.checkout / "benchmarks" / script)
+
+
 class Contender:
     """A worker process that runs one window of a task on request."""
 
-    def __init__(self, name: str, python: str, task: str, cores: set[int]) -> None:
-        script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
+    def __init__(self, name: str, program: Program, task: str, cores: set[int]) -> None:
         self.name, self.windows = name, list[float]()
-        if name != "purerl":
+        if name in PEERS:
             task = task.partition("-devices")[0]
         self.process = subprocess.Popen(
-            [python, str(script), task, name],
+            [program.python, find_worker(name, program), task, name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=make_environment(threads=len(cores)),
+            env=make_environment(threads=len(cores), checkout=program.checkout),
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         self.read("ready")
@@ -99,10 +114,10 @@ class Contender:
         self.process.wait()
 
 
-def compare(task: str, pythons: dict[str, str], repeats: int, core: int) -> None:
+def compare(task: str, programs: dict[str, Program], repeats: int, core: int) -> None:
     """Run all contenders of one task in turns, and print their rates."""
     cores = os.sched_getaffinity(0) if "-devices" in task else {core}
-    contenders = [Contender(name, python, task, cores) for name, python in pythons.items()]
+    contenders = [Contender(name, program, task, cores) for name, program in programs.items()]
     for _ in range(repeats):
         for contender in contenders:
             contender.window()
@@ -116,16 +131,15 @@ def compare(task: str, pythons: dict[str, str], repeats: int, core: int) -> None
     sys.stdout.flush()
 
 
-def time_start(task: str, name: str, python: str, cache: str, core: int) -> float:
+def time_start(task: str, name: str, program: Program, cache: str, core: int) -> float:
     """Return the seconds from the start of a process to its first update."""
-    script = HERE / ("worker_purerl.py" if name == "purerl" else "worker_peer.py")
     began = time.perf_counter()
     process = subprocess.Popen(
-        [python, str(script), task, name],
+        [program.python, find_worker(name, program), task, name],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=make_environment(cache),
+        env=make_environment(cache, checkout=program.checkout),
         preexec_fn=lambda: os.sched_setaffinity(0, {core}),
     )
     assert process.stdout
@@ -139,14 +153,14 @@ def time_start(task: str, name: str, python: str, cache: str, core: int) -> floa
     return seconds
 
 
-def compare_start(task: str, pythons: dict[str, str], repeats: int, core: int) -> None:
+def compare_start(task: str, programs: dict[str, Program], repeats: int, core: int) -> None:
     """Print seconds from process start to the first update, cold and warm, in turns."""
     found: dict[str, list[float]] = {}
     for _ in range(repeats):
-        for name, python in pythons.items():
+        for name, program in programs.items():
             with tempfile.TemporaryDirectory() as cache:
-                for state in ("cold", "warm")[: 2 if name == "purerl" else 1]:
-                    seconds = time_start(task, name, python, cache, core)
+                for state in ("cold", "warm")[: 1 if name in PEERS else 2]:
+                    seconds = time_start(task, name, program, cache, core)
                     found.setdefault(f"{name} {state}", []).append(seconds)
     for label, seconds_ in found.items():
         best, middle = min(seconds_), statistics.median(seconds_)
@@ -160,20 +174,28 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*", help=f"tasks (default: all): {', '.join(ALL)}")
     text = "Python interpreter with SBX and SB3"
     parser.add_argument("--peers", default=".venv-peers/bin/python", help=text)
+    text = "another checkout of purerl to compare with, instead of the peers"
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help=text)
     parser.add_argument("--repeats", type=int, default=7, help="windows of each contender")
     text = "number of the core for all contenders"
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help=text)
     args = parser.parse_args()
-    pythons = {"purerl": sys.executable} | dict.fromkeys(PEERS, args.peers)
+    if args.before and not (args.before / "benchmarks" / "worker_purerl.py").exists():
+        parser.error(f"--before must be a checkout of purerl, got {args.before}")
+    ours = Program(sys.executable)
+    if args.before:
+        others = {"before": Program(sys.executable, args.before.resolve())}
+    else:
+        others = dict.fromkeys(PEERS, Program(args.peers))
     for task in args.tasks or ALL:
         if task in STARTS:
-            compare_start(task, pythons, max(3, args.repeats // 2), args.core)
+            compare_start(task, {"purerl": ours} | others, max(3, args.repeats // 2), args.core)
         elif task == "limit":
-            compare("limit", {"purerl": sys.executable}, args.repeats, args.core)
+            compare("limit", {"purerl": ours}, args.repeats, args.core)
         elif task in (*TASKS, *ON_POLICY, *SPLIT):
             absent = ABSENT.get(task.partition("-")[0], ())
-            present = {name: python for name, python in pythons.items() if name not in absent}
-            compare(task, present, args.repeats, args.core)
+            present = {name: program for name, program in others.items() if name not in absent}
+            compare(task, {"purerl": ours} | present, args.repeats, args.core)
         else:
             parser.error(f"task must be one of {', '.join(ALL)}, got {task!r}")
 

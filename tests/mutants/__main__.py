@@ -72,7 +72,7 @@ def survives(mutant: Mutant) -> str:
         env["PURERL_TEST_CACHE"] = str(ROOT / ".pytest_cache" / "mutants")
         command = [sys.executable, *words]
         try:
-            run = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=1_800)
+            run = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=600)
         except subprocess.TimeoutExpired:
             return ""  # a test that never ends is noticed as well
     if run.returncode == 1:
