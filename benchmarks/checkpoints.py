@@ -33,6 +33,7 @@ import purerl
 from purerl.algos import td3
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
+from purerl.loops.carry import OffPolicyCarry
 from purerl.runs.record import checkpoint
 from purerl.schedules import OffPolicySchedule
 from purerl.spaces import EnvSpec
@@ -64,10 +65,10 @@ def start_carry(rows: int) -> loop.Carry:
 
 def fill_carry(carry: loop.Carry, steps: int) -> loop.Carry:
     """Return the carry of a run after `steps` steps, with random numbers in its replay buffer."""
-    assert carry.buffer
+    assert isinstance(carry, OffPolicyCarry)
     rng = np.random.default_rng(0)
     data = carry.buffer.data
-    rows = type(data)(*(_draw(rng, x.shape, x.dtype) for x in data))
+    rows = jax.tree.map(lambda x: _draw(rng, x.shape, x.dtype), data)
     rows = jax.block_until_ready(_copy_to_device(rows))
     buffer = dataclasses.replace(
         carry.buffer,

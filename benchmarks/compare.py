@@ -39,12 +39,13 @@ ON_POLICY = (
     ),
     *(f"{algo}-{env}-full" for algo in ("trpo", "vpg") for env in ("cartpole", "halfcheetah")),
     *("ppo-update", "trpo-update", "vpg-update"),
+    "acer-cartpole",  # the defaults, with 4 replayed updates per rollout of 160 steps
 )
 SPLIT = ("sac-updates-256-devices2",)
 STARTS = ("td3-start", "sac-start")
 ALL = (*TASKS, *ON_POLICY, *SPLIT, *STARTS, "limit")
 PEERS = ("sbx", "sb3")
-ABSENT = {"trpo": ("sbx",), "vpg": PEERS}  # SB3 has TRPO in sb3-contrib; no peer has VPG
+ABSENT = {"trpo": ("sbx",), "vpg": PEERS, "acer": PEERS}  # SB3 has TRPO in sb3-contrib
 
 
 class Program(NamedTuple):

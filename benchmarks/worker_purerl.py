@@ -1,5 +1,6 @@
 """Run purerl as a contender of `compare.py`: print a rate for every line read."""
 
+import dataclasses
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from purerl import algos
 from purerl.loops import gym as loop
 from purerl.loops import offpolicy, onpolicy
 from purerl.loops.devices import init_tally, replicate
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import Box, EnvSpec
 from purerl.types import Rollout, Transition
 
@@ -97,17 +98,30 @@ def make_cartpole_window(algo: ModuleType, every: int) -> Callable[[], float]:
     return make_steps_window(loop.start(algo, spec, env_fn, schedule, 0))
 
 
-def make_steps_window(carry: loop.Carry) -> Callable[[], float]:
-    """Return a function that runs 1000 environment steps and returns steps per second."""
+def make_steps_window(carry: loop.Carry, steps: int = 1_000) -> Callable[[], float]:
+    """Return a function that runs environment steps and returns steps per second."""
     state = [carry]
 
     def window() -> float:
         began, first = time.perf_counter(), state[0].steps
-        while state[0].steps < first + 1_000:
+        while state[0].steps < first + steps:
             state[0], _ = loop.advance(state[0])
-        return 1_000 / (time.perf_counter() - began)
+        return (state[0].steps - first) / (time.perf_counter() - began)
 
     return window
+
+
+def make_sequence_window(algo: ModuleType, env_id: str) -> Callable[[], float]:
+    """Return a function that times 20,000 steps with the defaults, after replay has begun."""
+
+    def env_fn() -> object:
+        return gymnasium.make(env_id)
+
+    schedule = dataclasses.replace(algo.SCHEDULE, steps=10**9, replay_start=1_600)
+    carry = loop.start(algo, algo.Spec(EnvSpec.of(env_fn())), env_fn, schedule, 0)
+    while carry.steps < 1_600:
+        carry, _ = loop.advance(carry)
+    return make_steps_window(carry, 20_000)
 
 
 def make_on_policy_window(algo: ModuleType, env_id: str, schedule: str) -> Callable[[], float]:
@@ -199,6 +213,8 @@ def make_window(task: str) -> Callable[[], float]:
         return make_update_window(algo)
     if what.startswith("updates-"):
         return make_updates_window(algo, int(what.removeprefix("updates-")), int(devices or 1))
+    if isinstance(algo.SCHEDULE, SequenceSchedule):
+        return make_sequence_window(algo, ENVS[what])
     if isinstance(algo.SCHEDULE, OnPolicySchedule):
         env, _, schedule = what.partition("-")
         return make_on_policy_window(algo, ENVS[env], schedule)

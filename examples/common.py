@@ -12,6 +12,7 @@ import purerl
 from purerl import algos, mpi
 from purerl.cli import options, values
 from purerl.loops import gym as loop
+from purerl.loops.hindsight.rewards import SUCCESS
 from purerl.runs.settings import aliases, environments, presets
 from purerl.runs.settings import config as configs
 from purerl.runs.training.reporting import report_warnings
@@ -85,6 +86,9 @@ def train(
         if "test_returns" in record:
             score = statistics.fmean(record["test_returns"])
             line += f"  test return {score:>9.1f}"
+        for name in SUCCESS:
+            if record.get(f"test_{name}"):
+                line += f"  success {statistics.fmean(record[f'test_{name}']):.2f}"
         for metric in METRICS:
             if metric in record:
                 line += f"  {metric} {record[metric]:.3f}"

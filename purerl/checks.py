@@ -103,6 +103,16 @@ def each(
             check(name, value, *limits)
 
 
+def target_clipping(settings: Any) -> None:
+    """Refuse clipped targets without a lower bound, which is -1/(1-gamma)."""
+    boolean("clip_targets", settings.clip_targets)
+    if settings.clip_targets and settings.gamma >= 1:
+        raise ValueError(
+            f"clip_targets needs gamma below 1, because it clips to [-1/(1-gamma), 0], got gamma "
+            f"{settings.gamma}."
+        )
+
+
 def _shorten(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > 200:  # Python prints at most 4,300 digits
         return f"an integer of {value.bit_length()} bits"

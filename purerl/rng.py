@@ -9,8 +9,9 @@ by accident. These streams are in use:
 | `init` | initial parameters, the same on every rank | none |
 | `act` | exploring actions | calls of the environments' `step` |
 | `start` | uniformly random actions | calls of the environments' `step` |
-| `sample` | batches of a burst | updates done before the burst |
+| `sample` | batches of a burst, replayed sequences | updates done before the burst or rollout |
 | `update` | minibatches of an on-policy update | updates done before it |
+| `replays` | number of replayed updates, the same on every rank | updates done before them |
 | `env` | seeds of episodes | environment, episode |
 | `eval` | seeds of test episodes | epoch, environment, episode |
 | `eval` | keys of exploring test episodes | epoch, call |
@@ -25,6 +26,8 @@ import numpy as np
 
 from purerl import checks
 from purerl.types import Batch
+
+_SHARED = ("init", "replays")  # streams that are the same on every rank
 
 
 def words(counter: int) -> np.ndarray:
@@ -44,7 +47,7 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
 
     Args:
         seed: Python integer in 0 .. 2**32 - 1, or a uint32, which is traced unless jit is off.
-        rank: Rank of the process, which the stream `init` ignores.
+        rank: Rank of the process, which the streams `init` and `replays` ignore.
         name: Name of the stream.
         *counters: Python integers, or traced `words` (uint32 [2]).
 
@@ -58,7 +61,7 @@ def stream(seed: Any, rank: Any, name: str, *counters: Any) -> jax.Array:
         checks.integer("rank", rank, 0)
     key = jax.random.key(jnp.asarray(seed, jnp.uint32))
     key = jax.random.fold_in(key, _hash_name(name))
-    key = jax.random.fold_in(key, jnp.uint32(0 if name == "init" else rank))
+    key = jax.random.fold_in(key, jnp.uint32(0 if name in _SHARED else rank))
     for counter in counters:
         traced = getattr(counter, "shape", ()) == (2,)
         high, low = counter if traced else words(counter)
@@ -75,7 +78,7 @@ def host_seed(seed: int, rank: int, name: str, *counters: int) -> int:
     """
     checks.seed(seed)
     checks.integer("rank", rank, 0)
-    spawn = [_hash_name(name), 0 if name == "init" else rank]
+    spawn = [_hash_name(name), 0 if name in _SHARED else rank]
     for counter in counters:
         spawn += words(counter).tolist()
     return int(np.random.SeedSequence(seed, spawn_key=spawn).generate_state(1)[0])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from purerl import checks
-from purerl.types import Batch, ExtendedBatch, ExtendedRollout, PolicyBatch, Rollout, Transition
+from purerl.types import AnyRollout, Batch, ExtendedBatch, PolicyBatch, SequenceBatch, Transition
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +111,7 @@ class MultiDiscrete:
         return np.dtype(np.int32)
 
 
+GOAL_PARTS = ("observation", "achieved_goal", "desired_goal")  # of Gymnasium's GoalEnv
 _NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 
 
@@ -120,8 +121,6 @@ class EnvSpec:
 
     Example:
         >>> env = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0,), high=(2.0,)))
-        >>> env.act_dim
-        1
         >>> float(env.denormalise(np.float32([0.5]))[0])
         1.0
     """
@@ -129,6 +128,7 @@ class EnvSpec:
     obs_shape: tuple[int, ...]
     action: Box | Discrete | MultiDiscrete
     obs_dtype: str = "float32"
+    goal_size: int = 0  # last entries of an observation that are the desired goal
 
     def __post_init__(self) -> None:
         """Check the fields, and turn 64-bit dtypes into 32-bit."""
@@ -147,14 +147,17 @@ class EnvSpec:
                 f"such as 'float32', got {self.obs_dtype!r}."
             )
         object.__setattr__(self, "obs_dtype", _NARROW.get(dtype.name, dtype.name))
+        checks.integer("goal_size", self.goal_size, 0)
+        flat = len(self.obs_shape) == 1 and self.obs_dtype == "float32"
+        if self.goal_size and not (flat and self.goal_size < self.obs_shape[0]):
+            raise ValueError(
+                f"goal_size is {self.goal_size}, so observations must be float32 with one longer "
+                f"axis, got {self.obs_dtype} of shape {self.obs_shape}."
+            )
 
     @classmethod
     def of(cls, env: Any) -> EnvSpec:
-        """Read the spaces of a Gymnasium environment, single or vector.
-
-        Raises:
-            ValueError: If a space is not supported. The message names a wrapper that helps.
-        """
+        """Read the spaces of a Gymnasium environment, single or vector; errors name a wrapper."""
         from gymnasium import spaces
 
         if not hasattr(env, "observation_space") or not hasattr(env, "action_space"):
@@ -162,6 +165,9 @@ class EnvSpec:
         vector = hasattr(env, "single_observation_space")
         obs = env.single_observation_space if vector else env.observation_space
         act = env.single_action_space if vector else env.action_space
+        goal_size = obs["desired_goal"].shape[0] if is_goal_space(obs) else 0
+        if goal_size:  # networks see the observation and the goal as one vector
+            obs = spaces.Box(-np.inf, np.inf, (obs["observation"].shape[0] + goal_size,))
         if not isinstance(obs, spaces.Box) or 0 in obs.shape or not obs.shape:
             raise ValueError(
                 f"observations must be a Box with at least one axis and no axis of length 0, got "
@@ -183,7 +189,7 @@ class EnvSpec:
                 f"{act}. Wrap the environment in gymnasium.wrappers.TransformAction(env, func, "
                 f"space), where func maps actions of such a space to actions of the environment."
             )
-        return cls(tuple(int(n) for n in obs.shape), action, str(obs.dtype))
+        return cls(tuple(int(n) for n in obs.shape), action, str(obs.dtype), goal_size)
 
     @property
     def act_dim(self) -> int:
@@ -232,8 +238,7 @@ class EnvSpec:
 
     def check_obs(self, obs: Any) -> None:
         """Refuse observations whose last axes differ from the shape of one observation."""
-        got = getattr(obs, "shape", None)
-        if got is None:
+        if (got := getattr(obs, "shape", None)) is None:
             raise ValueError(f"obs must be an array [..., *{self.obs_shape}], got {type(obs)}.")
         if got[max(0, len(got) - len(self.obs_shape)) :] != self.obs_shape:
             raise ValueError(f"obs must have shape [..., *{self.obs_shape}], got {got}.")
@@ -245,19 +250,12 @@ class EnvSpec:
         checks.shape("act", act, (*leading, *(self.action.shape or ())))
 
     def check_batch(self, batch: Batch) -> None:
-        """Refuse a batch with a field of the wrong shape. Under jit this costs nothing.
+        """Refuse a batch with a field of the wrong shape, such as `[B, 1]` instead of `[B]`."""
+        self._check_rows("batch", batch, Batch | ExtendedBatch, "[B]")
 
-        `[B, 1]` against `[B]` would broadcast to `[B, B]` without an error.
-        """
-        if not isinstance(batch, Batch | ExtendedBatch):
-            raise ValueError(f"batch must be a purerl.types.Batch, got {type(batch)}.")
-        self._check_rows("batch", batch, batch.rew, 1, "[B]")
-
-    def check_rollout(self, rollout: Rollout) -> None:
+    def check_rollout(self, rollout: AnyRollout) -> None:
         """Refuse a rollout with a field of the wrong shape. Under jit this costs nothing."""
-        if not isinstance(rollout, Rollout | ExtendedRollout):
-            raise ValueError(f"rollout must be a purerl.types.Rollout, got {type(rollout)}.")
-        self._check_rows("rollout", rollout, rollout.rew, 2, "[T, N]")
+        self._check_rows("rollout", rollout, AnyRollout, "[T, N]")
 
     def check_policy_batch(self, batch: PolicyBatch) -> None:
         """Refuse a batch for on-policy losses with a field of the wrong shape."""
@@ -276,10 +274,17 @@ class EnvSpec:
         checks.shape("batch.act", batch.act, leading + row.act.shape)
         self._check_act("batch", batch.act)
 
-    def _check_rows(self, what: str, data: Any, rew: Any, axes: int, letters: str) -> None:
-        leading = getattr(rew, "shape", ())
-        if len(leading) != axes:
-            raise ValueError(f"{what}.rew must have shape {letters}, got {leading or rew!r}.")
+    def check_sequences(self, batch: SequenceBatch) -> None:
+        """Refuse a batch of sequences with a field of the wrong shape."""
+        self._check_rows("batch", batch, SequenceBatch, "[B, T]")
+
+    def _check_rows(self, what: str, data: Any, kinds: Any, letters: str) -> None:
+        if not isinstance(data, kinds):
+            name = getattr(kinds, "__args__", (kinds,))[0].__name__
+            raise ValueError(f"{what} must be a purerl.types.{name}, got {type(data)}.")
+        leading = getattr(data.rew, "shape", ())
+        if len(leading) != letters.count(",") + 1:
+            raise ValueError(f"{what}.rew must have shape {letters}, got {leading or data.rew!r}.")
         for name, row in self.example()._asdict().items():
             checks.shape(f"{what}.{name}", getattr(data, name), leading + row.shape)
         self._check_act(what, data.act)
@@ -287,6 +292,15 @@ class EnvSpec:
     def _check_act(self, what: str, act: Any) -> None:
         if not isinstance(self.action, Box) and not np.issubdtype(act.dtype, np.integer):
             raise ValueError(f"{what}.act must hold integers, got {act.dtype}.")
+
+
+def is_goal_space(space: Any) -> bool:
+    """Return whether observations are those of Gymnasium's GoalEnv: a dict of three vectors."""
+    parts = getattr(space, "spaces", None)
+    if not isinstance(parts, dict) or set(parts) != set(GOAL_PARTS):
+        return False
+    obs, *goals = (getattr(parts[name], "low", np.zeros(())).shape for name in GOAL_PARTS)
+    return len(obs) == len(goals[0]) == 1 and goals[0] == goals[1]
 
 
 MIN_SIDE = 36  # pixels; fewer leave nothing for the last convolution of `nets.NatureCNN`
@@ -299,9 +313,8 @@ def has_channels_first(shape: tuple[int, ...]) -> bool:
 
 def is_image(shape: tuple[int, ...]) -> bool:
     """Return whether observations of this shape are images for `nets.NatureCNN`."""
-    if len(shape) != 3:
-        return False
-    return min(shape[1:] if has_channels_first(shape) else shape[:2]) >= MIN_SIDE
+    sides = shape[1:] if len(shape) == 3 and has_channels_first(shape) else shape[:2]
+    return len(shape) == 3 and min(sides) >= MIN_SIDE
 
 
 def require_box(algo: str, env: Any) -> None:

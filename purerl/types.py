@@ -115,6 +115,23 @@ class PolicyBatch(NamedTuple):
         return PolicyBatch(*(x.reshape(-1, *x.shape[2:]) for x in self[:7]))
 
 
+class SequenceBatch(NamedTuple):
+    """Sequences of transitions for a loss; all fields `[B, T, ...]`.
+
+    A row is T steps of one environment in their order. It may contain ends of episodes.
+    """
+
+    obs: Any
+    act: Any  # in the environment's units
+    rew: Any
+    next_obs: Any
+    terminated: Any
+    truncated: Any
+    behaviour: Any  # distribution of the policy that acted, for Discrete actions its logits
+    key: Any = None
+    noise: Any = None
+
+
 Rows = Transition | ExtendedTransition
 AnyRollout = Rollout | ExtendedRollout
 
@@ -137,8 +154,10 @@ def map_rows(change: Callable[[Any], Any], rows: Rows) -> Rows:
     return changed
 
 
-def list_arrays(rows: Rows) -> dict[str, Any]:
-    """Return all arrays of transitions by name, those of `extra` as `extra.NAME`."""
+def list_arrays(rows: Rows | SequenceBatch) -> dict[str, Any]:
+    """Return all arrays of transitions or sequences by name, those of `extra` as `extra.NAME`."""
+    if isinstance(rows, SequenceBatch):
+        return {name: x for name, x in rows._asdict().items() if x is not None}
     named = dict(zip(Transition._fields, rows, strict=False))
     if isinstance(rows, ExtendedTransition):
         named |= {f"extra.{name}": x for name, x in rows.extra.items()}
@@ -146,7 +165,7 @@ def list_arrays(rows: Rows) -> dict[str, Any]:
 
 
 def make_rows(arrays: dict[str, Any]) -> Rows:
-    """Return the transitions of which `arrays` are the arrays."""
+    """Return the transitions with these arrays, named as by `list_arrays`."""
     rows = Transition(*(arrays[name] for name in Transition._fields))
     extra = {k.removeprefix("extra."): x for k, x in arrays.items() if k.startswith("extra.")}
     return extend(rows, extra)

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.schedules import SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
-from purerl.types import Batch, PolicyBatch, Rollout
+from purerl.types import Batch, PolicyBatch, Rollout, SequenceBatch
 
 BOX = EnvSpec(obs_shape=(3,), action=Box(low=(-2.0, 0.0), high=(2.0, 1.0)))
 DISCRETE = EnvSpec(obs_shape=(3,), action=Discrete(3, start=1))
@@ -27,20 +28,26 @@ class Case(NamedTuple):
     explore: dict[str, Any]  # settings that make `act` reach the whole action space
 
     @property
+    def has_sequences(self) -> bool:
+        return isinstance(self.algo.SCHEDULE, SequenceSchedule)
+
+    @property
     def on_policy(self) -> bool:
-        return hasattr(self.algo, "prepare")
+        """Whether `prepare` makes the rows of a `PolicyBatch`."""
+        return hasattr(self.algo, "prepare") and not self.has_sequences
 
     def spec(self, **changes: Any) -> Any:
         return self.algo.Spec(self.env, **(self.settings | changes))
 
     def batch(self, size: int = 6, seed: int = 0, key: Any = 0) -> Any:
         make = make_policy_batch if self.on_policy else make_batch
+        make = make_sequences if self.has_sequences else make
         return make(self.env, size, seed)._replace(key=None if key is None else jax.random.key(key))
 
     def noisy(self, size: int = 6) -> Any:
         """Return a batch without a key, with noise if the losses need noise."""
         batch = self.batch(size, key=None)
-        if self.on_policy:
+        if self.on_policy or self.has_sequences:
             return batch
         shape = (size, self.algo.NOISE_DRAWS, self.env.act_dim)
         noise = np.random.default_rng(1).normal(size=shape)
@@ -67,6 +74,14 @@ def make_policy_batch(env: EnvSpec, size: int = 6, seed: int = 0) -> PolicyBatch
     return PolicyBatch(rows.obs, rows.act, adv, ret, logp, val, -weight)
 
 
+def make_sequences(env: EnvSpec, size: int = 6, seed: int = 0, length: int = 3) -> SequenceBatch:
+    """Return random sequences as NumPy arrays, without key and noise."""
+    rows = make_batch(env, size * length, seed)[:6]
+    behaviour = np.random.default_rng(seed + 1).normal(size=(size, length, env.act_dim))
+    fields = (x.reshape(size, length, *x.shape[1:]) for x in rows)
+    return SequenceBatch(*fields, behaviour.astype(np.float32))
+
+
 def make_rollout(env: EnvSpec, length: int = 5, number: int = 2, seed: int = 0) -> Rollout:
     """Return a random rollout `[T, N]` with terminations and truncations."""
     rows = make_batch(env, length * number, seed)[:6]
@@ -83,6 +98,8 @@ AUTO = (SAC[0], OWNS | {"alpha_loss": ("log_alpha",)}, GAUSSIAN)
 DQN = (("critic_loss",), {"critic_loss": ("critic",)}, {"critic": "values"})
 LOUD, WIDE = {"act_noise": 3.0}, {}
 
+ACER_SETTINGS = {"ent_coef": 0.1, "delta": 0.05, "head_scale": 1.0}
+ACER = (("actor_loss", "critic_loss"), OWNS, {"actor": "values", "critic": "values"})
 V_PI = ("actor_loss", "critic_loss")
 V_OWNS = {"actor_loss": ("actor",), "critic_loss": ("critic",)}
 LOGITS, NORMAL = ({"actor": kind, "critic": "scalar"} for kind in ("values", "gaussian"))
@@ -116,6 +133,7 @@ CASES = {
     "sac-auto": Case(sac, BOX, DISCRETE, SMALL | {"alpha": "auto"}, *AUTO, WIDE),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
+    "acer": Case(acer, DISCRETE, BOX, SMALL | ACER_SETTINGS, *ACER, WIDE),
 } | {
     **both(reinforce, *PG, SMALL),
     **both(vpg, V_PI, V_OWNS, FEW),

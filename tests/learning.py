@@ -6,8 +6,8 @@
     python tests/learning.py --values sac-pendulum --seed 0   # compare mean Q with returns
 
 Write docs/results/NAME.csv with every evaluation of every seed. An evaluation plays the
-deterministic policy in environments with separate seeds. Pendulum gets 20 episodes, because its
-start states alone spread the return by 90.
+deterministic policy in environments with separate seeds, but with ACER the policy that samples its
+actions. Pendulum gets 20 episodes, because its start states alone spread the return by 90.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import numpy as np
 from gymnasium import spaces, wrappers
 
 import purerl
-from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
 from purerl.types import Batch
@@ -56,6 +56,7 @@ class Preset(NamedTuple):
     schedule: dict[str, Any]
     every: int = 1  # epochs between two evaluations
     raw: bool = False  # whether the policy acts in the environment's units, as in Spinning Up
+    sampled: bool = False  # whether the evaluated policy samples its actions
 
 
 PENDULUM = {
@@ -67,6 +68,7 @@ PENDULUM = {
 HALFCHEETAH = {"steps": 100_000, "steps_per_epoch": 5_000}  # other settings: Spinning Up's
 
 CARTPOLE = {"steps": 200_000, "steps_per_epoch": 4_000, "num_test_episodes": 10}
+EVERY_20K = {"steps_per_epoch": 20_000, "num_test_episodes": 20}
 FIVE = (0, 1, 2, 3, 4)
 MINIBATCHES = {"train_pi_iters": 10, "train_v_iters": 10, "target_kl": None, "lam": 0.95}
 
@@ -94,6 +96,19 @@ PRESETS = {
     ),
     "dqn-cartpole": Preset(
         dqn, "CartPole-v1", (0, 1, 2, 3, 4), 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
+    ),
+    "acer-cartpole": Preset(
+        acer, "CartPole-v1", FIVE, 475.0, {}, EVERY_20K | {"steps": 300_000}, sampled=True
+    ),
+    "acer-acrobot": Preset(
+        acer,
+        "Acrobot-v1",
+        FIVE,
+        -95.0,
+        {},
+        {"num_envs": 16, "replay_size": 80_000, "replay_start": 16_000, "num_test_episodes": 20}
+        | {"steps": 499_200, "steps_per_epoch": 49_920},
+        sampled=True,
     ),
     "ddpg-halfcheetah": Preset(ddpg, "HalfCheetah-v5", (0, 1, 2), 3000.0, {}, HALFCHEETAH),
     "sac-halfcheetah": Preset(sac, "HalfCheetah-v5", (0, 1, 2), 5000.0, {}, HALFCHEETAH),
@@ -164,7 +179,8 @@ def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
         if record is None or record["epoch"] % preset.every:
             continue
         params, episodes = carry.learner.params, schedule.num_test_episodes
-        record |= loop.evaluate(preset.algo, params, env_fn, seed, record["epoch"], episodes)
+        played = (seed, record["epoch"], episodes, None, not preset.sampled)
+        record |= loop.evaluate(preset.algo, params, env_fn, *played)
         rows.append(
             {
                 "seed": seed,
@@ -281,7 +297,7 @@ def plot() -> None:
         ax.tick_params(labelsize=8)
         ax.spines[["top", "right"]].set_visible(False)
     figure.supxlabel("environment steps")
-    figure.supylabel("return of the deterministic policy")
+    figure.supylabel("return of the deterministic policy (ACER: sampled actions)")
     figure.tight_layout()
     figure.savefig(RESULTS / "curves.svg", metadata={"Date": None})
 

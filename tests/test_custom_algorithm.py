@@ -145,7 +145,7 @@ def test_names_are_never_those_of_another_algorithm():
 
 @pytest.mark.parametrize("name", ["sax", "no_such_module", "no.such.module", "a b", "os;x", ".x"])
 def test_an_unknown_name_is_refused_with_the_names_there_are(name):
-    with pytest.raises(ConfigError, match=r"algorithm must be one of ddpg, .* got"):
+    with pytest.raises(ConfigError, match=r"algorithm must be one of acer, .* got"):
         algos.find(name)
 
 

@@ -102,6 +102,15 @@ def test_the_other_off_policy_scripts_run(name, env, words):
     assert re.search(r"\nreturn -?\d+\.\d after \d+ s\n", out)
 
 
+def test_run_acer_replays_sequences():
+    words = ("--steps", "400", "--steps-per-epoch", "200", "--rollout-steps", "40")
+    words += ("--num-envs", "2", "--replay-start", "80", "--num-test-episodes", "1")
+    out = run("examples/run_acer.py", *words, "--hidden", "8")
+    assert out.startswith("acer on CartPole-v1, seed 0: 400 steps\n")
+    assert re.search(r"step +400 .*test return .* loss_q", out)
+    assert re.search(r"\nreturn \d+\.\d after \d+ s\n", out)
+
+
 @pytest.mark.parametrize(
     ("name", "env"),
     [
@@ -270,3 +279,21 @@ def test_the_bench_of_networks_ends_with_its_table_and_is_not_done_twice(tmp_pat
 def test_docstrings_give_the_command(path):
     text = path.read_text()
     assert f"examples/{path.name}" in text.split('"""')[1]
+
+
+def test_run_her_chooses_the_algorithm_that_fits_and_prints_the_success():
+    words = (
+        "--steps",
+        "120",
+        "--steps-per-epoch",
+        "60",
+        "--num-test-episodes",
+        "1",
+        "--update-after",
+    )
+    words += ("100", "--batch-size", "8", "--hidden", "8", "--replay-size", "1000")
+    out = run("examples/run_her.py", *words)
+    assert out.startswith("dqn on BitFlipping-v0, seed 0: 120 steps\n")
+    assert re.search(r"step +120 .* test return +-\d+\.\d  success [01]\.00  loss_q", out)
+    assert run("examples/run_her.py", *words, "--env", "Pendulum-v1").startswith("ddpg on Pendulum")
+    assert "Nothing-v0" in run("examples/run_her.py", "--env", "Nothing-v0", code=2)

@@ -8,6 +8,7 @@ import statistics
 
 import pytest
 
+from tests import bits
 from tests.learning import PRESETS, reaches_bar, score, train
 
 
@@ -55,6 +56,26 @@ def test_reinforce_learns_something_with_one_seed():
 
 
 @pytest.mark.slow
+def test_acer_learns_the_pole_with_every_seed_and_faster_by_replay():
+    """The policy samples its actions. Its deterministic version is good long before."""
+    preset = PRESETS["acer-cartpole"]
+    runs = [{row["step"]: row["test_return"] for row in train(preset, s)} for s in preset.seeds]
+    mean = {step: statistics.fmean(run[step] for run in runs) for step in runs[0]}
+    assert mean[120_000] >= 400
+    assert mean[200_000] >= preset.bar
+    assert min(run[300_000] for run in runs) >= 450
+    short = preset._replace(schedule=preset.schedule | {"steps": 60_000, "replay_ratio": 0.0})
+    without = statistics.fmean(train(short, s)[-1]["test_return"] for s in preset.seeds)
+    assert mean[60_000] >= 4 * without
+
+
+@pytest.mark.slow
+def test_acer_swings_up_the_acrobot():
+    preset = PRESETS["acer-acrobot"]
+    assert statistics.fmean(train(preset, s)[-1]["test_return"] for s in preset.seeds) >= preset.bar
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in PRESETS if n.endswith("pendulum") and "inv" not in n])
 def test_three_of_five_seeds_learn_pendulum(name):
     runs = [train(PRESETS[name], seed) for seed in PRESETS[name].seeds]
@@ -99,3 +120,10 @@ def test_td3_holds_the_inverted_pendulum_with_every_seed():
 def test_mean_score_on_halfcheetah_reaches_the_bar(name):
     pytest.importorskip("mujoco")
     assert statistics.fmean(scores(name)) >= PRESETS[name].bar
+
+
+@pytest.mark.slow
+def test_dqn_flips_ten_bits_only_with_goals_in_hindsight():
+    """All five seeds reach 98 % after 1,000 episodes. Without new goals they stay below 5 %."""
+    assert min(bits.train(10, 4.0, 1_000)) >= 0.98
+    assert max(bits.train(10, 0.0, 1_000)) <= 0.05

@@ -12,9 +12,9 @@ import jax
 import numpy as np
 import pytest
 
-from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
 from tests import probes
 
@@ -57,7 +57,14 @@ NETS = {"hidden": (32, 32), "gamma": 0.9}
 STEPS = NETS | {"train_v_iters": 20, "vf_lr": 1e-2}
 MANY = STEPS | {"train_pi_iters": 10, "pi_lr": 3e-3, "target_kl": 0.05}
 
+SEQUENCES = SequenceSchedule(
+    steps=12_800, steps_per_epoch=128, rollout_steps=64, num_envs=4, replay_size=2_048,
+    replay_start=256,
+)  # fmt: skip
+OFTEN = NETS | {"lr": 3e-3, "rms_init": 0.01, "ent_coef": 0.01}
+
 LEARNERS = {
+    "acer": Learner(acer, True, OFTEN, SEQUENCES, acer.value),
     "td3": Learner(td3, False, RATES, SCHEDULE, td3_value),
     "ddpg": Learner(ddpg, False, RATES, SCHEDULE, ddpg_value),
     "sac": Learner(sac, False, SOFT, SCHEDULE, sac_value),
@@ -74,7 +81,7 @@ LEARNERS = {
 
 # Learners that share most of their code with another one; `make test-all` runs them.
 COMPLETE = ("ddpg", "reinforce-discrete", "vpg-box", "vpg-discrete", "trpo-box", "trpo-discrete")
-COMPLETE += ("ppo-discrete",)
+COMPLETE += ("ppo-discrete", "acer")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

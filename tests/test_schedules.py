@@ -9,6 +9,9 @@ from purerl.schedules import (
     OnPolicySchedule,
     ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
+    ResolvedSequenceSchedule,
+    SequenceSchedule,
+    choose_her,
     describe_rounding,
 )
 
@@ -118,10 +121,12 @@ def test_update_every_defaults_to_fifty_rounded_up_to_a_multiple(num_envs, ranks
 @pytest.mark.parametrize("value", [-1, 1.5, "8", True, float("nan")])
 def test_schedules_refuse_bad_numbers_by_name(schedule, value):
     for field in dataclasses.fields(schedule):
-        if field.type == "bool" and value is True:
+        is_flag = field.type.startswith("bool")
+        if (is_flag and value is True) or (field.name, value) == ("her_k", 1.5):
             continue
-        kind = "True or False" if field.type == "bool" else "an integer"
-        kind = "a tuple of names" if field.name == "log_info" else kind
+        kind = "True or False" if is_flag else "an integer"
+        other = {"log_info": "a tuple of names", "her_strategy": "one of", "her_k": "a number in"}
+        kind = other.get(field.name, kind)
         with pytest.raises(ValueError, match=f"^{field.name} must be {kind}"):
             dataclasses.replace(schedule, **{field.name: value})
 
@@ -159,6 +164,20 @@ def test_the_derived_numbers_are_per_rank_and_environment():
     assert OnPolicySchedule(num_envs=4).resolve(2).rollout_length == 1_000 // 8
 
 
+def test_goals_are_replayed_in_environments_with_goals_unless_that_is_turned_off():
+    off = OffPolicySchedule()
+    assert not choose_her(off, 0).resolve(1).her
+    chosen = choose_her(off, 2)
+    assert (chosen.her, chosen.her_strategy, chosen.her_k) == (True, "future", 4)
+    own = OffPolicySchedule(her=False, her_strategy="final", her_k=0)
+    assert choose_her(own, 2) == own
+    resolved = choose_her(dataclasses.replace(own, her=True), 2).resolve(1)
+    assert (resolved.her, resolved.her_strategy, resolved.her_k) == (True, "final", 0)
+    assert choose_her(OnPolicySchedule(), 2) == OnPolicySchedule()
+    with pytest.raises(ValueError, match="^her is True but the environment has no goals"):
+        choose_her(OffPolicySchedule(her=True), 0)
+
+
 def test_resolve_does_not_change_the_schedule_of_the_user():
     schedule = OffPolicySchedule()
     schedule.resolve(1)
@@ -174,3 +193,39 @@ def test_rows_in_memory_are_counted_for_each_setting():
         "updates_per_burst": 700,
     }
     assert OnPolicySchedule().resolve(2).count_rows(2) == {"rollout_steps": 3 * 500}
+
+
+def test_sequences_have_twenty_steps_of_each_environment_or_a_part_of_the_rollout():
+    resolved = SequenceSchedule(num_envs=8).resolve(2)
+    assert isinstance(resolved, ResolvedSequenceSchedule)
+    assert isinstance(resolved, ResolvedOnPolicySchedule)
+    assert (resolved.rollout_steps, resolved.rollout_length) == (320, 20)
+    chosen = SequenceSchedule(num_envs=4, rollout_steps=90).resolve(2)
+    assert (chosen.rollout_steps, chosen.rollout_length) == (96, 12)
+    assert chosen.settle(2) == chosen
+
+
+def test_replayed_transitions_are_counted_over_all_environments_and_ranks():
+    resolved = SequenceSchedule(num_envs=8, steps=300_000).resolve(1)
+    assert (resolved.replay_size, resolved.replay_start) == (40_000, 8_000)
+    assert SequenceSchedule(steps=3_000).resolve(1).replay_start == 300
+    given = SequenceSchedule(num_envs=5, replay_size=1_001, replay_start=999).resolve(1)
+    assert (given.replay_size, given.replay_start) == (1_100, 1_000)  # rollouts of 100
+    assert given.count_rows(2) == {"rollout_steps": 150, "replay_size": 550}
+    without = SequenceSchedule(num_envs=5, replay_ratio=0.0).resolve(1)
+    assert without.count_rows(1) == {"rollout_steps": 300}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"replay_size": 0}, "replay_size must be an integer of at least 1"),
+        ({"replay_start": 0}, "replay_start must be an integer of at least 1"),
+        ({"replay_ratio": -1.0}, r"replay_ratio must be a number in \[0.0, 1000.0\]"),
+        ({"replay_size": 10, "replay_start": 11}, "replay_start must not exceed replay_size"),
+        ({"rollout_steps": 0}, "rollout_steps must be an integer of at least 1"),
+    ],
+)
+def test_schedules_of_sequences_refuse_numbers_that_do_not_fit(fields, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        SequenceSchedule(**fields)

@@ -7,7 +7,15 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purerl.spaces import Box, Discrete, EnvSpec, MultiDiscrete, require_box, require_discrete
+from purerl.spaces import (
+    Box,
+    Discrete,
+    EnvSpec,
+    MultiDiscrete,
+    is_goal_space,
+    require_box,
+    require_discrete,
+)
 
 
 class Fake:
@@ -39,6 +47,16 @@ def test_spec_keeps_asymmetric_bounds_starts_and_small_dtypes():
     assert EnvSpec.of(Fake(spaces.Box(-1, 1, (3,), np.float64))).obs_dtype == "float32"
     assert EnvSpec.of(Fake(spaces.Box(-1, 1, (3,), np.int64))).obs_dtype == "int32"
     assert EnvSpec.of(Fake(act=spaces.Box(-1, 1, (2, 3)))).action.shape == (2, 3)
+
+
+def test_a_goal_is_the_end_of_a_flat_observation():
+    assert EnvSpec((3,), Discrete(2)).goal_size == 0
+    assert EnvSpec((3,), Discrete(2), goal_size=2) != EnvSpec((3,), Discrete(2))
+    for fields in (((2,), "float32"), ((3, 3), "float32"), ((3,), "uint8")):
+        with pytest.raises(ValueError, match="^goal_size is 2, so observations must be float32"):
+            EnvSpec(fields[0], Discrete(2), fields[1], goal_size=2)
+    with pytest.raises(ValueError, match="^goal_size must be an integer of at least 0, got -1"):
+        EnvSpec((3,), Discrete(2), goal_size=-1)
 
 
 def test_spec_of_actions_with_several_parts():
@@ -172,3 +190,20 @@ def test_the_example_is_a_row_of_zeros():
         ((), "bool"),
     ]
     assert EnvSpec((3,), Discrete(2, 5)).example().act.dtype == np.int32
+
+
+def test_observation_and_goal_of_a_goal_environment_are_one_vector():
+    def make(**parts):
+        boxes = {name: spaces.Box(-1, 1, shape) for name, shape in parts.items()}
+        return Fake(spaces.Dict(boxes), spaces.Discrete(2))
+
+    goals = {"achieved_goal": (2,), "desired_goal": (2,)}
+    assert EnvSpec.of(make(observation=(3,), **goals)) == EnvSpec((5,), Discrete(2), goal_size=2)
+    for wrong in (
+        make(observation=(3, 1), **goals),
+        make(observation=(3,), achieved_goal=(2,), desired_goal=(1,)),
+        make(observation=(3,), **goals, more=(1,)),
+    ):
+        assert not is_goal_space(wrong.observation_space)
+        with pytest.raises(ValueError, match="^observations must be a Box"):
+            EnvSpec.of(wrong)

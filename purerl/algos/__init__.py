@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from purerl import checks
 from purerl.errors import ConfigError
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
-    from purerl.algos import ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
+    from purerl.algos import acer, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
 
 
 class Algorithm(NamedTuple):
@@ -38,6 +39,12 @@ _ALL = ("discrete", "multi_discrete", "box")
 _V = {"val": "AverageVVals", "kl": "KL"}
 _TWIN_Q = {"q1": "AverageQ1Vals", "q2": "AverageQ2Vals"}
 ALGORITHMS = {
+    "acer": Algorithm(
+        "Actor-critic with experience replay",
+        ("discrete",),
+        {"q": "AverageQVals", "kl": "KL"},
+        ("loss_q", "q", "kl", "entropy"),
+    ),
     "ddpg": Algorithm(
         "Deep deterministic policy gradient",
         ("box",),
@@ -157,6 +164,24 @@ def _check_contract(algo: Any) -> Any:
         vars(module).update(vars(algo))
         return module
     return algo
+
+
+def check_settings(algo: Any, spec: Any, schedule: Any) -> None:
+    """Refuse a spec or schedule of another algorithm, and settings that do not go together."""
+    checks.spec(spec, algo.Spec)
+    kind = type(algo.SCHEDULE)
+    mixed = isinstance(schedule, SequenceSchedule) and not issubclass(kind, SequenceSchedule)
+    if not isinstance(schedule, kind) or mixed:
+        raise ValueError(
+            f"schedule of {get_name(algo)} must be a purerl.schedules.{kind.__name__}, got "
+            f"{schedule!r}."
+        )
+    replays_goals = spec.env.goal_size and getattr(schedule, "her", None) is not False
+    if replays_goals and isinstance(schedule, OffPolicySchedule) and hasattr(algo, "stored_info"):
+        raise ValueError(
+            f"{get_name(algo)} stores values of info, which a goal replay buffer cannot. Set "
+            f"her=False (--no-her)."
+        )
 
 
 def find_stored_info(algo: Any, spec: Any) -> dict[str, Any] | None:

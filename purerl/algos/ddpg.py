@@ -18,6 +18,10 @@ uncorrelated, in units of the action range normalised to [-1, 1] per dimension.
 decay, no batch normalisation and no smaller initial weights in the last layers. The action enters
 the first layer of the critic. Updates come in bursts: 50 updates after every 50 steps. `d` is
 `terminated`, not `truncated`, so a time limit never stops bootstrapping.
+
+Three options are those of hindsight experience replay (Andrychowicz et al., 2017,
+https://arxiv.org/abs/1707.01495): `clip_targets`, `random_action` and `action_l2`. They are off by
+default.
 """
 
 import dataclasses
@@ -60,16 +64,22 @@ class Spec:
     pi_lr: float = setting(1e-3, "learning rate of the policy")
     q_lr: float = setting(1e-3, "learning rate of the critic")
     act_noise: float = setting(0.1, "std of exploration noise for actions in [-1, 1]")
+    random_action: float = setting(0.0, "probability of a uniform action", rare=True)
+    action_l2: float = setting(0.0, "weight of the squared action in the actor loss", rare=True)
+    clip_targets: bool = setting(
+        False, "clip targets to [-1/(1-gamma), 0], for rewards of -1 and 0", rare=True
+    )
     normalise_obs: bool = setting(False, "normalise observations by running statistics")
 
     def __post_init__(self) -> None:
         """Check every field."""
         require_box("ddpg", self.env)
         nets.check_networks(self, optimized=("actor", "critic"))
-        checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
+        checks.each(self, ("gamma", "polyak", "random_action"), checks.real, 0.0, 1.0)
         checks.each(self, ("pi_lr", "q_lr"), checks.positive)
-        checks.real("act_noise", self.act_noise, 0.0)
+        checks.each(self, ("act_noise", "action_l2"), checks.real, 0.0)
         checks.boolean("normalise_obs", self.normalise_obs)
+        checks.target_clipping(self)
         checks.hashable(self)
 
 
@@ -142,13 +152,19 @@ def act(params: Params, obs: Any, key: jax.Array) -> jax.Array:
     Args:
         params: The learner's parameters.
         obs: Observations `[..., *obs_shape]`.
-        key: PRNG key used for the exploration noise, which is Gaussian.
+        key: PRNG key used for the exploration noise, which is Gaussian, and for uniform actions.
     """
     checks.key("key", key)
     spec = checks.spec_of(params)
     pi = _unit_action(params, obs)
+    if spec.random_action:  # otherwise the noise has the bits of the key itself
+        key, key_chance, key_uniform = jax.random.split(key, 3)
     noise = spec.act_noise * jax.random.normal(key, pi.shape, jnp.float32)
-    return spec.env.from_unit(pi + noise)
+    if not spec.random_action:
+        return spec.env.from_unit(pi + noise)
+    chance = jax.random.uniform(key_chance, (*pi.shape[:-1], 1), jnp.float32)
+    uniform = jax.random.uniform(key_uniform, pi.shape, jnp.float32, -1.0, 1.0)
+    return spec.env.from_unit(jnp.where(chance < spec.random_action, uniform, pi + noise))
 
 
 @jax.jit
@@ -188,6 +204,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
         y = r + \gamma (1 - d)\, Q_{\phi'}(s', \mu_{\theta'}(s')), \qquad
         L = \mathbb{E}\,[(Q_\phi(s, a) - y)^2]
 
+    With `clip_targets`, :math:`y` is clipped to :math:`[-1 / (1 - \gamma), 0]`.
+
     Args:
         params: The learner's parameters, online and target.
         batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`.
@@ -202,6 +220,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     next_act = nets.apply(actor, params.target_actor, next_obs)  # [B, A]
     next_q = nets.apply(critic, params.target_critic, next_obs, next_act)  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q  # [B]
+    if spec.clip_targets:  # the values of all policies if rewards are -1 and 0
+        target = target.clip(-1.0 / (1.0 - spec.gamma), 0.0)
     target = jax.lax.stop_gradient(target)
     q = q_value(params, batch.obs, batch.act)  # [B]
     loss_q = jnp.square(q - target).mean()
@@ -214,6 +234,9 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     .. math::
         L = -\mathbb{E}\,[Q_\phi(s, \mu_\theta(s))]
 
+    A positive `action_l2` :math:`c` adds :math:`c \, \mathbb{E}\,[\mu_\theta(s)^2]`, the mean over
+    rows and dimensions of actions in [-1, 1].
+
     Returns:
         The loss, and `loss_pi`.
     """
@@ -223,6 +246,8 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     obs = moments.normalise(batch.obs, params.obs_stats)
     pi = nets.apply(actor, params.actor, obs)  # [B, A]
     loss_pi = -nets.apply(critic, frozen, obs, pi).mean()
+    if params.spec.action_l2:
+        loss_pi += params.spec.action_l2 * jnp.square(pi).mean()
     return loss_pi, {"loss_pi": loss_pi}
 
 

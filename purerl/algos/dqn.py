@@ -70,6 +70,9 @@ class Spec:
     eps_start: float = setting(1.0, "exploration rate before the first update", rare=True)
     eps_end: float = setting(0.04, "exploration rate after eps_decay updates")
     eps_decay: int = setting(4_000, "updates until the exploration rate is eps_end; linear decay")
+    clip_targets: bool = setting(
+        False, "clip targets to [-1/(1-gamma), 0], for rewards of -1 and 0", rare=True
+    )
     normalise_obs: bool = setting(False, "normalise observations by running statistics")
 
     def __post_init__(self) -> None:
@@ -80,6 +83,7 @@ class Spec:
         checks.positive("lr", self.lr)
         checks.each(self, ("target_every", "eps_decay"), checks.integer, 1)
         checks.each(self, ("double", "huber", "normalise_obs"), checks.boolean)
+        checks.target_clipping(self)
         checks.hashable(self)
 
 
@@ -191,6 +195,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
         y = r + \gamma (1 - d) \max_{a'} Q_{\phi'}(s', a'), \qquad
         L = \mathbb{E}\,[\ell(Q_\phi(s, a) - y)]
 
+    With `clip_targets`, :math:`y` is clipped to :math:`[-1 / (1 - \gamma), 0]`.
+
     Args:
         params: The learner's parameters, online and target.
         batch: obs `[B, *obs_shape]`, act `[B]`, rew `[B]`, next_obs and terminated `[B]`. An
@@ -206,6 +212,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     chooser = q_value(params, batch.next_obs) if spec.double else next_q  # [B, n]
     next_value = nets.categorical.chosen(next_q, chooser.argmax(axis=1))  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_value  # [B]
+    if spec.clip_targets:  # the values of all policies if rewards are -1 and 0
+        target = target.clip(-1.0 / (1.0 - spec.gamma), 0.0)
     target = jax.lax.stop_gradient(target)
     q = nets.categorical.chosen(
         q_value(params, batch.obs), jnp.asarray(batch.act) - _start(spec)

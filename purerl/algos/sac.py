@@ -46,8 +46,7 @@ class Spec:
 
     `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing. The critic maps
-    observations and actions `[B, A]` in [-1, 1] to values `[B]`. It is initialised twice, once for
-    each of the two critics.
+    observations and actions `[B, A]` in [-1, 1] to values `[B]`. It is initialised for each critic.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
@@ -69,6 +68,9 @@ class Spec:
     target_entropy: float | None = setting(
         None, "target entropy of a learned alpha; none: -(action dimension)", rare=True
     )
+    clip_targets: bool = setting(
+        False, "clip targets to [-1/(1-gamma), 0], for rewards of -1 and 0", rare=True
+    )
     normalise_obs: bool = setting(False, "normalise observations by running statistics")
 
     def __post_init__(self) -> None:
@@ -77,8 +79,7 @@ class Spec:
         nets.check_networks(self, optimized=("actor", "critic", "log_alpha"))
         checks.each(self, ("gamma", "polyak"), checks.real, 0.0, 1.0)
         checks.each(self, ("lr", "alpha_init"), checks.positive)
-        if self.target_entropy is not None:
-            checks.real("target_entropy", self.target_entropy)
+        checks.each(self, ("target_entropy",), checks.real, optional=True)
         if not isinstance(self.alpha, str):
             checks.real("alpha", self.alpha, 0.0)
             for name in ("alpha_init", "target_entropy"):
@@ -90,6 +91,7 @@ class Spec:
         elif self.alpha != "auto":
             raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")
         checks.boolean("normalise_obs", self.normalise_obs)
+        checks.target_clipping(self)
         checks.hashable(self)
 
 
@@ -228,6 +230,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
         y = r + \gamma (1 - d) \left(\min_i Q_{\phi'_i}(s', a') - \alpha \log \pi(a'|s')\right),
         \qquad L = \sum_i \mathbb{E}\,[(Q_{\phi_i}(s, a) - y)^2]
 
+    With `clip_targets`, :math:`y` with its bonus is clipped to :math:`[-1 / (1 - \gamma), 0]`.
+
     Args:
         params: The learner's parameters, online and target.
         batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`, with
@@ -244,6 +248,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     next_q = nets.q_values(critic, params.target_critic, next_obs, next_act)  # [2, B]
     soft = next_q.min(axis=0) - temperature(params) * next_logp  # [B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * soft  # [B]
+    if spec.clip_targets:  # the entropy bonus counts, too
+        target = target.clip(-1.0 / (1.0 - spec.gamma), 0.0)
     target = jax.lax.stop_gradient(target)
     q = q_value(params, batch.obs, batch.act)  # [2, B]
     loss_q = jnp.square(q - target[None]).mean(axis=1).sum()
@@ -277,8 +283,7 @@ def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     .. math::
         L = -\log \alpha \; \mathbb{E}\,[\log \pi(\tilde a|s) + \bar{\mathcal{H}}]
 
-    The temperature falls while the entropy is above its target, and rises while it is below. Like
-    `actor_loss`, this uses noise draw 1.
+    The temperature falls while the entropy exceeds its target. Like `actor_loss`, this uses draw 1.
 
     Returns:
         The loss, and `loss_alpha`, `alpha`.
@@ -305,8 +310,7 @@ def loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     """Update the critics, the policy, the temperature and the targets, in this order.
 
-    The policy's loss uses the new critics. The temperature's loss uses the same densities as the
-    policy's loss, those of the policy before its step.
+    The policy's loss uses the new critics. The temperature's loss uses its densities.
 
     Args:
         state: The learner's state, which does not change.
@@ -316,13 +320,13 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
         The new state, and the metrics of the losses.
     """
     checks.state(state)
-    params, spec, opt_state = state.params, state.params.spec, state.opt_state
+    params, spec, old = state.params, state.params.spec, state.opt_state
     tx = optimizers(spec)
 
     # Step both critics towards the target.
     grads, info_q = jax.grad(critic_loss, has_aux=True)(params, batch)
     grad = mpi.pmean(grads.critic)
-    step, opt_critic = tx["critic"].update(grad, opt_state["critic"], params.critic)
+    step, opt_critic = tx["critic"].update(grad, old["critic"], params.critic)
     params = dataclasses.replace(params, critic=optax.apply_updates(params.critic, step))
 
     # Take the gradients of policy and temperature, both at the old policy and the new critics.
@@ -331,10 +335,8 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     grad_pi, grad_alpha = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))
 
     # Step the policy and the temperature, and move the targets towards the new critics.
-    step_pi, opt_actor = tx["actor"].update(grad_pi, opt_state["actor"], params.actor)
-    step_alpha, opt_alpha = tx["log_alpha"].update(
-        grad_alpha, opt_state["log_alpha"], params.log_alpha
-    )
+    step_pi, opt_actor = tx["actor"].update(grad_pi, old["actor"], params.actor)
+    step_alpha, opt_alpha = tx["log_alpha"].update(grad_alpha, old["log_alpha"], params.log_alpha)
     params = dataclasses.replace(
         params,
         actor=optax.apply_updates(params.actor, step_pi),

@@ -67,6 +67,9 @@ class Spec:
         0.5, "bound of target smoothing noise for actions in [-1, 1]", rare=True
     )
     policy_delay: int = setting(2, "critic updates per policy and target update")
+    clip_targets: bool = setting(
+        False, "clip targets to [-1/(1-gamma), 0], for rewards of -1 and 0", rare=True
+    )
     normalise_obs: bool = setting(False, "normalise observations by running statistics")
 
     def __post_init__(self) -> None:
@@ -78,6 +81,7 @@ class Spec:
         checks.each(self, ("act_noise", "target_noise", "noise_clip"), checks.real, 0.0)
         checks.integer("policy_delay", self.policy_delay, 1)
         checks.boolean("normalise_obs", self.normalise_obs)
+        checks.target_clipping(self)
         checks.hashable(self)
 
 
@@ -213,6 +217,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
         y = r + \gamma (1 - d) \min_i Q_{\phi'_i}(s', \tilde a), \qquad
         L = \sum_i \mathbb{E}\,[(Q_{\phi_i}(s, a) - y)^2]
 
+    With `clip_targets`, :math:`y` is clipped to :math:`[-1 / (1 - \gamma), 0]`.
+
     Args:
         params: The learner's parameters, online and target.
         batch: obs `[B, *obs_shape]`, act `[B, A]`, rew `[B]`, next_obs and terminated `[B]`, with
@@ -228,6 +234,8 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     next_obs = moments.normalise(batch.next_obs, params.obs_stats)
     next_q = nets.q_values(critic, params.target_critic, next_obs, next_act)  # [2, B]
     target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q.min(axis=0)  # [B]
+    if spec.clip_targets:  # the values of all policies if rewards are -1 and 0
+        target = target.clip(-1.0 / (1.0 - spec.gamma), 0.0)
     target = jax.lax.stop_gradient(target)
     q = q_value(params, batch.obs, batch.act)  # [2, B]
     loss_q = jnp.square(q - target[None]).mean(axis=1).sum()

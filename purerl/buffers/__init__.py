@@ -4,9 +4,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from purerl.buffers import minibatches, replay, rollout
+    from purerl.buffers import goals, minibatches, replay, rollout
 
-__all__ = ["minibatches", "replay", "rollout"]
+__all__ = ["goals", "minibatches", "replay", "rollout"]
 
 
 def __getattr__(name: str) -> Any:

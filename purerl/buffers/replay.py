@@ -16,7 +16,7 @@ import numpy as np
 from flax import struct
 
 from purerl import checks
-from purerl.types import Batch, ExtendedBatch, ExtendedTransition, Transition
+from purerl.types import Batch, ExtendedBatch, ExtendedTransition, SequenceBatch, Transition
 
 
 @struct.dataclass
@@ -102,8 +102,20 @@ def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
         batch_size: Number of rows B, a static integer.
 
     Returns:
-        A `Batch` if the rows are `Transition`s, and otherwise the structure of the example.
+        A `Batch` if the rows are `Transition`s, and otherwise the structure of the example. A
+        `SequenceBatch` gets a key too.
     """
+    index, key_batch = draw_indices(buffer, key, batch_size)
+    rows = jax.tree.map(lambda x: x[index], buffer.data)
+    if isinstance(rows, ExtendedTransition):
+        return ExtendedBatch(*rows, key=key_batch)
+    if isinstance(rows, SequenceBatch):
+        return rows._replace(key=key_batch)
+    return Batch(*rows, key=key_batch) if isinstance(rows, Transition) else rows
+
+
+def draw_indices(buffer: Replay, key: jax.Array, batch_size: int) -> tuple[jax.Array, jax.Array]:
+    """Draw the indices `[B]` of the rows of a batch, and its key; the arguments are of `sample`."""
     checks.key("key", key)
     checks.integer("batch_size", batch_size, 1)
     if batch_size > _capacity(buffer):
@@ -117,10 +129,7 @@ def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
         )
     key_index, key_batch = jax.random.split(key)
     index = jax.random.randint(key_index, (batch_size,), 0, buffer.stored)
-    rows = jax.tree.map(lambda x: x[index], buffer.data)
-    if isinstance(rows, ExtendedTransition):
-        return ExtendedBatch(*rows, key=key_batch)
-    return Batch(*rows, key=key_batch) if isinstance(rows, Transition) else rows
+    return index, key_batch
 
 
 def size(buffer: Replay) -> jax.Array:

@@ -88,10 +88,8 @@ def parse_env(
     from purerl.runs.settings import environments  # start-up time
 
     if run is not None:
-        import gymnasium  # start-up time
-
         own = str(status.read_json(run / "config.json").get("env"))
-        is_id = ":" in own or own in gymnasium.registry
+        is_id = status.is_id(own)
         if is_id and env.rpartition(":")[2] != own.rpartition(":")[2]:
             how = f"with --env {own}" if ":" in own else "without --env"
             raise errors.ConfigError(

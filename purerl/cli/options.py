@@ -170,7 +170,7 @@ def add_settings(parser: Parser, *sources: Any, **defaults: Any) -> None:
             if reader is None:
                 continue
             how: Any = {"metavar": reader[0], "type": reader[1]}
-            if hints[field.name] is bool:
+            if hints[field.name] in (bool, bool | None):
                 how = {"action": argparse.BooleanOptionalAction}
             own = field.default if source is cls else getattr(source, field.name)
             shown = _format_default(defaults.get(field.name, own))
@@ -229,7 +229,7 @@ def read_axes(
             if match is None:
                 raise ConfigError("expected KEY=VALUE, for example gamma=0.98")
             setting = aliases.resolve_name(algo, match[1])
-            if not words and setting.hint is not bool:
+            if not words and setting.hint not in (bool, bool | None):
                 raise ConfigError("expected a value")
             if setting.name in refused:
                 flag = f"--{setting.name}".replace("_", "-")

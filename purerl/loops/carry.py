@@ -7,11 +7,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl.buffers import replay
+from purerl.buffers import goals, replay
 from purerl.loops import adapters
+from purerl.loops.hindsight.rewards import Relabelling
 from purerl.schedules import (
     ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
+    ResolvedSequenceSchedule,
 )
 from purerl.types import Rows
 
@@ -50,7 +52,8 @@ class OffPolicyCarry(BaseCarry):
     """The carry of an algorithm that learns from a replay buffer."""
 
     schedule: ResolvedOffPolicySchedule
-    buffer: replay.Replay
+    buffer: replay.Replay | goals.GoalReplay
+    relabelling: Relabelling | None = None  # of the goals of sampled rows; None without
 
     @property
     def is_stale(self) -> bool:
@@ -71,7 +74,23 @@ class OnPolicyCarry(BaseCarry):
         return _has_deleted_leaves(self.learner)
 
 
-Carry = OffPolicyCarry | OnPolicyCarry  # the class says whether the algorithm is on-policy
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SequenceCarry(BaseCarry):
+    """The carry of an algorithm that learns from each rollout, and from sequences of earlier ones.
+
+    A row of the replay buffer is the part of a rollout from one environment.
+    """
+
+    schedule: ResolvedSequenceSchedule
+    buffer: replay.Replay
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether an `advance` has consumed this carry; every `advance` donates the learner."""
+        return _has_deleted_leaves(self.learner)
+
+
+Carry = OffPolicyCarry | OnPolicyCarry | SequenceCarry  # the class says how the algorithm learns
 
 
 def _has_deleted_leaves(tree: Any) -> bool:

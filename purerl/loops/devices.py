@@ -133,6 +133,8 @@ def estimate_memory(
 ) -> dict[str, int]:
     """Return setting -> bytes of memory that it costs on one rank and device."""
     row = sum(x.nbytes for x in env.example())
+    if getattr(schedule, "her", False):  # achieved goal, environment, step, and four tables
+        row += 4 * env.goal_size + 8 + 24
     leaves = [x for x in jax.tree.leaves(learner) if hasattr(x, "dtype")]
     needs = {"hidden": COPIES * sum(x.size * x.dtype.itemsize for x in leaves)}
     return needs | {name: row * rows for name, rows in schedule.count_rows(ranks).items()}

@@ -97,6 +97,8 @@ def get_final_obs(info: dict[str, Any], i: int, spec: EnvSpec) -> Any:
             f"environment {i} ended an episode in SAME_STEP mode without info['final_obs'][{i}]. "
             f"Return the last observation of the episode there."
         )
+    if spec.goal_size:  # a dict, which `goals.flatten_obs` checks
+        return obs
     if describe_shape(obs) != spec.obs_shape:
         raise EnvFault(
             f"info['final_obs'][{i}] must be an observation of shape {spec.obs_shape}, got shape "
@@ -185,6 +187,26 @@ def describe_shape(value: Any) -> tuple[int, ...] | str:
         return np.shape(value)
     except ValueError:  # rows of different lengths
         return "rows of different lengths"
+
+
+def check_sparse(rew: np.ndarray, steps: int | None = None, ranks: int = 1) -> None:
+    """Refuse rewards other than -1 and 0, which `clip_targets` needs.
+
+    Args:
+        rew: Rewards of new rows, or those that the environment computed for other goals.
+        steps: Number of environment steps before the first row; None for computed rewards.
+        ranks: Number of ranks.
+    """
+    bad = np.flatnonzero((rew != 0) & (rew != -1))
+    if len(bad):
+        row = int(bad[0])
+        where = "from compute_reward for a goal that was reached later"
+        if steps is not None:
+            where = f"at environment step {steps + row * ranks + 1}"
+        raise EnvFault(
+            f"clip_targets is for rewards of -1 and 0, got {rew[row]:g} {where}. Set "
+            f"clip_targets=False (--no-clip-targets), or shift the rewards of the environment."
+        )
 
 
 def check_rows(rows: Rows, who: np.ndarray, steps: int, ranks: int) -> None:

@@ -1,7 +1,7 @@
 """The thin Python loop over Gymnasium environments, with its whole state in one carry.
 
     carry = start(algo, spec, env_fn, schedule, seed)
-    carry, record = advance(carry)     # one burst (off-policy), one rollout and update (on-policy)
+    carry, record = advance(carry)     # one burst (off-policy), one rollout (on-policy)
     for record in run(...): ...        # one record per epoch
 
 Transitions are collected in NumPy. The device gets them in blocks of one fixed size, and one
@@ -17,14 +17,19 @@ from typing import Any
 import numpy as np
 
 from purerl import algos, checks, mpi, rng
+from purerl.buffers.goals import make_example
 from purerl.errors import AdvanceStopped, CountsRounded, EpisodesLost, NonFiniteError
 from purerl.loops import adapters, devices, faults, offpolicy, onpolicy, records, snapshot
 from purerl.loops.acting import make_test_policy
-from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, Record
+from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, Record, SequenceCarry
+from purerl.loops.hindsight.rewards import Relabelling, inspect_env
 from purerl.schedules import (
+    ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
     ResolvedSchedule,
+    ResolvedSequenceSchedule,
     Schedule,
+    choose_her,
     describe_rounding,
 )
 
@@ -55,16 +60,16 @@ def start(
         env_fn: Function that returns a new Gymnasium environment; it is called
             `schedule.num_envs` times. Or a function that returns one vector environment of that
             size.
-        schedule: Schedule of acting and learning, of the same class as `algo.SCHEDULE`. Counts
-            that do not fit are rounded up, with a warning.
+        schedule: Schedule of the class of `algo.SCHEDULE`. Counts are rounded up to what fits.
         seed: Integer in 0 .. 2**32 - 1. Seed and other arguments together determine the run.
     """
     checks.seed(seed)
     devices.check_platform()
     algo = algos.load(algo)
-    _check_algo(algo, spec, schedule)
+    algos.check_settings(algo, spec, schedule)
     ranks, rank = mpi.num_procs(), mpi.proc_id()
-    resolved = schedule.resolve(ranks)
+    resolved = choose_her(schedule, spec.env.goal_size).resolve(ranks)
+    replays_goals = isinstance(resolved, ResolvedOffPolicySchedule) and resolved.her
     if rounded := describe_rounding(schedule, resolved):
         warnings.warn(rounded, CountsRounded, stacklevel=2)
     # Check on every rank before any rank allocates memory.
@@ -75,7 +80,7 @@ def start(
         resolved.num_envs,
         lambda i, episode: rng.host_seed(seed, rank, "env", i, episode),
         resolved.max_ep_len,
-        adapters.InfoRequest(resolved.log_info, algos.find_stored_info(algo, spec)),
+        adapters.InfoRequest(resolved.log_info, algos.find_stored_info(algo, spec), replays_goals),
     )
     try:
         _check_env(spec, envs)
@@ -83,14 +88,20 @@ def start(
             faults.check_env(envs.envs[0], spec, needs_limit=resolved.max_ep_len is None)
         else:
             faults.check_env(envs.env, spec, needs_limit=False)
-        return _init_carry(algo, spec, resolved, seed, envs)
+        resolved, relabelling = inspect_env(spec, resolved, envs, schedule.log_info is None)
+        return _init_carry(algo, spec, resolved, seed, envs, relabelling)
     except BaseException:
         envs.close()  # the caller has no carry to close them with
         raise
 
 
 def _init_carry(
-    algo: ModuleType, spec: Any, schedule: ResolvedSchedule, seed: int, envs: adapters.Envs
+    algo: ModuleType,
+    spec: Any,
+    schedule: ResolvedSchedule,
+    seed: int,
+    envs: adapters.Envs,
+    relabelling: Relabelling | None,
 ) -> Carry:
     """Build the first carry of a run; the class of the schedule decides its class."""
     ranks, rank, number = mpi.num_procs(), mpi.proc_id(), schedule.num_envs
@@ -100,31 +111,38 @@ def _init_carry(
         learner = onpolicy.init(algo, spec, words)
         metrics = onpolicy.list_metrics(algo, learner, schedule)
     else:
-        learner, buffer = offpolicy.init(algo, spec, schedule.replay_size // ranks, words)
+        goal_envs = number if relabelling else 0
+        rows = schedule.replay_size // ranks
+        learner, buffer = offpolicy.init(algo, spec, rows, words, goal_envs)
         metrics = offpolicy.list_metrics(algo, learner, buffer, schedule.batch_size)
+    row = make_example(spec.env) if relabelling else algos.make_row(algo, spec)
     fields: dict[str, Any] = {
         **{"algo": algo, "seed": seed, "rank": rank, "ranks": ranks, "envs": envs},
         "obs": envs.reset(),
         "learner": devices.replicate(mpi.sync(learner), schedule.devices),
         "metrics": metrics,
         "tally": devices.init_tally(len(metrics), schedule.devices),
-        "surplus": records.allocate_rows(algos.make_row(algo, spec), 0),
+        "surplus": records.allocate_rows(row, 0),
         "ep_return": np.zeros(number),
         "ep_length": np.zeros(number, np.int64),
     }
+    if isinstance(schedule, ResolvedSequenceSchedule) and schedule.replay_ratio:
+        buffer = onpolicy.make_buffer(algo, learner, schedule, ranks)
+        buffer = devices.replicate(buffer, schedule.devices)
+        return SequenceCarry(schedule=schedule, buffer=buffer, **fields)
     if isinstance(schedule, ResolvedOnPolicySchedule):
         return OnPolicyCarry(schedule=schedule, **fields)
     buffer = devices.replicate(buffer, schedule.devices)
-    return OffPolicyCarry(schedule=schedule, buffer=buffer, **fields)
+    return OffPolicyCarry(schedule=schedule, buffer=buffer, relabelling=relabelling, **fields)
 
 
 def advance(
     carry: Carry, should_stop: Callable[[], bool] | None = None
 ) -> tuple[Carry, Record | None]:
-    """Continue a run by one burst (off-policy), or by one rollout and update (on-policy).
+    """Continue a run by one burst (off-policy), or by one rollout and its updates (on-policy).
 
     An off-policy advance ends at the next multiple of `update_every`, end of an epoch or end of the
-    run, whichever comes first. An on-policy advance is one rollout and one update.
+    run, whichever comes first. An on-policy advance is one rollout and its updates.
 
     If `should_stop` returns True between two steps of the environments on any rank, this advance is
     discarded: the same carry is returned, without a record. The next advance from it, also after an
@@ -172,10 +190,10 @@ def _collect_and_learn(carry: Carry, should_stop: Callable[[], bool] | None) -> 
             )
     marks, envs.has_moved = envs.mark_episodes(), True
     try:
-        if isinstance(carry, OnPolicyCarry):
-            carry = onpolicy.advance(carry, should_stop)
-        else:
+        if isinstance(carry, OffPolicyCarry):
             carry = offpolicy.advance(carry, should_stop)
+        else:
+            carry = onpolicy.advance(carry, should_stop)
     except BaseException as error:
         envs.rewind(marks)
         if isinstance(error, AdvanceStopped):
@@ -329,14 +347,4 @@ def _check_env(spec: Any, envs: adapters.Envs) -> None:
         raise ValueError(
             f"spec.env must equal the spaces of the environment, {envs.spec}, got {spec.env}. Make "
             f"the spec with EnvSpec.of(env), or use the environment that it was made for."
-        )
-
-
-def _check_algo(algo: ModuleType, spec: Any, schedule: Schedule) -> None:
-    """Refuse a spec or schedule of another algorithm."""
-    checks.spec(spec, algo.Spec)
-    kind = type(algo.SCHEDULE)
-    if not isinstance(schedule, kind):
-        raise ValueError(
-            f"schedule of {algos.get_name(algo)} must be an {kind.__name__}, got {schedule!r}."
         )

@@ -12,11 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import algos, mpi, rng
-from purerl.buffers import replay
+from purerl.buffers import goals, replay
 from purerl.errors import AdvanceStopped
 from purerl.loops import acting, faults, records
 from purerl.loops.carry import OffPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
+from purerl.loops.hindsight import relabel
+from purerl.loops.hindsight.relabel import Buffer
+from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
 from purerl.spaces import Box, EnvSpec, MultiDiscrete
 from purerl.types import Rows, list_leaves, map_rows
@@ -45,6 +48,7 @@ def advance(carry: OffPolicyCarry, should_stop: Callable[[], bool] | None = None
         block,
         count,
         acting.pack_key_words(carry, carry.updates),
+        carry.relabelling,
     )
     done: dict[str, Any] = {"steps": border, "updates": carry.updates + number}
     carry = dataclasses.replace(carry, learner=learner, buffer=buffer, tally=tally, **done)
@@ -68,12 +72,13 @@ def run_burst(
     batch_size: int,
     devices: int,
     learner: Any,
-    buffer: replay.Replay,
+    buffer: Buffer,
     tally: jax.Array,
     block: Rows,
     count: Any,
     words: Any,
-) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
+    relabelling: Relabelling | None = None,
+) -> tuple[Any, Buffer, jax.Array, jax.Array]:
     """Add a block to the buffer, then sample and update `updates` times: one compiled program.
 
     The result equals `add`, and then `sample` and `update` in a loop with the keys
@@ -81,6 +86,9 @@ def run_burst(
     all batches are drawn before the loop, unless they exceed `BURST_BYTES`. Several devices hold
     the same buffer, draw the same batches and split the rows of each batch. Their result differs
     from that of one device only by rounding.
+
+    If the rewards of new goals are computed on the host, the burst is two programs: one draws all
+    batches, the other learns from them. The batches are the same.
 
     The learner, the buffer and the tally are donated. Without updates only the buffer is donated.
 
@@ -95,15 +103,23 @@ def run_burst(
         block: New transitions, in a block of fixed size.
         count: Number of valid rows of the block.
         words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
+        relabelling: How goals are replaced, for a goal replay buffer.
 
     Returns:
         Learner, buffer and tally, and whether the learner and the metrics are finite.
     """
-    static = (algo, updates, batch_size, devices)
+    static = (algo, updates, batch_size, devices, relabelling)
     if not updates:  # passing a learner through a program would cost up to 0.4 ms
+        static = (*static[:4], None)
         buffer, finite = _compiled_burst()(*static, None, buffer, None, block, count, words)
         return learner, buffer, tally, finite
-    result: tuple[Any, replay.Replay, jax.Array, jax.Array] = _compiled_burst()(
+    if relabelling is not None and not relabelling.in_jax:
+        how = (updates, batch_size, devices, relabelling)
+        buffer, drawn = relabel.draw_batches(*how, buffer, block, count, words)
+        outcome = relabel.compute_outcome(relabelling, drawn, learner.params.spec)
+        learner, tally, finite = _compiled_learn()(algo, devices, learner, tally, drawn, *outcome)
+        return learner, buffer, tally, finite
+    result: tuple[Any, Buffer, jax.Array, jax.Array] = _compiled_burst()(
         *static, learner, buffer, tally, block, count, words
     )
     return result
@@ -111,11 +127,39 @@ def run_burst(
 
 @functools.cache
 def _compiled_burst() -> Any:
-    return jit_fast(static_argnums=(0, 1, 2, 3), donate_argnums=(4, 5, 6))(_split_burst)
+    return jit_fast(static_argnums=(0, 1, 2, 3, 4), donate_argnums=(5, 6, 7))(_split_burst)
 
 
-def _split_burst(algo: ModuleType, updates: int, batch_size: int, devices: int, *args: Any) -> Any:
-    body = functools.partial(_burst, algo, updates, batch_size, devices)
+@functools.cache
+def _compiled_learn() -> Any:
+    return jit_fast(static_argnums=(0, 1), donate_argnums=(2, 3))(_learn)
+
+
+def _split_burst(
+    algo: ModuleType,
+    updates: int,
+    batch_size: int,
+    devices: int,
+    relabelling: Relabelling | None,
+    *args: Any,
+) -> Any:
+    body = functools.partial(_burst, algo, updates, batch_size, devices, relabelling)
+    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
+
+
+def _learn(algo: ModuleType, devices: int, *args: Any) -> Any:
+    """Scan `update` over drawn batches, with the rewards that were computed for them."""
+
+    def body(learner: Any, tally: jax.Array, drawn: Any, rewards: Any, terminated: Any) -> Any:
+        def complete(drawn: Any, rewards: Any, terminated: Any) -> Any:
+            batch = goals.apply_outcome(drawn, rewards, terminated)
+            batch = add_noise(algo, learner, batch)
+            return batch if devices == 1 else mpi.own_rows(batch)
+
+        batches = jax.vmap(complete)(drawn, rewards, terminated)
+        learner, info = jax.lax.scan(algo.update, learner, batches)
+        return _finish_burst(devices, learner, tally, info)
+
     return (map_over_devices(body, devices) if devices > 1 else body)(*args)
 
 
@@ -124,45 +168,75 @@ def _burst(
     updates: int,
     batch_size: int,
     devices: int,
+    relabelling: Relabelling | None,
     learner: Any,
-    buffer: replay.Replay,
+    buffer: Buffer,
     tally: jax.Array,
     block: Rows,
     count: jax.Array,
     words: jax.Array,
 ) -> tuple[Any, ...]:
-    buffer = replay.add(buffer, block, count)
+    buffer = relabel.add_rows(buffer, block, count)
     if not updates:
         return buffer, jnp.bool_(True)
-    keys = jax.random.split(rng.stream(words[0], words[1], "sample", words[2:]), updates)
-    draw = functools.partial(draw_batch, algo, learner, buffer, batch_size)
+    keys = relabel.split_key(words, updates)
+    draw = functools.partial(draw_batch, algo, learner, buffer, batch_size, relabelling=relabelling)
     own = draw if devices == 1 else lambda key: mpi.own_rows(draw(key))
     row = sum(x.nbytes // x.shape[0] for x in jax.tree.leaves(buffer.data))
     if updates * batch_size * row <= BURST_BYTES:
         learner, info = jax.lax.scan(algo.update, learner, jax.vmap(own)(keys))
     else:  # batches of images: gather them one by one
         learner, info = jax.lax.scan(lambda x, key: algo.update(x, own(key)), learner, keys)
+    learner, tally, finite = _finish_burst(devices, learner, tally, info)
+    return learner, buffer, tally, finite
+
+
+def _finish_burst(devices: int, learner: Any, tally: jax.Array, info: Any) -> tuple[Any, ...]:
+    """Add the metrics of the updates to the tally, and check that all numbers are finite."""
     if devices > 1:
         info = mpi.pmean(info)
     tally = merge_tallies(tally, tally_values(info))
-    return learner, buffer, tally, records.are_all_finite((records.list_numbers(learner), tally[1]))
+    return learner, tally, records.are_all_finite((records.list_numbers(learner), tally[1]))
 
 
 def draw_batch(
-    algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int, key: jax.Array
+    algo: ModuleType,
+    learner: Any,
+    buffer: Buffer,
+    batch_size: int,
+    key: jax.Array,
+    relabelling: Relabelling | None = None,
 ) -> Any:
-    """Draw one batch, with the noise that `update` needs."""
-    batch = replay.sample(buffer, key, batch_size)
+    """Draw one batch, with the noise that `update` needs.
+
+    Rewards of new goals must be functions in JAX if this is compiled.
+    """
+    if isinstance(buffer, goals.GoalReplay):
+        batch = relabel.sample(buffer, key, batch_size, relabelling, learner.params.spec)
+    else:
+        batch = replay.sample(buffer, key, batch_size)
+    return add_noise(algo, learner, batch)
+
+
+def add_noise(algo: ModuleType, learner: Any, batch: Any) -> Any:
+    """Return a batch with the noise that `update` needs."""
     if not algo.NOISE_DRAWS:
         return batch
     dim = learner.params.spec.env.act_dim
     return batch._replace(noise=rng.noise(batch, algo.NOISE_DRAWS, dim))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=COMPILE_QUICKLY)
-def init(algo: ModuleType, spec: Any, capacity: int, words: jax.Array) -> tuple[Any, Any]:
-    """Make a learner and an empty replay buffer, in one program."""
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 4), compiler_options=COMPILE_QUICKLY)
+def init(
+    algo: ModuleType, spec: Any, capacity: int, words: jax.Array, goal_envs: int = 0
+) -> tuple[Any, Any]:
+    """Make a learner and an empty replay buffer, in one program.
+
+    `goal_envs` is the number of environments of a goal replay buffer; 0 makes a plain one.
+    """
     learner = algo.init(rng.stream(words[0], words[1], "init"), spec)
+    if goal_envs:
+        return learner, goals.init(goals.make_example(spec.env), capacity, goal_envs)
     return learner, replay.init(algos.make_row(algo, spec), capacity)
 
 
@@ -182,11 +256,11 @@ def draw_random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Arra
 
 
 def list_metrics(
-    algo: ModuleType, learner: Any, buffer: replay.Replay, batch_size: int
+    algo: ModuleType, learner: Any, buffer: Buffer, batch_size: int
 ) -> tuple[str, ...]:
     """List the metrics of `update`, in the order of the tally."""
 
-    def metrics(learner: Any, buffer: replay.Replay) -> Any:
+    def metrics(learner: Any, buffer: Buffer) -> Any:
         batch = draw_batch(algo, learner, buffer, batch_size, jax.random.key(0))
         return algo.update(learner, batch)[1]
 
@@ -232,6 +306,8 @@ def collect(
         filled = end
     fresh = map_rows(lambda rows: rows[kept:filled], stage)
     faults.check_rows(fresh, who[kept:filled], carry.steps + kept * carry.ranks, carry.ranks)
+    if has_clipped_targets(carry.learner.params.spec):
+        faults.check_sparse(fresh.rew, carry.steps + kept * carry.ranks, carry.ranks)
     surplus = map_rows(lambda rows: rows[needed:filled].copy(), stage)
     carry = dataclasses.replace(
         carry, obs=obs, calls=calls, surplus=surplus, **episodes.to_fields()

@@ -1,4 +1,7 @@
-"""On-policy: one rollout of all environments, then one update on it."""
+"""On-policy: one rollout of all environments, then one update on it.
+
+With a schedule of sequences, a random number of updates on sequences from the replay buffer follow.
+"""
 
 import dataclasses
 import functools
@@ -6,34 +9,58 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from purerl import algos, mpi, rng
+from purerl.buffers import replay
 from purerl.errors import AdvanceStopped, EpisodesCut
 from purerl.loops import acting, adapters, faults, records
-from purerl.loops.carry import OnPolicyCarry
+from purerl.loops.carry import OnPolicyCarry, SequenceCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
-from purerl.schedules import ResolvedOnPolicySchedule
-from purerl.types import AnyRollout, list_leaves, make_rollout, map_rows
+from purerl.schedules import ResolvedOnPolicySchedule, ResolvedSequenceSchedule
+from purerl.types import (
+    AnyRollout,
+    PolicyBatch,
+    SequenceBatch,
+    list_leaves,
+    make_rollout,
+    map_rows,
+)
+
+RolloutCarry = OnPolicyCarry | SequenceCarry
 
 
-def advance(carry: OnPolicyCarry, should_stop: Callable[[], bool] | None = None) -> OnPolicyCarry:
+def advance(carry: RolloutCarry, should_stop: Callable[[], bool] | None = None) -> RolloutCarry:
     """Collect one rollout and learn from it; raise `AdvanceStopped` if any rank shall stop."""
     schedule = carry.schedule
     with acting.stop_together(carry, should_stop) if carry.ranks > 1 else nullcontext():
         carry, rollout = collect(carry, schedule.rollout_length, should_stop)
-    words = acting.pack_key_words(carry, carry.updates)
-    learner, tally, finite = learn(
-        carry.algo, schedule.devices, carry.learner, carry.tally, rollout, words
-    )
-    steps = carry.steps + schedule.rollout_steps
-    done: dict[str, Any] = {"steps": steps, "updates": carry.updates + 1}
-    carry = dataclasses.replace(carry, learner=learner, tally=tally, **done)
-    records.check_learner(carry, 1, finite)
+    words, new = acting.pack_key_words(carry, carry.updates), dict[str, Any]()
+    if isinstance(carry, SequenceCarry):
+        new["learner"], new["buffer"], new["tally"], counted = learn_and_replay(
+            carry.algo,
+            schedule.devices,
+            plan_replay(carry.schedule, carry.ranks),
+            carry.learner,
+            carry.buffer,
+            carry.tally,
+            rollout,
+            words,
+        )
+        updates, finite = np.asarray(counted).tolist()
+    else:
+        new["learner"], new["tally"], finite = learn(
+            carry.algo, schedule.devices, carry.learner, carry.tally, rollout, words
+        )
+        updates = 1
+    new |= {"steps": carry.steps + schedule.rollout_steps, "updates": carry.updates + updates}
+    carry = dataclasses.replace(carry, **new)
+    records.check_learner(carry, updates, finite)
     return carry
 
 
@@ -84,14 +111,120 @@ def _learn(
 ) -> tuple[Any, jax.Array, jax.Array]:
     batch = algo.prepare(learner.params, rollout)
     key = rng.stream(words[0], words[1], "update", words[2:])
-    batch = batch._replace(key=key)
+    learner, tally = _update(algo, devices, learner, tally, batch._replace(key=key))
+    return learner, tally, _is_finite(learner, tally)
+
+
+def _is_finite(learner: Any, tally: jax.Array) -> jax.Array:
+    return records.are_all_finite((records.list_numbers(learner), tally[1]))
+
+
+def _update(
+    algo: ModuleType, devices: int, learner: Any, tally: jax.Array, batch: Any
+) -> tuple[Any, jax.Array]:
+    """Update once on this device's part of a batch, and tally the metrics."""
     learner, info = algo.update(learner, batch if devices == 1 else mpi.own_rows(batch))
     if devices > 1:
         info = mpi.pmean(info)
-    if "val" in info:
+    if "val" in info and isinstance(batch, PolicyBatch):
         info |= {"val": batch.val}  # values of all steps of the rollout, before the update
-    tally = merge_tallies(tally, tally_values(info))
-    return learner, tally, records.are_all_finite((records.list_numbers(learner), tally[1]))
+    return learner, merge_tallies(tally, tally_values(info))
+
+
+class ReplayPlan(NamedTuple):
+    """Replay of sequences by a compiled program; each plan is another program."""
+
+    ratio: float  # mean number of updates
+    start: int  # sequences on each rank from which on updates are replayed
+    sequences: int  # sequences of a batch on each rank
+
+
+def plan_replay(schedule: ResolvedSequenceSchedule, ranks: int) -> ReplayPlan:
+    """Return the plan of a schedule for each of a number of ranks."""
+    start = schedule.replay_start // (ranks * schedule.rollout_length)
+    return ReplayPlan(schedule.replay_ratio, start, schedule.num_envs)
+
+
+def learn_and_replay(
+    algo: ModuleType,
+    devices: int,
+    plan: ReplayPlan,
+    learner: Any,
+    buffer: replay.Replay,
+    tally: jax.Array,
+    rollout: AnyRollout,
+    words: Any,
+) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
+    """Learn from a rollout, store it, and update on sampled sequences: one compiled program.
+
+    The first update equals that of `learn`. `count_replays` more updates follow, on the batches of
+    `draw_sequences`. All numbers of updates share one compilation. The learner, the buffer and the
+    tally are donated.
+
+    Args:
+        algo: A module of `purerl.algos` whose `prepare` returns a `SequenceBatch`.
+        devices: Number of devices, which split the sequences of each batch.
+        plan: How sequences are replayed.
+        learner: State of the algorithm.
+        buffer: The replay buffer, with one sequence per row.
+        tally: Statistics of the metrics since the last record.
+        rollout: Transitions `[T, N, ...]`.
+        words: Seed, rank and number of updates done before, from `acting.pack_key_words`.
+
+    Returns:
+        The learner, the buffer, the tally, and two integers: the number of updates, and whether the
+        learner and the metrics are finite.
+    """
+    args = (learner, buffer, tally, rollout, words)
+    result: tuple[Any, replay.Replay, jax.Array, jax.Array] = _compiled_replay()(
+        algo, devices, plan, *args
+    )
+    return result
+
+
+@functools.cache
+def _compiled_replay() -> Any:
+    return jit_fast(static_argnums=(0, 1, 2), donate_argnums=(3, 4, 5))(_split_replay)
+
+
+def _split_replay(algo: ModuleType, devices: int, plan: ReplayPlan, *args: Any) -> Any:
+    body = functools.partial(_learn_and_replay, algo, devices, plan)
+    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
+
+
+def _learn_and_replay(
+    algo: ModuleType,
+    devices: int,
+    plan: ReplayPlan,
+    learner: Any,
+    buffer: replay.Replay,
+    tally: jax.Array,
+    rollout: AnyRollout,
+    words: jax.Array,
+) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
+    buffer = replay.add(buffer, algo.prepare(learner.params, rollout))
+    learner, tally, _ = _learn(algo, devices, learner, tally, rollout, words)
+    number = count_replays(plan, buffer, words)
+
+    def update(i: jax.Array, state: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:
+        return _update(algo, devices, *state, draw_sequences(plan, buffer, words, i))
+
+    learner, tally = jax.lax.fori_loop(0, number, update, (learner, tally))
+    finite = _is_finite(learner, tally).astype(jnp.int32)
+    return learner, buffer, tally, jnp.stack([1 + number, finite])
+
+
+def count_replays(plan: ReplayPlan, buffer: replay.Replay, words: Any) -> jax.Array:
+    """Draw the number of replayed updates after a rollout; 0 before there are enough sequences."""
+    key = rng.stream(words[0], words[1], "replays", words[2:])
+    number = jax.random.poisson(key, plan.ratio, (), jnp.int32)
+    return jnp.where(buffer.stored >= plan.start, number, 0)
+
+
+def draw_sequences(plan: ReplayPlan, buffer: replay.Replay, words: Any, i: Any) -> Any:
+    """Sample the batch of replayed update number `i` after a rollout."""
+    key = rng.stream(words[0], words[1], "sample", words[2:])
+    return replay.sample(buffer, jax.random.fold_in(key, i), plan.sequences)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)
@@ -128,24 +261,43 @@ def list_metrics(
     algo: ModuleType, learner: Any, schedule: ResolvedOnPolicySchedule
 ) -> tuple[str, ...]:
     """List the metrics of `update`; raise the error of `update` if the rollout does not fit."""
-    length, number, devices = schedule.rollout_length, schedule.num_envs, schedule.devices
+    devices = schedule.devices
 
     def metrics(learner: Any, rollout: AnyRollout) -> Any:
-        batch = algo.prepare(learner.params, rollout)._replace(key=jax.random.key(0))
+        batch = algo.prepare(learner.params, rollout)
         if devices > 1:  # each device gets a part of the rows, without the rollout
-            rows = length * number // devices
-            parts = jax.tree.map(lambda x: x[:rows], batch._replace(key=None, rollout=None))
-            batch = parts._replace(key=batch.key)
-        return algo.update(learner, batch)[1]
+            batch = batch._replace(rollout=None) if isinstance(batch, PolicyBatch) else batch
+            batch = jax.tree.map(lambda x: x[: len(x) // devices], batch)
+        return algo.update(learner, batch._replace(key=jax.random.key(0)))[1]
 
+    return list_names(jax.eval_shape(metrics, learner, _allocate(algo, learner, schedule)))
+
+
+def _allocate(algo: ModuleType, learner: Any, schedule: ResolvedOnPolicySchedule) -> AnyRollout:
+    """Return a rollout of the shapes of a schedule, with any content."""
     row = algos.make_row(algo, learner.params.spec)
-    rollout = make_rollout(records.allocate_rows(row, length, number))
-    return list_names(jax.eval_shape(metrics, learner, rollout))
+    shape = (schedule.rollout_length, schedule.num_envs)
+    return make_rollout(records.allocate_rows(row, *shape))
+
+
+def make_buffer(
+    algo: ModuleType, learner: Any, schedule: ResolvedSequenceSchedule, ranks: int
+) -> replay.Replay:
+    """Make an empty replay buffer for this rank's sequences."""
+    rollout = _allocate(algo, learner, schedule)
+    shapes = jax.eval_shape(algo.prepare, learner.params, rollout)
+    if not isinstance(shapes, SequenceBatch):
+        raise ValueError(
+            f"prepare of {algos.get_name(algo)} must return a purerl.types.SequenceBatch, because "
+            f"its SCHEDULE is a SequenceSchedule, got {type(shapes)}."
+        )
+    example = jax.tree.map(lambda x: np.zeros(x.shape[1:], x.dtype), shapes)
+    return replay.init(example, schedule.replay_size // (ranks * schedule.rollout_length))
 
 
 def collect(
-    carry: OnPolicyCarry, length: int, should_stop: Callable[[], bool] | None = None
-) -> tuple[OnPolicyCarry, AnyRollout]:
+    carry: RolloutCarry, length: int, should_stop: Callable[[], bool] | None = None
+) -> tuple[RolloutCarry, AnyRollout]:
     """Step the environments until each has `length` rows, or `should_stop` returns True.
 
     A vector environment in NEXT_STEP mode spends steps on resets, so its columns fill unevenly.

@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.buffers import replay
+from purerl.buffers import goals, replay
 from purerl.errors import SnapshotMismatch
 from purerl.loops.adapters import Episodes, generators
-from purerl.loops.carry import Carry, OffPolicyCarry
+from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
 from purerl.loops.devices import replicate, unreplicate
-from purerl.types import list_arrays, make_rows
+from purerl.types import ExtendedTransition, SequenceBatch, list_arrays, make_rows
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
 _HOST = ("obs", "ep_return", "ep_length")
@@ -60,9 +60,9 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     facts["episodes"], actions, facts["digests"] = carry.envs.list_episodes()
     host |= generators.read_if_new(carry.envs.generators)
     host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
-    if not isinstance(carry, OffPolicyCarry):
+    if isinstance(carry, OnPolicyCarry):
         return Frozen(learner, host, facts, None)
-    stop = carry.steps // carry.ranks
+    stop = _count_rows(carry)
     data = unreplicate(carry.buffer.data)
     first = max(since, stop - len(data.rew))
     rows = {
@@ -108,7 +108,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     surplus = {name: long[f"surplus.{name}"] for name in list_arrays(carry.surplus)}
     fields["surplus"] = make_rows(surplus)
     fields |= _check_counters(frozen.facts, len(episodes))
-    if isinstance(carry, OffPolicyCarry):
+    if not isinstance(carry, OnPolicyCarry):
         fields["buffer"] = _fill_replay(carry, frozen)
     actions = [long[f"actions.{i}"] for i in range(len(taken))]
     numbers, digests = frozen.facts["episodes"], frozen.facts.get("digests")
@@ -151,7 +151,15 @@ def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
     return {name: facts[name] for name in _COUNTERS}
 
 
-def _fill_replay(carry: OffPolicyCarry, frozen: Frozen) -> replay.Replay:
+def _count_rows(carry: OffPolicyCarry | SequenceCarry) -> int:
+    """Return how many rows this rank has added to its replay buffer: transitions, or sequences."""
+    length = carry.schedule.rollout_length if isinstance(carry, SequenceCarry) else 1
+    return carry.steps // (carry.ranks * length)
+
+
+def _fill_replay(
+    carry: OffPolicyCarry | SequenceCarry, frozen: Frozen
+) -> replay.Replay | goals.GoalReplay:
     """Build a replay buffer with every row at its old position."""
     if frozen.rows is None:
         raise SnapshotMismatch("the replay buffer is missing.")
@@ -173,11 +181,12 @@ def _fill_replay(carry: OffPolicyCarry, frozen: Frozen) -> replay.Replay:
         filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
         filled[name][start : start + tail] = kept[:tail]
         filled[name][: len(kept) - tail] = kept[tail:]
-    ring = replay.Replay(
-        make_rows({name: jnp.asarray(x) for name, x in filled.items()}),
-        jnp.int32(frozen.stop % capacity),
-        jnp.int32(min(frozen.stop, capacity)),
-    )
+    arrays = {name: jnp.asarray(x) for name, x in filled.items()}
+    rows = SequenceBatch(**arrays) if isinstance(data, SequenceBatch) else make_rows(arrays)
+    place = jnp.int32(frozen.stop % capacity), jnp.int32(min(frozen.stop, capacity))
+    ring: replay.Replay | goals.GoalReplay = replay.Replay(rows, *place)
+    if isinstance(rows, ExtendedTransition) and isinstance(carry.buffer, goals.GoalReplay):
+        ring = goals.rebuild(rows, *place, carry.schedule.num_envs)
     return replicate(ring, carry.schedule.devices)
 
 

@@ -160,3 +160,53 @@ def test_networks_are_the_modules_of_the_spec():
     own = ddpg.Spec(ONE, Line(), Line(critic=True))
     assert ddpg.networks(own) == (Line(), Line(critic=True))
     assert ddpg.networks(ddpg.Spec(ONE, hidden=(8,))).critic.hidden == (8,)
+
+
+@both
+def test_clipped_targets_stay_between_the_values_of_never_and_always_at_the_goal(wrap):
+    """y = -1 - .98 * 80 is below -1 / (1 - .98) = -50, and y = 0 + .98 * 3 is above 0."""
+    for rew, value, clipped in ((-1.0, -80.0, -50.0), (0.0, 3.0, 0.0), (-1.0, -9.0, -9.82)):
+        params = [
+            learner(line(0.0), line(0.0), target_critic=line(0.0, value), gamma=0.98, **on).params
+            for on in ({"clip_targets": True}, {})
+        ]
+        loss, info = wrap(ddpg.critic_loss)(params[0], batch(rew=rew))
+        assert info["target"] == pytest.approx(clipped, rel=1e-5)
+        assert loss == pytest.approx(clipped**2, rel=1e-5)
+        plain = wrap(ddpg.critic_loss)(params[1], batch(rew=rew))[1]["target"]
+        assert plain == pytest.approx(rew + 0.98 * value, rel=1e-5)
+
+
+@both
+def test_action_l2_adds_the_mean_square_of_actions_in_unit_range(wrap):
+    params = learner(line(2.0), line(3.0), action_l2=0.5).params
+    rows = batch(rows=2)._replace(obs=jnp.float32([[0.25], [-0.4]]))
+    # Actions 0.5 and -0.8, in [-1, 1]; Q = 3 a; mean square 0.445.
+    assert wrap(ddpg.actor_loss)(params, rows)[0] == pytest.approx(0.45 + 0.5 * 0.445, rel=1e-5)
+
+
+def test_random_actions_replace_all_dimensions_of_an_action_with_their_probability():
+    case = CASES["ddpg"]
+    spec = case.spec(random_action=0.3, act_noise=0.0)
+    params = ddpg.init(jax.random.key(0), spec).params
+    obs = np.zeros((20_000, 3), np.float32)
+    unit = np.asarray(case.env.normalise(ddpg.act(params, obs, jax.random.key(0))))
+    own = np.asarray(case.env.normalise(ddpg.policy(params, obs)))
+    replaced = ~np.isclose(unit, own, atol=1e-5)
+    assert (replaced[:, 0] == replaced[:, 1]).all()
+    assert abs(replaced[:, 0].mean() - 0.3) < 4 * np.sqrt(0.21 / 20_000)
+    random = unit[replaced[:, 0]]
+    np.testing.assert_allclose(random.mean(axis=0), 0.0, atol=0.04)
+    np.testing.assert_allclose(random.var(axis=0), 1 / 3, atol=0.02)
+    assert abs(np.corrcoef(random.T)[0, 1]) < 0.06
+    noisy = dataclasses.replace(params, spec=case.spec(random_action=0.3, act_noise=0.01))
+    unit = np.asarray(case.env.normalise(ddpg.act(noisy, obs, jax.random.key(0))))
+    rest = (unit - own)[np.abs(unit - own).max(axis=1) < 0.06]
+    assert rest.std() == pytest.approx(0.01, rel=0.1)
+
+
+def test_without_random_actions_the_noise_has_the_bits_of_the_key():
+    params = learner(line(1.0), line(0.0), act_noise=0.1).params
+    key, obs = jax.random.key(5), np.zeros((9, 1), np.float32)
+    noise = jnp.float32(0.1) * jax.random.normal(key, (9, 1), jnp.float32)
+    np.testing.assert_allclose(ddpg.act(params, obs, key), 2.0 * noise, rtol=1e-6)

@@ -201,3 +201,26 @@ def test_values_are_of_all_actions_under_the_online_network(wrap):
 
 def test_networks_are_a_critic_without_a_policy():
     assert dqn.networks(dqn.Spec(THREE, Table())) == (None, Table())
+
+
+@both
+def test_clipped_targets_stay_between_the_values_of_never_and_always_at_the_goal(wrap):
+    """y = -1 - .98 * 80 is below -1 / (1 - .98) = -50, and y = 0 + .98 * 3 is above 0."""
+    cases = ((-1.0, -80.0, -50.0), (0.0, 3.0, 0.0), (-1.0, -9.0, -9.82))
+    for rew, value, clipped in cases:
+        for on, wanted in ((True, clipped), (False, rew + 0.98 * value)):
+            values = ([value] * 3,) * 2
+            spec = {"gamma": 0.98, "clip_targets": on, "huber": False}
+            params = learner(([0, 0, 0],) * 2, values, **spec).params
+            steps = pair(rew=(rew, rew), terminated=(False, False))
+            loss, info = wrap(dqn.critic_loss)(params, steps)
+            assert info["target"] == pytest.approx(wanted, rel=1e-5)
+            assert loss == pytest.approx(0.5 * wanted**2, rel=1e-5)
+
+
+def test_clipped_targets_need_a_discount():
+    with pytest.raises(ValueError, match=r"^clip_targets needs gamma below 1, .*got gamma 1\.0"):
+        dqn.Spec(THREE, gamma=1.0, clip_targets=True)
+    with pytest.raises(ValueError, match="^clip_targets must be True or False, got 1"):
+        dqn.Spec(THREE, clip_targets=1)
+    assert dqn.Spec(THREE, gamma=1.0).clip_targets is False

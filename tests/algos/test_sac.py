@@ -348,3 +348,18 @@ def test_networks_are_the_modules_of_the_spec():
     own = sac.Spec(ONE, Head(), Line(critic=True))
     assert sac.networks(own) == (Head(), Line(critic=True))
     assert sac.networks(sac.Spec(ONE, hidden=(8,))).critic.hidden == (8,)
+
+
+@both
+def test_clipped_targets_include_the_entropy_bonus(wrap):
+    """y = 0 + .98 * (-0.1 + .2 * 1.2) is above 0; without its bonus it would be -0.098."""
+    log_std = 1.2 - 0.5 * np.log(2 * np.pi)  # log-density -1.2 at the mean
+    for rew, value, clipped in ((0.0, -0.1, 0.0), (-1.0, -80.0, -50.0), (-1.0, -9.0, -9.5848)):
+        for on in (True, False):
+            targets = (line(0.0, value), line(0.0, value + 1))
+            spec = {"gamma": 0.98, "clip_targets": on}
+            params = learner(head(0.0, log_std), line(0.0), line(0.0), *targets, **spec).params
+            loss, info = wrap(sac.critic_loss)(params, draws(rew=rew))
+            wanted = clipped if on else rew + 0.98 * (value + 0.24)
+            assert info["target"] == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+            assert loss == pytest.approx(2 * wanted**2, rel=1e-4, abs=1e-6)

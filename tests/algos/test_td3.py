@@ -286,3 +286,16 @@ def test_networks_are_the_modules_of_the_spec():
     own = td3.Spec(ONE, Line(), Line(critic=True))
     assert td3.networks(own) == (Line(), Line(critic=True))
     assert td3.networks(td3.Spec(ONE, hidden=(8,))).critic.hidden == (8,)
+
+
+@both
+def test_clipped_targets_stay_between_the_values_of_never_and_always_at_the_goal(wrap):
+    """y = -1 - .98 * 80 is below -1 / (1 - .98) = -50, and y = 0 + .98 * 3 is above 0."""
+    for rew, value, clipped in ((-1.0, -80.0, -50.0), (0.0, 3.0, 0.0), (-1.0, -9.0, -9.82)):
+        for on, wanted in ((True, clipped), (False, rew + 0.98 * value)):
+            targets = {"target_first": line(0.0, value), "target_second": line(0.0, value + 1)}
+            spec = {"gamma": 0.98, "clip_targets": on}
+            params = learner(line(0.0), line(0.0), line(0.0), **targets, **spec).params
+            loss, info = wrap(td3.critic_loss)(params, batch(rew=rew))
+            assert info["target"] == pytest.approx(wanted, rel=1e-5)
+            assert loss == pytest.approx(2 * wanted**2, rel=1e-5)

@@ -11,6 +11,7 @@ from tests.cases import CASES
 
 # One case of each algorithm, chosen to reach most of its lines.
 REPRESENTATIVES = (
+    "acer",
     "td3",
     "ddpg",
     "sac-auto",

@@ -12,7 +12,7 @@ from purerl.algos import td3
 from purerl.errors import ConfigError
 from purerl.loops import acting, devices, offpolicy
 from purerl.loops import gym as loop
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
 
 OFF = functools.partial(
@@ -28,10 +28,20 @@ OFF = functools.partial(
     num_test_episodes=1,
 )
 ON = functools.partial(OnPolicySchedule, steps=400, steps_per_epoch=200, num_test_episodes=1)
+SEQUENCES = functools.partial(
+    SequenceSchedule,
+    steps=400,
+    rollout_steps=40,
+    steps_per_epoch=200,
+    replay_start=80,
+    num_envs=4,
+    num_test_episodes=1,
+)
+POLE = ("acer", "dqn", "ppo")  # algorithms that run on CartPole-v1
 
 
 def records(name, schedule):
-    algo, env_id = algos.load(name), "CartPole-v1" if name in ("dqn", "ppo") else "Pendulum-v1"
+    algo, env_id = algos.load(name), "CartPole-v1" if name in POLE else "Pendulum-v1"
     env_fn = functools.partial(gymnasium.make, env_id)
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(16, 16))
     run, records = loop.run(algo, spec, env_fn, schedule, 0), []
@@ -43,10 +53,11 @@ def records(name, schedule):
 
 
 @pytest.mark.parametrize(
-    "name", ["sac", "ppo", *(pytest.param(x, marks=pytest.mark.complete) for x in ("td3", "dqn"))]
+    "name",
+    ["sac", "ppo", "acer", *(pytest.param(x, marks=pytest.mark.complete) for x in ("td3", "dqn"))],
 )
 def test_two_devices_train_like_one(name):
-    schedule = ON if name == "ppo" else OFF
+    schedule = {"ppo": ON, "acer": SEQUENCES}.get(name, OFF)
     acting._act.clear_cache()  # remove programs of earlier tests
     one, _ = records(name, schedule())
     programs = acting._act._cache_size()
@@ -64,6 +75,11 @@ def test_bursts_over_devices_compile_once_with_and_once_without_updates():
     before = offpolicy._compiled_burst()._cache_size()
     records("ddpg", OFF(devices=2))
     assert offpolicy._compiled_burst()._cache_size() - before == 2  # with and without updates
+
+
+def test_devices_that_cannot_share_whole_sequences_are_refused():
+    with pytest.raises(ValueError, match="^num_envs must be a multiple of devices.*got 4 .* 3 dev"):
+        SEQUENCES(devices=3)
 
 
 def test_more_devices_than_jax_has_are_refused():

@@ -149,7 +149,7 @@ def test_start_refuses_arguments_that_do_not_fit():
     for seed in (-1, 2**32, 1.0, "0", np.int64(3), True):
         with pytest.raises(ValueError, match=r"^seed must be an integer in 0 \.\. 2\*\*32 - 1"):
             loop.start(td3, spec, env_fn, schedule(), seed)
-    with pytest.raises(ValueError, match=r"^schedule of td3 must be an OffPolicySchedule"):
+    with pytest.raises(ValueError, match=r"^schedule of td3 must be a purerl\.schedules\.OffP"):
         loop.start(td3, spec, env_fn, OnPolicySchedule(), 0)
     with pytest.raises(
         ValueError, match=r"script' .* is not an algorithm: it lacks Spec, SCHEDULE"

@@ -143,7 +143,7 @@ def test_a_burst_of_large_batches_gathers_them_one_by_one_with_equal_results(mon
     parts = (carry.learner, carry.buffer, carry.tally, block, np.int32(2), words)
 
     def run():
-        burst = jax.jit(lambda *parts: offpolicy._burst(td3, 3, 4, 1, *parts))
+        burst = jax.jit(lambda *parts: offpolicy._burst(td3, 3, 4, 1, None, *parts))
         return burst(*parts), str(jax.make_jaxpr(burst)(*parts))
 
     early, program = run()

@@ -1,6 +1,7 @@
 """On-policy loop: exact rollouts, exact counts, exact updates."""
 
 import dataclasses
+import types
 from typing import Any
 
 import gymnasium
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 
 from purerl import errors, rng
-from purerl.algos import ppo, reinforce, trpo, vpg
+from purerl.algos import acer, ppo, reinforce, trpo, vpg
+from purerl.buffers import replay
 from purerl.loops import acting, onpolicy
 from purerl.loops import gym as loop
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.loops.carry import OnPolicyCarry, SequenceCarry
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
 from purerl.types import Rollout
 from tests.loops import script
@@ -243,7 +246,7 @@ def test_moments_that_overflow_end_the_run_although_parameters_stay_finite():
 
 def test_start_refuses_off_policy_schedules_and_rollouts_that_do_not_divide():
     env_fn = script.make_singles(1)[0]
-    with pytest.raises(ValueError, match=r"^schedule of vpg must be an OnPolicySch"):
+    with pytest.raises(ValueError, match=r"^schedule of vpg must be a purerl\.schedules\.OnPol"):
         loop.start(vpg, SPEC, env_fn, OffPolicySchedule(), 0)
     spec = ppo.Spec(SPEC.env, hidden=(4,), minibatch_size=7)
     with pytest.raises(ValueError, match="^minibatch_size must divide the 30 rows of a rollout"):
@@ -319,3 +322,118 @@ def test_a_loop_warns_of_counts_that_it_rounds_up():
     with pytest.warns(errors.CountsRounded, match=expected):
         carry = start(script.make_singles(1)[0], steps=50, steps_per_epoch=30)
     assert carry.schedule.steps == 60
+
+
+# --- sequences --------------------------------------------------------------------------
+
+SHORT = {"steps": 200, "rollout_steps": 20, "steps_per_epoch": 100, "num_envs": 2}
+SHORT |= {"replay_size": 100, "replay_start": 60}
+
+
+def make_pole() -> gymnasium.Env:
+    return gymnasium.make("CartPole-v1")
+
+
+POLE = acer.Spec(EnvSpec.of(make_pole()), hidden=(4,))
+
+
+def start_sequences(seed: int = 0, **changes: Any) -> Any:
+    return loop.start(acer, POLE, make_pole, SequenceSchedule(**SHORT | changes), seed)
+
+
+def test_an_advance_equals_an_update_and_further_ones_on_samples_of_the_buffer():
+    carry, twin, numbers = start_sequences(), start_sequences(), []
+    learner, ring = twin.learner, None
+    for k in range(8):
+        twin, rollout = onpolicy.collect(twin, 10)
+        batch = acer.prepare(learner.params, rollout)
+        if ring is None:
+            ring = replay.init(jax.tree.map(lambda x: np.asarray(x[0]), batch), 10)
+        ring, done = replay.add(ring, batch), carry.updates
+        learner, _ = acer.update(learner, batch)
+        drawn = int(jax.random.poisson(rng.stream(0, 0, "replays", done), 4.0))
+        numbers.append(drawn if 20 * (k + 1) >= 60 else 0)
+        for i in range(numbers[-1]):
+            key = jax.random.fold_in(rng.stream(0, 0, "sample", done), i)
+            learner, _ = acer.update(learner, replay.sample(ring, key, 2))
+        carry, _ = loop.advance(carry)
+        assert carry.updates == done + 1 + numbers[-1] == int(carry.learner.step)
+        twin = dataclasses.replace(twin, learner=learner, steps=carry.steps)
+        found = (carry.learner.params.replace(spec=None), carry.buffer)
+        wanted = (learner.params.replace(spec=None), ring)
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert len({*numbers[2:]}) > 1
+    assert numbers[:2] == [0, 0]
+
+
+def test_the_number_of_replayed_updates_is_that_of_all_ranks_and_has_the_mean_of_the_ratio():
+    ring = replay.init({"x": np.zeros(1)}, 8)
+    full = dataclasses.replace(ring, stored=jnp.int32(4))
+    plan = onpolicy.ReplayPlan(4.0, 4, 2)
+    count = jax.jit(
+        lambda ring, words: jax.vmap(
+            lambda n: onpolicy.count_replays(plan, ring, words.at[3].set(n))
+        )(jnp.arange(1_000, dtype=jnp.uint32))
+    )
+    words = [jnp.array([7, rank, 0, 0], jnp.uint32) for rank in (0, 3)]
+    mine, other = (np.asarray(count(full, w)) for w in words)
+    np.testing.assert_array_equal(mine, other)
+    assert mine.mean() == pytest.approx(4.0, abs=0.2)
+    assert mine.var() == pytest.approx(4.0, abs=0.6)
+    few = dataclasses.replace(ring, stored=jnp.int32(3))
+    assert not np.asarray(count(few, words[0])).any()
+
+
+def test_all_numbers_of_replayed_updates_share_one_compilation():
+    before = onpolicy._compiled_replay()._cache_size()
+    carry, records = finish(start_sequences(replay_start=20, replay_ratio=3.0))
+    assert onpolicy._compiled_replay()._cache_size() - before == 1
+    assert carry.updates > 20
+    assert [r["updates"] for r in records if r][-1] == carry.updates
+    assert carry.steps == 200
+
+
+def test_without_replay_there_is_no_buffer_and_one_update_for_each_rollout():
+    carry, _ = finish(start_sequences(replay_ratio=0.0))
+    assert isinstance(carry, OnPolicyCarry)
+    assert (carry.updates, carry.buffer) == (10, None)
+    assert isinstance(start_sequences(), SequenceCarry)
+
+
+def test_stored_sequences_keep_the_logits_that_acted_and_the_true_successors():
+    carry = start_sequences(max_ep_len=7)
+    params = jax.tree.map(jnp.copy, carry.learner.params)
+    carry, _ = loop.advance(carry)
+    rows = jax.tree.map(lambda x: np.asarray(x)[:2], carry.buffer.data)
+    np.testing.assert_allclose(rows.behaviour, acer.distribution(params, rows.obs), rtol=1e-5)
+    cut = rows.truncated & ~rows.terminated
+    assert cut.sum() == 2  # one in each environment
+    who, when = np.nonzero(cut)
+    assert (np.abs(rows.next_obs[who, when]) > 0.05).any(axis=-1).all()
+    assert (np.abs(rows.obs[who, when + 1]) <= 0.05).all()  # the next episode has begun
+
+
+def test_schedules_with_and_without_sequences_are_not_mixed_up():
+    with pytest.raises(ValueError, match=r"^schedule of acer must be a .*\.SequenceSch"):
+        loop.start(acer, POLE, make_pole, OnPolicySchedule(), 0)
+    spec = vpg.Spec(EnvSpec.of(make_pole()))
+    with pytest.raises(ValueError, match=r"^schedule of vpg must be a .*\.OnPolicySch"):
+        loop.start(vpg, spec, make_pole, SequenceSchedule(), 0)
+
+
+def test_a_custom_algorithm_must_prepare_sequences_for_such_a_schedule():
+    names = ("Spec", "SCHEDULE", "init", "act", "policy", "loss", "update", "prepare")
+    mine = types.SimpleNamespace(**{name: getattr(vpg, name) for name in names})
+    mine.SCHEDULE = SequenceSchedule(**SHORT)
+    spec = vpg.Spec(EnvSpec.of(make_pole()), hidden=(4,))
+    with pytest.raises(ValueError, match="^prepare of custom must return a .*SequenceBatch, bec"):
+        loop.start(mine, spec, make_pole, mine.SCHEDULE, 0)
+
+
+def test_a_diverged_replay_is_reported_with_all_its_updates():
+    wild = dataclasses.replace(POLE, lr=1e38, max_grad_norm=None)
+    schedule = SequenceSchedule(**SHORT | {"replay_start": 20})
+    carry = loop.start(acer, wild, make_pole, schedule, 0)
+    with pytest.raises(errors.Diverged, match="^learning diverged between updates 0 and [2-9]"):
+        finish(carry)

@@ -15,7 +15,7 @@ from purerl import algos, errors
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
 from purerl.loops.adapters import single
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
 from tests.loops import script
 
@@ -25,14 +25,18 @@ OFF = OffPolicySchedule(
 )  # fmt: skip
 ON = OnPolicySchedule(steps=360, rollout_steps=60, steps_per_epoch=180, num_envs=2)
 ENVS = {"reinforce": "CartPole-v1", "vpg": "Pendulum-v1", "trpo": "CartPole-v1"}
-ENVS |= {"ppo": "Pendulum-v1", "dqn": "CartPole-v1"}
+ENVS |= {"ppo": "Pendulum-v1", "dqn": "CartPole-v1", "acer": "CartPole-v1"}
+SEQUENCES = SequenceSchedule(
+    steps=360, rollout_steps=20, steps_per_epoch=180, num_envs=2, replay_size=100, replay_start=60
+)
 
 
 def begin(name, schedule=None, hidden=(8,), **settings):
     algo = algos.load(name)
     env_fn = functools.partial(gymnasium.make, ENVS.get(name, "Pendulum-v1"))
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=hidden, **settings)
-    schedule = schedule or (ON if hasattr(algo, "prepare") else OFF)
+    kinds = {type(one): one for one in (ON, OFF, SEQUENCES)}
+    schedule = schedule or kinds[type(algo.SCHEDULE)]
     return loop.start(algo, spec, env_fn, schedule, 3)
 
 
@@ -105,6 +109,24 @@ def test_new_rows_and_rows_saved_before_are_the_whole_buffer():
     carry, _ = advance_until(carry, 200)  # the ring of 150 rows is full, so older rows are gone
     last = snapshot.freeze(carry, since=20)
     assert (last.first, last.stop) == (50, 200)
+
+
+def test_new_sequences_and_sequences_saved_before_are_the_whole_buffer():
+    carry, _ = advance_until(begin("acer"), 60)
+    first = snapshot.freeze(carry)
+    assert (first.first, first.stop) == (0, 6)  # sequences of 10 steps from two environments
+    assert first.rows["behaviour"].shape == (6, 10, 2)
+    carry, _ = advance_until(carry, 80)
+    second, whole = snapshot.freeze(carry, since=6), snapshot.freeze(carry)
+    assert (second.first, second.stop) == (6, 8)
+    for name, rows in whole.rows.items():
+        joined = np.concatenate([first.rows[name], second.rows[name]])
+        np.testing.assert_array_equal(rows, joined)
+    carry, _ = advance_until(carry, 140)  # the ring of 10 sequences is full
+    last = snapshot.freeze(carry, since=2)
+    assert (last.first, last.stop) == (4, 14)
+    with pytest.raises(errors.SnapshotMismatch, match="^the replay buffer must hold rows 4 .. 14"):
+        snapshot.thaw(begin("acer"), second._replace(stop=14))
 
 
 class Drifting(gymnasium.Wrapper):

@@ -40,7 +40,7 @@ from purerl.runs.settings import config
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
-from purerl.schedules import OffPolicySchedule, OnPolicySchedule
+from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
 from tests.algos.pg import theta
 from tests.algos.test_trpo import normal
@@ -338,7 +338,9 @@ def check_loops_divide_counts_and_report_over_all_ranks() -> None:
     )  # fmt: skip
     on = OnPolicySchedule(steps=600 * RANKS, steps_per_epoch=300 * RANKS, num_test_episodes=1)
     loops = [("sac", swing, off), ("ppo", pole, on)]
-    loops += [("dqn", pole, off)] if RANKS > 2 else []  # compiled at every start: `make test-mpi`
+    if RANKS > 2:  # compiled at every start: `make test-mpi`
+        more = {"rollout_steps": 50 * RANKS, "replay_start": 100 * RANKS, "num_envs": 1}
+        loops += [("dqn", pole, off), ("acer", pole, SequenceSchedule(**vars(on) | more))]
     for name, make, schedule in loops:
         algo = algos.load(name)
         spec = algo.Spec(EnvSpec.of(make()), hidden=(8,))
@@ -360,7 +362,10 @@ def check_loops_divide_counts_and_report_over_all_ranks() -> None:
             assert not same_everywhere(carry.buffer)
             first = mpi.allgather(carry.buffer.data.act[0].tolist())
             assert len({str(x) for x in first}) == RANKS or name == "dqn"  # of few actions
-            assert record["updates"] == 4 * 3
+            if name == "acer":
+                assert record["updates"] > 12  # one for each rollout, and replayed ones
+            else:
+                assert record["updates"] == 4 * 3
         carry.envs.close()
         *_, last = loop.run(algo, spec, make, schedule, 0)
         assert len(last["test_returns"]) == schedule.num_test_episodes

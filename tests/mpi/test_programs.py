@@ -1,6 +1,7 @@
 """Examples and commands on two ranks: only rank 0 prints, and user errors are one line."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from purerl.runs.record import folder
 from purerl.runs.settings.config import to_json
 from tests.mpi.launch import ROOT, clean, python, ranks
-from tests.runs.script import settings
+from tests.runs.script import settings, table
 
 
 @pytest.mark.mpi
@@ -152,3 +153,19 @@ def test_a_request_that_reaches_a_rank_late_does_not_end_a_job_that_has_saved(tm
         said += process.communicate()[0]
     assert process.returncode == 75, said
     assert "Continue: purerl resume" in said
+
+
+@pytest.mark.mpi
+def test_goals_are_replayed_and_resumed_on_two_ranks(tmp_path):
+    words = "train dqn --env BitFlipping-v0 --steps 606 --num-test-episodes 2 --steps-per-epoch 202"
+    words += " --update-after 300 --update-every 10 --save-freq 202 --hidden 8 --replay-size 300"
+    words += f" --num-cpu 2 --data-dir {tmp_path}"
+    done = python("-m", "purerl", *words.split())
+    assert done.code == 0, done.err
+    (run,) = tmp_path.glob("*/*_s0")
+    whole = [row | {"Time": ""} for row in table(run / "progress.txt", "\t")]
+    shutil.rmtree(run / "checkpoints" / f"{606:012d}")
+    done = python("-m", "purerl", "resume", str(run), "--num-cpu", "2")
+    assert done.code == 0, done.err
+    assert "did not return" not in done.out
+    assert whole == [row | {"Time": ""} for row in table(run / "progress.txt", "\t")]

@@ -21,7 +21,9 @@ from pathlib import Path
 
 from tests.mutants import (
     Mutant,
+    goals,
     grids,
+    hindsight,
     images,
     offpolicy,
     onpolicy,
@@ -32,13 +34,14 @@ from tests.mutants import (
     reliability,
     reports,
     runs,
+    sequences,
     subtle,
 )
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
-    *(grids, images, offpolicy, onpolicy, plots, policies, presets),
-    *(ranks, reliability, reports, runs, subtle),
+    *(goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
+    *(ranks, reliability, reports, runs, sequences, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

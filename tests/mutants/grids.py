@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant(KEYS, "setting.part != part", "False", T_KEYS),
     Mutant(CONFIG, "find_mistakes(makers[part], fields[part])]", "find_mistakes(makers[part], fields[part])[:1]]", T_OPTIONS),
     Mutant(CONFIG, "    files.check_name(name)\n", "", T_OPTIONS),
-    Mutant(ENVIRONMENTS, "    check_id(env)\n    made_by", "    made_by", T_OPTIONS),
+    Mutant(ENVIRONMENTS, "    check_id(env)\n    env = registration", "    env = registration", T_OPTIONS),
     Mutant(ENVIRONMENTS, "    for one in caught:", "    for one in ():", T_ENVIRONMENTS),
     Mutant(TASKS, "    environments.check_available(found.env)\n", "", T_SWEEP),
     Mutant(CLI, "if not follows.search(text)]", "]", T_OPTIONS),

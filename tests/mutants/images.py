@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant(MODULES, "if torso and large else", "if large else", T_CNN),
     Mutant(
         "purerl/spaces.py",
-        "shape[1:] if has_channels_first(shape) else shape[:2]",
+        "shape[1:] if len(shape) == 3 and has_channels_first(shape) else shape[:2]",
         "shape[:2]",
         T_CNN,
     ),
@@ -55,7 +55,7 @@ MUTANTS = [
         "tests/loops/test_offpolicy.py -k large",
     ),
     Mutant(CONFIG, 'chosen = {"torso", "actor", "critic"}', 'chosen = {"torso"}', T_CONFIG),
-    Mutant(CONFIG, "(MIN_SIDE, MIN_SIDE, 1) if image else (1,)", "(1,)", T_CONFIG),
+    Mutant(CONFIG, "(MIN_SIDE, MIN_SIDE, 1) if image else", "(1,) if image else", T_CONFIG),
     Mutant(
         "purerl/runs/sweeps/tasks.py",
         'own = {"torso": other.get("torso") or spec.get("torso")}',

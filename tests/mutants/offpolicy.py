@@ -46,6 +46,7 @@ ACTING, T_ACTING = "purerl/loops/acting.py", "tests/loops/test_acting.py"
 RECORDS, T_RECORDS = "purerl/loops/records.py", "tests/loops/test_records.py"
 T_OFF, T_VECTOR = "tests/loops/test_offpolicy.py", "tests/loops/test_adapters.py"
 T_FAULTS = "tests/loops/test_faults.py"
+OFF_SCHEDULE = "purerl/schedules/offpolicy.py"
 
 MUTANTS = [
     # The target action.
@@ -170,7 +171,7 @@ MUTANTS = [
     Mutant(LOOP, "i < episodes % number", "i < 0", T_LOOP),
     Mutant(LOOP, "        envs.close()  # the caller has no carry to close them with\n", "", T_LOOP),
     # Environments behind the adapter.
-    Mutant(VECTOR, "next_obs[i] = faults.get_final_obs(info, int(i), self.spec)", "pass", T_VECTOR),
+    Mutant(VECTOR, "                next_obs[i] = last\n", "                pass\n", T_VECTOR),
     Mutant(VECTOR, "valid = ~self._fresh if self._fresh.any() else None", "valid = None", T_VECTOR),
     Mutant(SINGLE, "            next_obs = next_obs.copy()\n", "", T_VECTOR),
     Mutant(SINGLE, "terminated[i], truncated[i] = ends, cut", "terminated[i], truncated[i] = ends or cut, cut", T_VECTOR),
@@ -183,11 +184,11 @@ MUTANTS = [
     # Units and specs.
     Mutant("purerl/spaces.py", "return (act - middle.astype(np.float32)) / half.astype(np.float32)", "return act / half.astype(np.float32)", T_SPACES),
     Mutant("purerl/spaces.py", "return middle.astype(np.float32) + half.astype(np.float32) * act", "return half.astype(np.float32) * act", T_SPACES),
-    Mutant("purerl/schedules.py", "every = _round_up(self.update_every or 50, unit)", "every = self.update_every or 50", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "every = round_up(self.update_every or 50, unit)", "every = self.update_every or 50", T_SCHEDULES),
     Mutant("purerl/spaces.py", "action = Discrete(int(act.n), int(act.start))", "action = Discrete(int(act.n))", T_SPACES),
     # Streams.
     Mutant(RNG, "jax.random.fold_in(jax.random.fold_in(key, high), low)", "jax.random.fold_in(key, low)", T_RNG),
-    Mutant(RNG, 'jnp.uint32(0 if name == "init" else rank)', "jnp.uint32(rank)", T_RNG),
+    Mutant(RNG, 'jnp.uint32(0 if name in _SHARED else rank)', "jnp.uint32(rank)", T_RNG),
     Mutant(RNG, "return zlib.crc32(name.encode())", "return hash(name) % 2**32", T_RNG),
     Mutant(RNG, "        return jnp.asarray(batch.noise)\n", "        pass\n", T_CONTRACT),
     Mutant(RNG, "    checks.seed(seed)\n    checks.integer(\"rank\", rank, 0)\n    spawn", "    spawn", T_RNG),

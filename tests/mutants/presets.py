@@ -2,7 +2,7 @@
 
 from tests.mutants import Mutant
 
-SCHEDULES, T_SCHEDULES = "purerl/schedules.py", "tests/test_schedules.py"
+T_SCHEDULES = "tests/test_schedules.py"
 PRESETS, T_PRESETS = "purerl/runs/settings/presets.py", "tests/runs/settings/test_presets.py"
 ON, T_ON = "purerl/loops/onpolicy.py", "tests/loops/test_onpolicy.py"
 GYM = "purerl/loops/gym.py"
@@ -17,38 +17,42 @@ COMMAND = "purerl/cli/commands/train_and_resume.py"
 RUN = "purerl/runs/policy/run.py"
 ENVS, T_ENVS = "purerl/runs/settings/environments.py", "tests/runs/settings/test_environments.py"
 T_MAIN, T_RANKS = "tests/cli/test_main.py -k without_an_mpi", "tests/mpi/test_programs.py"
+OFF_SCHEDULE = "purerl/schedules/offpolicy.py"
+ON_SCHEDULE = "purerl/schedules/onpolicy.py"
+SCHEDULE_PARTS = "purerl/schedules/common.py"
+SCHEDULES = "purerl/schedules/__init__.py"
 
 MUTANTS = [
-    Mutant(SCHEDULES, "return -(-count // unit) * unit", "return count // unit * unit", T_SCHEDULES),
-    Mutant(SCHEDULES, "max(1, min(most, steps // parts))", "min(most, steps // parts)", T_SCHEDULES),
-    Mutant(SCHEDULES, "max(1, min(most, steps // parts))", "most", T_SCHEDULES),
-    Mutant(SCHEDULES, "start = _portion(steps, 10, 10_000)", "start = 10_000", T_SCHEDULES),
-    Mutant(SCHEDULES, "max(ranks * batch, _portion(steps, 10, 1_000))", "_portion(steps, 10, 1_000)", T_SCHEDULES),
-    Mutant(SCHEDULES, "max(ranks * batch, _portion(steps, 10, 1_000))", "max(ranks * batch, 1_000)", T_SCHEDULES),
-    Mutant(SCHEDULES, "epoch = _round_down(_portion(steps, FEWEST_ROWS, EPOCH), every)", "epoch = _round_up(_portion(steps, FEWEST_ROWS, EPOCH), every)", T_SCHEDULES),
-    Mutant(SCHEDULES, "start_steps=_round_up(start, unit)", "start_steps=start", T_SCHEDULES),
-    Mutant(SCHEDULES, "update_after=_round_up(after, unit)", "update_after=after", T_SCHEDULES),
-    Mutant(SCHEDULES, "steps_per_epoch=_round_up(epoch, unit)", "steps_per_epoch=epoch", T_SCHEDULES),
-    Mutant(SCHEDULES, "replay_size=_round_up(self.replay_size, ranks)", "replay_size=self.replay_size", T_SCHEDULES),
-    Mutant(SCHEDULES, "batch = _round_up(self.batch_size, self.devices)", "batch = self.batch_size", T_SCHEDULES),
-    Mutant(SCHEDULES, "if getattr(settled, name) < ranks * settled.batch_size:", "if False:", T_SCHEDULES),
-    Mutant(SCHEDULES, "ranks * math.lcm(self.num_envs, self.devices)", "ranks * self.num_envs", T_SCHEDULES),
-    Mutant(SCHEDULES, "ranks * math.lcm(self.num_envs, self.devices)", "math.lcm(self.num_envs, self.devices)", T_SCHEDULES),
-    Mutant(SCHEDULES, "rollout = self.rollout_steps or self.steps_per_epoch", "rollout = self.rollout_steps", T_SCHEDULES),
-    Mutant(SCHEDULES, "rollout = self.rollout_steps or self.steps_per_epoch", "rollout = self.steps_per_epoch or self.rollout_steps", T_SCHEDULES),
-    Mutant(SCHEDULES, "most = ROLLOUT if self.continue_episodes else EPOCH", "most = ROLLOUT", T_SCHEDULES),
-    Mutant(SCHEDULES, "steps = _round_up(self.steps, rollout)", "steps = self.steps", T_SCHEDULES),
-    Mutant(SCHEDULES, "epoch = _round_up(self.steps_per_epoch, rollout)", "epoch = self.steps_per_epoch", T_SCHEDULES),
-    Mutant(SCHEDULES, "return max(unit, count // unit * unit)", "return count // unit * unit", T_SCHEDULES),
-    Mutant(SCHEDULES, "epoch = _round_down(_portion(steps, FEWEST_ROWS, EPOCH), rollout)", "epoch = _round_up(_portion(steps, FEWEST_ROWS, EPOCH), rollout)", T_SCHEDULES),
+    Mutant(SCHEDULE_PARTS, "return -(-count // unit) * unit", "return count // unit * unit", T_SCHEDULES),
+    Mutant(SCHEDULE_PARTS, "max(1, min(most, steps // parts))", "min(most, steps // parts)", T_SCHEDULES),
+    Mutant(SCHEDULE_PARTS, "max(1, min(most, steps // parts))", "most", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "start = portion(steps, 10, 10_000)", "start = 10_000", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "max(ranks * batch, portion(steps, 10, 1_000))", "portion(steps, 10, 1_000)", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "max(ranks * batch, portion(steps, 10, 1_000))", "max(ranks * batch, 1_000)", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "epoch = round_down(portion(steps, FEWEST_ROWS, EPOCH), every)", "epoch = round_up(portion(steps, FEWEST_ROWS, EPOCH), every)", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "start_steps=round_up(start, unit)", "start_steps=start", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "update_after=round_up(after, unit)", "update_after=after", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "steps_per_epoch=round_up(epoch, unit)", "steps_per_epoch=epoch", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "replay_size=round_up(self.replay_size, ranks)", "replay_size=self.replay_size", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "batch = round_up(self.batch_size, self.devices)", "batch = self.batch_size", T_SCHEDULES),
+    Mutant(OFF_SCHEDULE, "if getattr(settled, name) < ranks * settled.batch_size:", "if False:", T_SCHEDULES),
+    Mutant(ON_SCHEDULE, "ranks * math.lcm(self.num_envs, self.devices)", "ranks * self.num_envs", T_SCHEDULES),
+    Mutant(ON_SCHEDULE, "ranks * math.lcm(self.num_envs, self.devices)", "math.lcm(self.num_envs, self.devices)", T_SCHEDULES),
+    Mutant(ON_SCHEDULE, "rollout = self.rollout_steps or self.steps_per_epoch", "rollout = self.rollout_steps", T_SCHEDULES),
+    Mutant(ON_SCHEDULE, "rollout = self.rollout_steps or self.steps_per_epoch", "rollout = self.steps_per_epoch or self.rollout_steps", T_SCHEDULES),
+    Mutant(ON_SCHEDULE, "most = ROLLOUT if self.continue_episodes else EPOCH", "most = ROLLOUT", T_SCHEDULES),
+    Mutant(ON_SCHEDULE, "steps = round_up(self.steps, rollout)", "steps = self.steps", T_SCHEDULES),
+    Mutant(ON_SCHEDULE, "epoch = round_up(self.steps_per_epoch, rollout)", "epoch = self.steps_per_epoch", T_SCHEDULES),
+    Mutant(SCHEDULE_PARTS, "return max(unit, count // unit * unit)", "return count // unit * unit", T_SCHEDULES),
+    Mutant(ON_SCHEDULE, "epoch = round_down(portion(steps, FEWEST_ROWS, EPOCH), rollout)", "epoch = round_up(portion(steps, FEWEST_ROWS, EPOCH), rollout)", T_SCHEDULES),
     Mutant(SCHEDULES, "not in (None, getattr(settled, name))", "!= getattr(settled, name)", T_SCHEDULES),
     Mutant(GYM, "    if rounded := describe_rounding(schedule, resolved):", "    if False:", T_ON),
-    Mutant(ON, "tally = merge_tallies(tally, tally_values(info))", "tally = tally_values(info)", T_ON),
+    Mutant(ON, "return learner, merge_tallies(tally, tally_values(info))", "return learner, tally_values(info)", T_ON),
     Mutant(RECORDS, "min(carry.steps, carry.schedule.start_steps) - began", "carry.schedule.start_steps - began", T_RECORDS),
     Mutant(RECORDS, "if random > 0 else {}", "if random >= 0 else {}", T_RECORDS),
     Mutant(PROGRESS, 'mean = f"({mean})"', "pass", T_RANDOM),
     Mutant(PROGRESS, '"updates", "random_steps")', '"updates")', T_RANDOM),
-    Mutant(PROGRESS, 'names = [*cells, "test"] if is_tested else [*cells]', "names = [*cells]", T_PROGRESS),
+    Mutant(PROGRESS, '        if is_tested:\n            success', '        if False:\n            success', T_PROGRESS),
     Mutant(TRAIN, '[] if "random_steps" in record else record["ep_returns"]', 'record["ep_returns"]', T_RANDOM),
     Mutant(TRAIN, "    config, rounded = configs.settle(config, mpi.num_procs())\n", '    rounded = ""\n', T_ROUNDED),
     Mutant(TRAIN, "            total = schedule.settle(mpi.num_procs()).steps\n", "", T_ROUNDED),

@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant(OFF, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
     Mutant(ON, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
     Mutant(ON, "        if devices > 1:  #", "        if False:  #", T_DEVICES),
-    Mutant(ON, "rows = length * number // devices", "rows = length * number", T_DEVICES),
+    Mutant(ON, "x[: len(x) // devices]", "x", T_DEVICES),
     Mutant(CHECKPOINT, "_read_rank(run, one, content, rank), mpi.allgather", "_read_rank(run, one, content, rank)", T_RANKS),
     Mutant(TRAIN, '    mpi.assert_in_sync(_flatten_config(config), "the configuration")\n', "", T_RANKS),
     Mutant(TRAIN, '        mpi.assert_in_sync(snapshot.select_shared(carry), f"the checkpoint of step {loaded.step:,}")\n', "", T_RANKS),

@@ -21,6 +21,7 @@ TYPES = "purerl/types.py"
 HERE = "tests/reliability/"
 T_HOSTILE, T_DAMAGE = f"{HERE}test_hostile.py", f"{HERE}test_damage.py"
 T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "room"))
+OFF_SCHEDULE = "purerl/schedules/offpolicy.py"
 
 MUTANTS = [
     Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
@@ -30,6 +31,7 @@ MUTANTS = [
     Mutant("purerl/cli/commands/eval.py", 'safe_files.get_subfolder(folder, "eval")', 'folder / "eval"', f"{T_HOSTILE} -k through"),
     Mutant(PLACES, '(STATUS, OLD_STATUS, STATUS))  #', '(STATUS, OLD_STATUS))  #', f"{T_STATUS} -k old_file"),
     Mutant(PLACES, '        state = read_status(run)  # it may have ended since\n', '', f"{T_STATUS} -k ends_while"),
+    Mutant(WITNESS, 'folder = safe_files.get_subfolder(run, "checkpoints")\n        content', 'folder = run / "checkpoints"\n        content', "tests/runs/record/test_checkpoint_folders.py -k through_a_link"),
     Mutant(WITNESS, "        if before is not None and _identify(checkpoint_folder(run, step)) == before:\n            raise\n", "        raise\n", f"{T_CHECKPOINT} -k while_it_is_read"),
     Mutant(WITNESS, "    if unknown and missing:\n", "    if False:\n", "tests/runs/policy/test_run.py -k names_of"),
     Mutant(CHECKPOINT, "            path.rename(old)\n", "            files.remove(path)\n", f"{T_CHECKPOINT} -k step_again"),
@@ -63,10 +65,10 @@ MUTANTS = [
     Mutant(FAULTS, "RAISED = (Exception, SystemExit)", "RAISED = (Exception,)", T_ENVS),
     Mutant(FAULTS, 'return " ".join(str(error).split())', "return str(error)", T_ENVS),
     Mutant(SINGLE, "        if failed:\n            raise failed\n", "", T_ENVS),
-    Mutant("purerl/schedules.py", "self.replay_size // ranks,", "self.replay_size,", T_ROOM),
+    Mutant(OFF_SCHEDULE, "self.replay_size // ranks,", "self.replay_size,", T_ROOM),
     Mutant("purerl/loops/devices.py", "name = max(needs", "name = min(needs", T_ROOM),
     Mutant(CHECKS, "    if value > high:", "    if False:", T_CONFIGS),
     Mutant(CHECKS, "    if abs(value) > LARGEST:", "    if False:", T_CONFIGS),
     Mutant(CHECKS, "    if not SMALLEST <= value <= LARGEST:", "    if False:", T_CONFIGS),
-    Mutant("purerl/schedules.py", 'checks.integer("start_steps", self.start_steps, 0, checks.COUNTER)', "pass", T_CONFIGS),
+    Mutant(OFF_SCHEDULE, 'checks.each(self, ("start_steps",), checks.integer, 0, checks.COUNTER, optional=True)', "pass", T_CONFIGS),
 ]  # fmt: skip

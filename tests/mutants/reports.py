@@ -99,7 +99,7 @@ MUTANTS = [
     Mutant(REPLAY, "        if not bad:\n", "        if False:\n", T_DOCTOR),
     Mutant(REPLAY, 'rng.stream(carry.seed, carry.rank, "sample", carry.updates)', 'rng.stream(carry.seed, carry.rank, "sample", 0)', T_DOCTOR),
     Mutant(REPLAY, "        while carry.steps < before:\n", "        while carry.steps < before - 50:\n", T_DOCTOR),
-    Mutant(REPLAY, "ring = memory.add(devices.unreplicate(carry.buffer), block, count)", "ring = devices.unreplicate(carry.buffer)", T_DOCTOR),
+    Mutant(REPLAY, "ring = relabel.add_rows(devices.unreplicate(carry.buffer), block, count)", "ring = devices.unreplicate(carry.buffer)", T_DOCTOR),
     Mutant(REPLAY, "    except NonFiniteError as error:  # from an environment, or an action of the policy\n", "    except Diverged as error:\n", T_DOCTOR),
     Mutant(DOCTOR, "            code = NO_CHECKPOINT\n", "            pass\n", T_INSTALLED),
     Mutant(SHOW, "field.default if settings is cls else getattr(settings, field.name)", "field.default", T_SHOW),

@@ -33,7 +33,7 @@ MUTANTS = [
     Mutant(SNAPSHOT, '("steps", "calls", "updates", "epoch")', '("steps", "calls", "updates")', T_SNAPSHOT),
     Mutant(SNAPSHOT, '("steps", "calls", "updates", "epoch")', '("steps", "updates", "epoch")', T_SNAPSHOT),
     Mutant(SNAPSHOT, 'fields["tally"] = replicate(jnp.asarray(fields["tally"]), devices)', 'fields.pop("tally")', T_SNAPSHOT),
-    Mutant(SNAPSHOT, "        jnp.int32(frozen.stop % capacity),", "        jnp.int32(0),", T_SNAPSHOT),
+    Mutant(SNAPSHOT, "jnp.int32(frozen.stop % capacity), jnp", "jnp.int32(0), jnp", T_SNAPSHOT),
     Mutant(SNAPSHOT, "frozen.rows[name][first - frozen.first :]", "frozen.rows[name][: frozen.stop - first]", T_CHECKPOINT),
     Mutant(SNAPSHOT, "first = max(since, stop - len(data.rew))", "first = max(0, stop - len(data.rew))", T_SNAPSHOT),
     Mutant(SNAPSHOT, "if (found.shape, found.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),

@@ -84,7 +84,7 @@ MUTANTS = [
     # Streams differ between ranks.
     Mutant(ACTING, "_act_keys(carry.seed, carry.rank,", "_act_keys(carry.seed, 0,", T_ACTING),
     Mutant(ACTING, "np.array([seed, rank, *rng", "np.array([seed, 0, *rng", T_ACTING),
-    Mutant(OFF, 'rng.stream(words[0], words[1], "sample"', 'rng.stream(words[0], 0, "sample"', T_OFF),
+    Mutant("purerl/loops/hindsight/relabel.py", 'rng.stream(words[0], words[1], "sample"', 'rng.stream(words[0], 0, "sample"', T_OFF),
     Mutant(OFF, 'rng.stream(words[0], words[1], "start"', 'rng.stream(words[0], 0, "start"', T_OFF),
     Mutant(ON, 'rng.stream(words[0], words[1], "update"', 'rng.stream(words[0], 0, "update"', T_ON),
     Mutant(GYM, 'rng.host_seed(seed, rank, "eval"', 'rng.host_seed(seed, 0, "eval"', T_GYM),
@@ -113,7 +113,7 @@ MUTANTS = [
     # Errors name the right environment and step.
     Mutant(ON, "np.tile(np.arange(number), length)", "np.repeat(np.arange(number), length)", T_ON),
     Mutant(OFF, "who[kept:filled]", "who[: filled - kept]", "tests/loops/test_faults.py"),
-    Mutant(OFF, "carry.steps + kept * carry.ranks, carry.ranks)", "carry.steps, carry.ranks)", "tests/loops/test_faults.py"),
+    Mutant(OFF, "who[kept:filled], carry.steps + kept * carry.ranks, carry", "who[kept:filled], carry.steps, carry", "tests/loops/test_faults.py"),
     # Episodes of vector environments, and episodes in progress.
     Mutant("purerl/loops/records.py", "step.rows.rew * step.valid", "step.rows.rew", "tests/loops/test_records.py"),
     Mutant(VECTOR, "        self._fresh[:] = False\n", "", T_VECTOR),

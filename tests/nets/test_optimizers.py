@@ -11,7 +11,10 @@ import pytest
 from purerl.algos import td3
 from tests.cases import BOX, CASES, Case
 
-ONE_EACH = ("td3", "ppo-options", "trpo-box", "sac-auto", "ddpg", "dqn", "vpg-box", "reinforce-box")
+ONE_EACH = (
+    *("td3", "ppo-options", "trpo-box", "sac-auto", "acer"),
+    *("ddpg", "dqn", "vpg-box", "reinforce-box"),
+)
 each_algorithm = pytest.mark.parametrize(
     "case",
     [

@@ -36,8 +36,8 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
 def often(algo: str, steps: int = 30_000, epoch: int = 1_000, save_freq: int = 100) -> Config:
     """Return a configuration whose checkpoints are saved milliseconds apart."""
     config = settings(algo)
-    if algo == "ppo":
-        epoch, save_freq = epoch // 10, save_freq  # a rollout is the shortest between two saves
+    if algo in ("acer", "ppo"):
+        epoch = epoch // 10  # a rollout is the shortest between two saves
     schedule = dataclasses.replace(config.schedule, steps=steps, steps_per_epoch=epoch)
     return dataclasses.replace(config, schedule=schedule, options=Options(save_freq, keep=2))
 

@@ -15,7 +15,7 @@ from purerl.errors import ConfigError
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Options
 
-ENVS = {"dqn": "CartPole-v1", "reinforce": "CartPole-v1"}
+ENVS = {"acer": "CartPole-v1", "dqn": "CartPole-v1", "reinforce": "CartPole-v1"}
 NETWORKS = ("actor", "critic", "optimizer")  # objects in Python, which no file can contain
 WRONG = {
     "negative": -1,
@@ -57,16 +57,20 @@ SENSE = {
     "word": "wandb",  # a project's name
     "number as a word": "wandb",
     # zero switches off noise, a penalty or a pass, or is the bound of an interval
-    "zero": "act_noise alpha damping_coeff ent_coef eps_end eps_start gamma lam noise_clip "
+    "zero": "act_noise action_l2 alpha her_k random_action "
+    "damping_coeff ent_coef eps_end eps_start gamma lam noise_clip "
     "num_test_episodes polyak start_steps target_noise train_pi_iters "
-    "train_v_iters log_std_init target_entropy",
+    "train_v_iters log_std_init target_entropy max_ratio q_coef replay_ratio rms_decay rms_init",
     "negative": "log_std_init target_entropy",  # a logarithm, an entropy
-    "fraction": "act_noise alpha alpha_init adam_eps clip_ratio damping_coeff delta ent_coef "
+    "fraction": "act_noise action_l2 alpha her_k "
+    "alpha_init adam_eps clip_ratio damping_coeff delta ent_coef "
     "head_scale log_std_init lr max_grad_norm noise_clip pi_lr q_lr target_entropy target_kl "
-    "target_noise vf_clip vf_lr",
+    "target_noise vf_clip vf_lr max_ratio q_coef replay_ratio rms_eps rms_init",
     # like zero, where zero is allowed
-    "tiny": "act_noise alpha damping_coeff ent_coef eps_end eps_start gamma lam "
-    "log_std_init noise_clip polyak target_entropy target_noise",
+    "tiny": "act_noise action_l2 alpha her_k random_action "
+    "damping_coeff ent_coef eps_end eps_start gamma lam "
+    "log_std_init max_ratio noise_clip polyak q_coef replay_ratio rms_decay rms_init "
+    "target_entropy target_noise",
 }
 
 
@@ -75,7 +79,9 @@ def makes_sense(name, hint, kind):
     kinds = typing.get_args(hint) or (hint,)
     if kind == "none":  # where the comment of the field gives None a meaning
         return NoneType in kinds or name in NETWORKS
-    if kind == "true":  # booleans
+    if kind == "true":  # booleans, but the environments here have no goals
+        if name == "her":
+            return False
         return bool in kinds
     if name == "log_info" and kind in ("list of words", "empty list"):
         return True

@@ -20,7 +20,7 @@ from tests.mpi.launch import ROOT, clean
 from tests.reliability.counts import EARLY_KILLS, INTERRUPTS, KILLS, TERMINATIONS, sizes
 from tests.runs.script import final, the_run
 
-ALGOS = ("sac", "dqn", "ppo")
+ALGOS = ("sac", "dqn", "ppo", "acer")
 SCRIPT = (sys.executable, "-m", "tests.reliability.script")
 
 
@@ -111,7 +111,7 @@ class Campaign:
 
 
 def campaigns(tmp_path, wanted, number, kind, early=False, seed=0):
-    """Disturb runs of three algorithms until `number` signals have struck; return figures."""
+    """Disturb runs of all `ALGOS` until `number` signals have struck; return figures."""
     found = {"signals": 0, "runs compared": 0, "codes": {}, "slowest": 0.0}
     for i, algo in enumerate(ALGOS):
         data = tmp_path / algo
@@ -194,6 +194,7 @@ def test_ctrl_c_while_a_run_starts_and_compiles_is_never_lost(tmp_path, figures,
         ("sac", "calls"),
         pytest.param("dqn", "calls", marks=pytest.mark.reliability),
         pytest.param("ppo", "calls", marks=pytest.mark.reliability),
+        pytest.param("acer", "calls", marks=pytest.mark.reliability),
         pytest.param("sac", "back", marks=pytest.mark.reliability),
         pytest.param("ppo", "back", marks=pytest.mark.reliability),
     ],

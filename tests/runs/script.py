@@ -31,12 +31,13 @@ SHORT = {
 
 
 def settings(algo: str, **schedule: int) -> config.Config:
-    on_policy = algo in ("ppo", "vpg", "trpo", "reinforce")
+    on_policy = algo in ("acer", "ppo", "vpg", "trpo", "reinforce")
     defaults = {"steps": 6_000, "steps_per_epoch": 500} if on_policy else SHORT
+    defaults = defaults | ({"num_envs": 5} if algo == "acer" else {})
     return config.from_json(
         {
             "algo": algo,
-            "env": "CartPole-v1" if algo in ("dqn", "ppo", "reinforce") else "Pendulum-v1",
+            "env": "CartPole-v1" if algo in ("acer", "dqn", "ppo", "reinforce") else "Pendulum-v1",
             "seed": 5,
             "spec": {"hidden": [16, 16]},
             "schedule": defaults | schedule,

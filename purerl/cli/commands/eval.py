@@ -56,6 +56,7 @@ def _evaluate(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     if args.episodes > 1:
         text += " (95 %: {:.1f} .. {:.1f})".format(*found.ci95)
         text += f", std {found.std:.1f}, {found.min:.1f} .. {found.max:.1f}"
+    text += found.describe_success()
     text += f", length {found.mean_length:.0f}, {args.episodes} episode"
     if not args.json:
         print_lines(text + "s" * (args.episodes > 1))

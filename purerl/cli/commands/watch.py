@@ -38,7 +38,8 @@ def main(words: list[str]) -> int:
         path, found = video.record_video(run, args.save, args.fps, args.width, **how)
     for i, (value, length) in enumerate(zip(found.returns, found.lengths, strict=True), 1):
         print_lines(f"episode {i}: return {value:.1f}, length {length}")
-    print_lines(f"return {found.mean:.1f}, std {found.std:.1f}, length {found.mean_length:.0f}")
+    line = f"return {found.mean:.1f}, std {found.std:.1f}, length {found.mean_length:.0f}"
+    print_lines(line + found.describe_success())
     if path:
         print_lines(f"written: {path} ({format_size(path.stat().st_size)})")
     return 0

@@ -12,7 +12,7 @@ import numpy as np
 
 from purerl.errors import EnvFault
 from purerl.loops import faults
-from purerl.loops.adapters import generators
+from purerl.loops.adapters import generators, goals
 from purerl.loops.adapters.step import (
     NOTHING,
     Episodes,
@@ -85,6 +85,10 @@ class SingleEnvs:
         self._limit = math.inf if max_ep_len is None else max_ep_len
         self._dtype = envs[0].observation_space.dtype  # 64 bits are stored as 32
 
+    def get_goal_env(self) -> Any:
+        """Return the environment that computes rewards of other goals."""
+        return self.envs[0]
+
     def reset(self) -> np.ndarray:
         """Start an episode in every environment; return the observations."""
         obs = np.empty((self.num_envs, *self.spec.obs_shape), self.spec.obs_dtype)
@@ -99,6 +103,9 @@ class SingleEnvs:
         rew = np.empty(number, np.float32)
         terminated, truncated = np.empty(number, bool), np.empty(number, bool)
         extra = None if self.wanted.store is None else allocate_extra(self.wanted.store, number)
+        achieved = (
+            np.empty((number, self.spec.goal_size), np.float32) if self.wanted.goals else None
+        )
         ended, logged = [], []
         for i, (env, action) in enumerate(zip(self.envs, self._convert_actions(act), strict=True)):
             self.actions[i].append(action)
@@ -108,6 +115,8 @@ class SingleEnvs:
                 raise self._explain(i, error, obs[i], act[i]) from error
             rew[i], ends, cut = faults.check_outcome(i, gain, ends, cut)
             self._store_obs(i, now, next_obs)
+            if achieved is not None:
+                achieved[i] = now["achieved_goal"]
             cut = cut or self.actions[i].length >= self._limit
             terminated[i], truncated[i] = ends, cut
             if extra is not None:
@@ -116,6 +125,8 @@ class SingleEnvs:
                 ended.append(i)
                 if self.wanted.log:
                     logged.append(read_info(self.wanted, i, info))
+        if achieved is not None:
+            extra = goals.make_extra(achieved, [taken.length - 1 for taken in self.actions])
         rows = Transition(obs, act, rew, next_obs, terminated, truncated)
         if ended:
             next_obs = next_obs.copy()
@@ -205,6 +216,8 @@ class SingleEnvs:
             obs[i] = now  # the usual case needs none of the checks below
             self.digest[i] = zlib.crc32(obs[i], self.digest[i])
             return
+        if self.spec.goal_size:
+            now, _ = goals.flatten_obs(now, self.spec, f"the observation of environment {i}")
         if faults.describe_shape(now) != self.spec.obs_shape:
             raise EnvFault(
                 f"environment {i} must return observations of shape {self.spec.obs_shape}, the "

@@ -58,6 +58,7 @@ class InfoRequest(NamedTuple):
 
     log: tuple[str, ...] = ()  # read as numbers from the last step of each episode
     store: Mapping[str, np.ndarray] | None = None  # name -> example; read from every step
+    goals: bool = False  # whether rows have what a goal replay buffer needs
 
 
 NOTHING = InfoRequest()

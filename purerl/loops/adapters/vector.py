@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from purerl.errors import EnvFault
 from purerl.loops import faults
-from purerl.loops.adapters import generators
+from purerl.loops.adapters import generators, goals
 from purerl.loops.adapters.step import (
     NOTHING,
     Episodes,
@@ -47,9 +47,32 @@ class VectorEnvs:
         self.has_moved = False  # whether an interrupted advance has stepped the environments
         self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
         self._convert_actions = make_action_converter(spec, env.single_action_space)
+        self._achieved = np.zeros((self.num_envs, spec.goal_size), np.float32)  # by the last call
+        self._lengths = np.zeros(self.num_envs, np.int32)  # of the episodes in progress
+        self._spare: Any = None  # environment that computes rewards, if the others are out of reach
+
+    def get_goal_env(self) -> Any:
+        """Return a single environment that computes rewards of other goals.
+
+        An asynchronous vector environment has its environments in other processes, so one more is
+        made with its own function.
+        """
+        inner = getattr(self.env, "unwrapped", self.env)
+        if envs := getattr(inner, "envs", ()):
+            return envs[0]
+        if self._spare is None and (makers := getattr(inner, "env_fns", ())):
+            self._spare = makers[0]()
+        if self._spare is None and not hasattr(inner, "compute_reward"):
+            raise ValueError(
+                f"her needs compute_reward of an environment, but {type(inner).__name__} has "
+                f"neither envs nor env_fns nor compute_reward. Give the vector environment the "
+                f"method compute_reward, or set her=False (--no-her)."
+            )
+        return inner if self._spare is None else self._spare
 
     def reset(self) -> np.ndarray:
         """Start an episode in every environment; return the observations."""
+        self._lengths[:] = 0
         return self._call("reset", seed=self.seed)[0]
 
     def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
@@ -58,7 +81,7 @@ class VectorEnvs:
         if isinstance(self.spec.action, Discrete):
             handed = np.asarray(handed, self.env.action_space.dtype)
         now, rew, terminated, truncated, info = self._call("step", handed)
-        next_obs = now.copy()
+        next_obs, achieved = now.copy(), self._achieved
         rew = self._check_column("rewards", rew, "biuf", np.float32)
         terminated = self._check_column("terminated", terminated, "b", np.bool_)
         truncated = self._check_column("truncated", truncated, "b", np.bool_)
@@ -67,12 +90,19 @@ class VectorEnvs:
         ended = np.flatnonzero(done if valid is None else done & valid).tolist()
         if self.mode is AutoresetMode.SAME_STEP:
             for i in np.flatnonzero(done):
-                next_obs[i] = faults.get_final_obs(info, int(i), self.spec)
+                last = faults.get_final_obs(info, int(i), self.spec)
+                if self.spec.goal_size:
+                    who = f"info['final_obs'][{i}]"
+                    last, achieved[i] = goals.flatten_obs(last, self.spec, who)
+                next_obs[i] = last
         elif self.mode is AutoresetMode.NEXT_STEP:
             self._fresh = done
         elif done.any():
             now = self._call("reset", options={"reset_mask": done})[0]
         extra, logged = self._read_info(info, done, valid, ended)
+        if self.wanted.goals:
+            extra = goals.make_extra(achieved, self._lengths)
+            self._lengths = np.where(done, 0, self._lengths + (True if valid is None else valid))
         rows = Transition(obs, act, rew, next_obs, terminated, truncated)
         return Step(extend(rows, extra), valid, ended, now, logged)
 
@@ -114,6 +144,8 @@ class VectorEnvs:
     def close(self) -> None:
         """Close the vector environment."""
         end_use(self.env)
+        if self._spare is not None:
+            self._spare.close()
         fault = faults.close_env("the vector environment", self.env)
         if fault:
             raise fault
@@ -137,6 +169,9 @@ class VectorEnvs:
                 f"the vector environment must return info as a dict from {method}, got "
                 f"{type(rest[-1])}."
             )
+        if self.spec.goal_size:
+            who = "the observation of the vector environment"
+            obs, self._achieved = goals.flatten_obs(obs, self.spec, who)
         shape = (self.num_envs, *self.spec.obs_shape)
         if faults.describe_shape(obs) != shape:
             raise EnvFault(

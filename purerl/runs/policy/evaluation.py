@@ -22,13 +22,20 @@ class Evaluation(NamedTuple):
     ci95: tuple[float, float]  # 95% Student's t interval of `mean`; infinite for one episode
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
+    success: float | None = None  # share of episodes that ended in success, if that is known
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields as JSON values; `ci95` is None for a single episode."""
+        """Return all fields as JSON values; `ci95` is None for one episode."""
         return self._asdict() | {"ci95": self.ci95 if len(self.returns) > 1 else None}
 
+    def describe_success(self) -> str:
+        """Return the success rate with the comma before it, if it is known."""
+        return "" if self.success is None else f", success {self.success:.2f}"
 
-def summarise_episodes(returns: Sequence[float], lengths: Sequence[int]) -> Evaluation:
+
+def summarise_episodes(
+    returns: Sequence[float], lengths: Sequence[int], successes: Sequence[float] = ()
+) -> Evaluation:
     """Compute statistics of the returns and lengths of episodes.
 
     Example:
@@ -45,7 +52,8 @@ def summarise_episodes(returns: Sequence[float], lengths: Sequence[int]) -> Eval
         half = float(stdtrit(number - 1, 0.975)) * statistics.stdev(returns) / math.sqrt(number)
     spread = (statistics.pstdev(returns), min(returns), max(returns))
     values = (mean, *spread, statistics.fmean(lengths), (mean - half, mean + half))
-    return Evaluation(*values, tuple(returns), tuple(lengths))
+    rate = statistics.fmean(successes) if successes else None
+    return Evaluation(*values, tuple(returns), tuple(lengths), rate)
 
 
 def reserve_path(folder: Path, stem: str, suffix: str) -> Path:

@@ -26,9 +26,10 @@ from purerl import algos
 from purerl.errors import ConfigError, Damaged
 from purerl.loops import devices
 from purerl.loops import gym as loop
+from purerl.loops.adapters.goals import flatten_obs
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
-from purerl.runs.record import checkpoint_folders, files, status
+from purerl.runs.record import checkpoint_folders, files, progress, status
 from purerl.runs.settings import aliases, environments, presets
 from purerl.runs.settings import config as configs
 from purerl.runs.training import train as training
@@ -83,13 +84,17 @@ class Run:
         """Return actions for `env.step`: deterministic, or exploratory if a key is given.
 
         Args:
-            obs: One observation `[*obs_shape]`, or several `[..., *obs_shape]`.
+            obs: One observation `[*obs_shape]`, or several `[..., *obs_shape]`. In an environment
+                with goals also a dict as it returns one.
             key: Typed key such as `jax.random.key(0)`; use a new one for each call.
 
         Returns:
             One action (an `int` if actions are Discrete), or an array with an action per row.
         """
-        env, obs = self.params.spec.env, np.asarray(obs)
+        env = self.params.spec.env
+        if isinstance(obs, Mapping) and env.goal_size:
+            obs, _ = flatten_obs(obs, env)
+        obs = np.asarray(obs)
         env.check_obs(obs)
         if not np.can_cast(obs.dtype, env.obs_dtype, "same_kind"):
             raise ValueError(f"obs must be of dtype {env.obs_dtype}, got {obs.dtype}.")
@@ -121,11 +126,13 @@ class Run:
         if max_ep_len is None:
             max_ep_len = self.config.schedule.max_ep_len
         how = (seed, 0, episodes, max_ep_len or None, deterministic)
+        names = progress.list_logged_success(self.folder)
         try:
-            found = loop.evaluate(self.algo, self.params, self.make_env_fn(), *how)
+            found = loop.evaluate(self.algo, self.params, self.make_env_fn(), *how, log_info=names)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        return evaluation.summarise_episodes(found["test_returns"], found["test_lengths"])
+        values = (found[f"test_{what}"] for what in ("returns", "lengths", *names[:1]))
+        return evaluation.summarise_episodes(*values)
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:
         """Record episodes to a GIF or MP4 file and return its path; see `video.record_video`."""

@@ -227,7 +227,7 @@ def _read_one(
 def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
     """Refuse a checkpoint made with other settings, and name those that differ.
 
-    A setting that is newer than the checkpoint must be off: None or False.
+    A setting that is newer than the checkpoint must be off: None, False or 0.
     """
     now, then = (_flatten(x) for x in (wanted, {name: found.get(name) for name in wanted}))
     changes = [
@@ -245,7 +245,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
 
 
 def _is_off(value: Any) -> bool:
-    return value is None or value is False
+    return value is None or (isinstance(value, bool | int | float) and value == 0)
 
 
 def _flatten(tree: dict[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,8 @@ def _identify(folder: Path) -> tuple[int, int] | None:
 def read_best(run: Path) -> tuple[int, float] | None:
     """Return step and score of the checkpoint with the best score, or None."""
     try:
-        content = storage.read_sealed_json(run / "checkpoints" / "best.json")
+        folder = safe_files.get_subfolder(run, "checkpoints")
+        content = storage.read_sealed_json(folder / "best.json")
         return int(content["step"]), float(content["score"])
     except (Damaged, KeyError, TypeError, ValueError, OverflowError):
         return None

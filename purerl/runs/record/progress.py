@@ -12,13 +12,14 @@ from typing import Any
 import jax
 
 from purerl.algos import ALGORITHMS
-from purerl.loops.carry import Carry, OffPolicyCarry, Record
+from purerl.loops.carry import Carry, OffPolicyCarry, Record, SequenceCarry
+from purerl.loops.hindsight.rewards import SUCCESS
 from purerl.loops.metrics import SPREAD
 from purerl.runs.console import format_clock
 from purerl.runs.record import checkpoint_folders, files, safe_files
 from purerl.runs.record.files import append_text, undo_on_error
 from purerl.runs.record.logger import EpochLogger
-from purerl.schedules import ResolvedOnPolicySchedule
+from purerl.schedules import ResolvedOnPolicySchedule, ResolvedSequenceSchedule
 from purerl.spaces import Box, Discrete
 
 # Metrics of the table of algorithms -> Spinning Up's columns, and those shown for each epoch.
@@ -66,6 +67,17 @@ def list_info(record: Record, kinds: tuple[str, ...] = ("ep", "test")) -> list[s
     return [key for key in record if key.partition("_")[0] in kinds and key not in usual]
 
 
+def list_success(record: Record) -> list[str]:
+    """List the keys of a record with the success of test episodes, or the key it would have."""
+    return [f"test_{name}" for name in SUCCESS if {f"ep_{name}", f"test_{name}"} & record.keys()]
+
+
+def list_logged_success(run: Path) -> tuple[str, ...]:
+    """List the names of success in `info` that a run has logged: none or one."""
+    columns = checkpoint_folders.read_header(run / "progress.txt")
+    return tuple(name for name in SUCCESS if name_info_column(f"ep_{name}") in columns)[:1]
+
+
 def name_info_column(key: str) -> str:
     """Return the column of values of `log_info`.
 
@@ -89,10 +101,14 @@ def describe_sizes(carry: Carry) -> str:
         actions = " and ".join(f"one of {n}" for n in action.sizes)
     number = sum(x.size for x in jax.tree.leaves(carry.learner.params))
     text = f"observations {env.obs_shape} {env.obs_dtype}, actions {actions}, {number:,} parameters"
-    if isinstance(carry, OffPolicyCarry):
+    if carry.buffer is not None:
         rows = jax.tree.leaves(carry.buffer.data)
-        size = sum(x.nbytes for x in rows) / 1e6
-        text += f", replay buffer of {len(rows[0]):,} rows = {size:,.0f} MB"
+        size, kind = sum(x.nbytes for x in rows) / 1e6, "rows"
+        if isinstance(carry, SequenceCarry):
+            kind = f"sequences of {carry.schedule.rollout_length} rows"
+        text += f", replay buffer of {len(rows[0]):,} {kind} = {size:,.0f} MB"
+        if isinstance(carry, OffPolicyCarry) and (how := carry.relabelling):
+            text += f", goals in hindsight ({how.strategy}, k = {how.k:g})"
     return text
 
 
@@ -101,7 +117,13 @@ def describe_schedule(carry: Carry) -> str:
     schedule = carry.schedule
     rows = f"a row every {schedule.steps_per_epoch:,} steps"
     if isinstance(schedule, ResolvedOnPolicySchedule):
-        return f"an update every {schedule.rollout_steps:,} steps, {rows}"
+        text = f"an update every {schedule.rollout_steps:,} steps"
+        if isinstance(schedule, ResolvedSequenceSchedule) and schedule.replay_ratio:
+            start = f"replay_start {schedule.replay_start:,}"
+            text += f" and on average {schedule.replay_ratio:g} replayed ones after {start}"
+            if schedule.replay_start > schedule.steps:
+                text = f"warning: this run ends before its first replayed update ({start})"
+        return f"{text}, {rows}"
     bursts = f"{schedule.updates_per_burst:,} updates every {schedule.update_every:,} steps, {rows}"
     if schedule.update_after > schedule.steps:
         after = f"{schedule.update_after:,}"
@@ -113,7 +135,10 @@ def describe_schedule(carry: Carry) -> str:
 
 def format_test(record: Record) -> str:
     """Return the last cell of a row, with the space before it; empty without an evaluation."""
-    return f" {_mean(record['test_returns']):>10.1f}" if "test_returns" in record else ""
+    if "test_returns" not in record:
+        return ""
+    shares = [f" {_mean(record[key]):>12.3f}" for key in list_success(record)]
+    return "".join([f" {_mean(record['test_returns']):>10.1f}", *shares])
 
 
 class Logs:
@@ -165,8 +190,10 @@ class Logs:
         metrics = {name: record[name] for name in SHOWN if name in record}
         cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
         cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}
-        names = [*cells, "test"] if is_tested else [*cells]
-        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (names, cells.values())]
+        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (cells, cells.values())]
+        if is_tested:
+            success = [f"{'test_success':>12}" for _ in list_success(record)]
+            lines[0] = " ".join([lines[0], f"{'test':>10}", *success])
         is_new = tuple(cells) != self.shown or self.lines == HEADER_EVERY
         self.shown, self.lines = tuple(cells), 1 if is_new else self.lines + 1
         return lines if is_new else lines[1:]

@@ -181,6 +181,11 @@ def is_id(env: str) -> bool:
     from gymnasium import error  # here for start-up time
     from gymnasium.envs import registration
 
+    from purerl.envs.registration import lacks_robotics, register_env
+
+    env = register_env(env)
+    if lacks_robotics(env):  # another process may have it
+        return True
     try:
         space, name, version = registration.parse_env_id(env)
     except error.Error:

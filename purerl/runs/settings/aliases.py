@@ -15,7 +15,8 @@ from purerl import algos
 from purerl.errors import ConfigError
 from purerl.fields import PARTS
 from purerl.runs.record.files import to_json
-from purerl.schedules import EPOCH, ROLLOUT, OnPolicySchedule
+from purerl.schedules import OnPolicySchedule, SequenceSchedule
+from purerl.schedules.common import EPOCH, ROLLOUT
 
 STABLE_BASELINES = {
     "gae_lambda": "lam",
@@ -52,6 +53,9 @@ ELSEWHERE = {
     "exploration_fraction": ("eps_decay", "eps_decay, counted in updates"),
     "exploration_initial_eps": ("eps_start", "eps_start"),
     "exploration_final_eps": ("eps_end", "eps_end"),
+    "correction_term": ("max_ratio", "max_ratio"),
+    "rprop_alpha": ("rms_decay", "rms_decay"),
+    "rprop_epsilon": ("rms_eps", "rms_eps"),
     "vf_coef": ("vf_lr", "vf_lr: policy and value function have optimizers of their own"),
     "policy_kwargs": ("hidden", "hidden and activation"),
     "n": ("steps", "steps"),
@@ -66,6 +70,10 @@ ELSEWHERE = {
     "enjoy": ("watch", "the command watch, or eval"),
     "record_video": ("watch", "the command watch --save FILE"),
     "optimize": ("sweep", "the command sweep"),
+    "goal_selection_strategy": ("her_strategy", "her_strategy"),
+    "n_sampled_goal": ("her_k", "her_k"),
+    "her": ("steps", "a setting of dqn, ddpg, td3 and sac, which have a replay buffer"),
+    "no_her": ("steps", "a setting of dqn, ddpg, td3 and sac, which have a replay buffer"),
     "device": ("steps", "the environment variable JAX_PLATFORMS, for example JAX_PLATFORMS=cpu"),
 }
 REFUSED = {
@@ -192,7 +200,9 @@ def build_configuration(
     if (epochs := run.get("epochs")) is not None:
         if (per_epoch := schedule.get("steps_per_epoch")) is None:
             schedule["steps_per_epoch"] = per_epoch = EPOCH
-            if isinstance(algos.load(algo).SCHEDULE, OnPolicySchedule):  # not as long as an epoch
+            default = algos.load(algo).SCHEDULE
+            if isinstance(default, OnPolicySchedule) and not isinstance(default, SequenceSchedule):
+                # A rollout shall not be as long as an epoch.
                 schedule.setdefault("rollout_steps", ROLLOUT)
         if isinstance(per_epoch, int):  # else the schedule refuses it
             schedule["steps"] = epochs * per_epoch

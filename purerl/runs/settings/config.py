@@ -14,7 +14,7 @@ from purerl.errors import ConfigError
 from purerl.fields import PARTS, setting
 from purerl.runs.record import files
 from purerl.runs.settings import environments
-from purerl.schedules import describe_rounding
+from purerl.schedules import choose_her, describe_rounding
 from purerl.spaces import MIN_SIDE, Box, Discrete, EnvSpec, MultiDiscrete, is_image
 
 KEYS = ("algo", "env", "seed", "name", *PARTS)
@@ -100,7 +100,9 @@ def to_json(config: Config) -> dict[str, Any]:
     entries = {key: getattr(config, key) for key in KEYS}
     env = config.spec.env
     (kind,) = (name for name, cls in _ACTIONS.items() if isinstance(env.action, cls))
-    spaces = {"obs_shape": list(env.obs_shape), "obs_dtype": env.obs_dtype}
+    spaces: dict[str, Any] = {"obs_shape": list(env.obs_shape), "obs_dtype": env.obs_dtype}
+    if env.goal_size:
+        spaces["goal_size"] = env.goal_size
     spaces[kind] = _list_fields(env.action)
     return entries | {part: _list_fields(entries[part]) for part in PARTS} | {"spaces": spaces}
 
@@ -123,7 +125,7 @@ def _to_plain(value: Any) -> Any:
 def parse_spaces(content: Any) -> EnvSpec:
     """Read spaces that `to_json` wrote; with them, a policy is loaded without its environment."""
     try:
-        (kind,) = set(content) - {"obs_shape", "obs_dtype"}
+        (kind,) = set(content) - {"obs_shape", "obs_dtype", "goal_size"}
         parts: dict[str, Any] = {
             name: tuple(x if isinstance(x, list) else [x]) for name, x in content[kind].items()
         }
@@ -132,7 +134,8 @@ def parse_spaces(content: Any) -> EnvSpec:
         if kind == "discrete":
             parts = {name: value for name, (value,) in parts.items()}
         action = _ACTIONS[kind](**parts)
-        env = EnvSpec(tuple(content["obs_shape"]), action, content["obs_dtype"])
+        goal_size = content.get("goal_size", 0)
+        env = EnvSpec(tuple(content["obs_shape"]), action, content["obs_dtype"], goal_size)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         form = f"obs_shape, obs_dtype, and one of {', '.join(_ACTIONS)}"
         raise ConfigError(f"spaces must have {form}, got {content!r:.200}.") from error
@@ -187,6 +190,7 @@ def from_json(
                 spaces = environments.read_env_spec(env, env_fn)
             spec = module.Spec(spaces, **_choose_torso(module, spaces, fields["spec"]))
         schedule, options = (makers[part](**fields[part]) for part in ("schedule", "options"))
+        choose_her(schedule, spec.env.goal_size)  # refuses it without goals
         parts = {"spec": spec, "schedule": schedule, "options": options}
         return Config(name, env, **run, **parts, custom=None if algo == name else algo)
     except ConfigError:
@@ -220,10 +224,12 @@ def get_sources(algo: str | Any) -> dict[str, type]:
 def make_placeholder_spaces(algo: str | Any, content: Mapping[str, Any]) -> EnvSpec:
     """Return spaces that fit a configuration, to check its settings without an environment."""
     box = "box" in algos.get_facts(algo).actions
-    spec = content.get("spec")
+    spec, schedule = (content.get(part) for part in ("spec", "schedule"))
     image = isinstance(spec, dict) and spec.get("torso") is not None
-    shape = (MIN_SIDE, MIN_SIDE, 1) if image else (1,)
-    return EnvSpec(shape, Box((-1.0,), (1.0,)) if box else Discrete(2))
+    goals = isinstance(schedule, dict) and schedule.get("her") is True and not image
+    shape = (MIN_SIDE, MIN_SIDE, 1) if image else (2,) if goals else (1,)
+    action = Box((-1.0,), (1.0,)) if box else Discrete(2)
+    return EnvSpec(shape, action, goal_size=int(goals))
 
 
 def _choose_torso(module: Any, env: EnvSpec, given: dict[str, Any]) -> dict[str, Any]:

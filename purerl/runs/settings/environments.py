@@ -13,17 +13,18 @@ from typing import Any, NamedTuple
 from purerl import algos
 from purerl.errors import ConfigError, EnvWarning
 from purerl.loops import faults
-from purerl.spaces import EnvSpec
+from purerl.spaces import EnvSpec, is_goal_space
 
 WRAPPERS = ("flatten",)
-MODULES = {"mujoco": "mujoco", "box2d": "Box2D"}  # extra -> module that it installs
+# Extra -> module that it installs.
+MODULES = {"mujoco": "mujoco", "box2d": "Box2D", "robotics": "gymnasium_robotics"}
 
 
 class Stock(NamedTuple):
-    """An environment as Gymnasium 1.4 registers it."""
+    """An environment as Gymnasium 1.4, purerl or gymnasium-robotics 1.4 registers it."""
 
     id: str
-    observations: int
+    observations: int  # with the goal, if there is one
     actions: int
     is_discrete: bool
     limit: int  # steps
@@ -66,6 +67,13 @@ STOCK = (
     Stock("Ant-v5", 105, 8, False, 1000, "mujoco"),
     Stock("Humanoid-v5", 348, 17, False, 1000, "mujoco"),
     Stock("HumanoidStandup-v5", 348, 17, False, 1000, "mujoco"),
+    Stock("BitFlipping-v0", 20, 10, True, 10),
+    Stock("FetchReach-v4", 13, 4, False, 50, "robotics"),
+    Stock("FetchPush-v4", 28, 4, False, 50, "robotics"),
+    Stock("FetchSlide-v4", 28, 4, False, 50, "robotics"),
+    Stock("FetchPickAndPlace-v4", 28, 4, False, 50, "robotics"),
+    Stock("PointMaze_Open-v3", 6, 2, False, 300, "robotics"),
+    Stock("PointMaze_UMaze-v3", 6, 2, False, 300, "robotics"),
 )
 
 
@@ -105,12 +113,15 @@ def check_available(env: str) -> None:
     if ":" in env:
         return
     from gymnasium import error
-    from gymnasium.envs import registration
+    from gymnasium.envs.registration import find_highest_version, parse_env_id, spec
 
+    from purerl.envs import registration  # start-up time
+
+    env = registration.register_env(env)
     try:
-        space, name, version = registration.parse_env_id(env)
-        if version is not None or registration.find_highest_version(space, name) is None:
-            registration.spec(env)
+        space, name, version = parse_env_id(env)
+        if version is not None or find_highest_version(space, name) is None:
+            spec(env)
     except error.Error as wrong:
         raise _explain_failure(env, wrong) from wrong
     if text := _explain_missing(env):
@@ -121,7 +132,7 @@ def make_env_fn(env: str) -> Callable[[], Any]:
     """Return the function that makes an environment of a Gymnasium id.
 
     Observations of Dict, Tuple and similar spaces are flattened into a vector. Discrete parts
-    become one-hot.
+    become one-hot. Those of environments with goals stay as they are, for HER.
     """
     return functools.partial(_make_env, env)
 
@@ -150,13 +161,19 @@ def _make_flat_env(env_fn: Callable[..., Any], **options: Any) -> Any:
 def _make_env(env: str, **options: Any) -> Any:
     import gymnasium
 
+    from purerl.envs import registration  # start-up time
+
     check_id(env)
+    env = registration.register_env(env)
     made_by = str(getattr(gymnasium.registry.get(env), "entry_point", ""))
-    if "mujoco" in made_by and importlib.util.find_spec("mujoco") is not None:
+    uses_mujoco = "mujoco" in made_by or registration.PACKAGE in made_by
+    if uses_mujoco and importlib.util.find_spec("mujoco") is not None:
         _report_mujoco_once()
     made = gymnasium.make(env, **options)
     space = made.observation_space
     if isinstance(space, gymnasium.spaces.Box) or not space.is_np_flattenable:
+        return made
+    if is_goal_space(space):
         return made
     return gymnasium.wrappers.FlattenObservation(made)
 
@@ -232,5 +249,9 @@ def _explain_failure(env: str, error: BaseException) -> ConfigError:
 
 def _explain_missing(env: str) -> str:
     """Return what to install for an environment; empty if it is installed or unknown."""
-    missing = (one for one in STOCK if one.id == env and one.needs)
-    return next((f"it needs {one.extra}. Type: {one.needs}" for one in missing), "")
+    from purerl.envs import registration  # start-up time
+
+    needs = next(((one.extra, one.needs) for one in STOCK if one.id == env and one.needs), None)
+    if needs is None and registration.lacks_robotics(env):
+        needs = ("robotics", "pip install 'purerl[robotics]'")
+    return f"it needs {needs[0]}. Type: {needs[1]}" if needs else ""

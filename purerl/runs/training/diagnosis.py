@@ -16,11 +16,12 @@ import jax
 import numpy as np
 
 from purerl import rng
-from purerl.buffers import replay as memory
+from purerl.buffers import replay
 from purerl.errors import Diverged, NonFiniteError
-from purerl.loops import devices, offpolicy, onpolicy, records
+from purerl.loops import acting, devices, offpolicy, onpolicy, records
 from purerl.loops import gym as loop
-from purerl.loops.carry import Carry, OffPolicyCarry
+from purerl.loops.carry import Carry, OffPolicyCarry, SequenceCarry
+from purerl.loops.hindsight import relabel
 from purerl.mpi.collective import to_host
 from purerl.runs.record import checkpoint, checkpoint_folders, files, safe_files
 from purerl.runs.settings import environments
@@ -108,14 +109,26 @@ def _collect(carry: Carry) -> tuple[int, list[Any]]:
         stepped, rollout = onpolicy.collect(carry, carry.schedule.rollout_length)
         params = devices.unreplicate(stepped.learner.params)
         key = rng.stream(carry.seed, carry.rank, "update", carry.updates)
-        batch = jax.jit(algo.prepare)(params, rollout)._replace(key=key)
-        return carry.steps + carry.schedule.rollout_steps, [batch]
+        batch = jax.jit(algo.prepare)(params, rollout)
+        batches = [batch._replace(key=key)]
+        if isinstance(carry, SequenceCarry):
+            batches += _replay(carry, batch)
+        return carry.steps + carry.schedule.rollout_steps, batches
     border, updates = offpolicy.plan_burst(carry)
     collected, block, count = offpolicy.collect(carry, (border - carry.steps) // carry.ranks)
-    ring = memory.add(devices.unreplicate(carry.buffer), block, count)
+    ring = relabel.add_rows(devices.unreplicate(carry.buffer), block, count)
     keys = jax.random.split(rng.stream(carry.seed, carry.rank, "sample", carry.updates), updates)
     args = (algo, devices.unreplicate(collected.learner), ring, carry.schedule.batch_size)
-    return border, [offpolicy.draw_batch(*args, key) for key in keys]
+    return border, [offpolicy.draw_batch(*args, key, carry.relabelling) for key in keys]
+
+
+def _replay(carry: SequenceCarry, batch: Any) -> list[Any]:
+    """Draw the batches of the replayed updates that follow a rollout."""
+    plan = onpolicy.plan_replay(carry.schedule, carry.ranks)
+    ring = replay.add(devices.unreplicate(carry.buffer), batch)
+    words = acting.pack_key_words(carry, carry.updates)
+    number = int(onpolicy.count_replays(plan, ring, words))
+    return [onpolicy.draw_sequences(plan, ring, words, i) for i in range(number)]
 
 
 def _find_bad_update(run: Path, carry: Carry, message: str) -> Finding | None:

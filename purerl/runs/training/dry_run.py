@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from purerl.buffers.replay import free_memory
+from purerl.envs.registration import register_env
 from purerl.loops import devices
 from purerl.loops import gym as loop
 from purerl.runs.console import format_size, print_lines
@@ -22,7 +23,7 @@ from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments
 from purerl.runs.settings.config import Config
 from purerl.runs.training.train import check_memory, start_carry
-from purerl.schedules import OffPolicySchedule
+from purerl.schedules import OffPolicySchedule, SequenceSchedule
 
 ROWS = 20_000  # most rows of the replay buffer while measuring
 SECONDS = 1.0  # duration of the measurement
@@ -85,6 +86,10 @@ def _shorten(schedule: Any) -> Any:
         least = -(-schedule.batch_size // schedule.num_envs) * schedule.num_envs
         changes |= {"start_steps": 0, "update_after": least}
         changes["replay_size"] = min(schedule.replay_size, max(ROWS, least))
+    if isinstance(schedule, SequenceSchedule):
+        rollout = schedule.rollout_steps or ROWS
+        size = min(schedule.replay_size, max(ROWS, rollout) // rollout * rollout)
+        changes |= {"replay_start": rollout, "replay_size": size}
     return dataclasses.replace(schedule, **changes)
 
 
@@ -113,7 +118,8 @@ def _describe_time(
     line = f"{schedule.steps:,} steps"
     if schedule.num_test_episodes:
         limit = schedule.max_ep_len
-        limit = limit or getattr(gymnasium.registry.get(made[0].env), "max_episode_steps", None)
+        known = gymnasium.registry.get(register_env(made[0].env))
+        limit = limit or getattr(known, "max_episode_steps", None)
         for number in range(2):  # the first one compiles
             began = time.monotonic()
             args = (carry.algo, carry.learner.params, env_fn, carry.seed, number, 1)

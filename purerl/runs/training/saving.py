@@ -88,12 +88,14 @@ class Saver:
     def save_on_fault(self, carry: Carry, score: float) -> Iterator[None]:
         """Save the carry as it was before the block if an environment fails in the block.
 
-        With several ranks, nothing is saved, because the others wait for the one that failed.
+        With several ranks, nothing is saved, because the others wait for the one that failed. The
+        same holds if the block has consumed the carry: rewards of other goals are computed after
+        the rows are stored.
         """
         try:
             yield
         except errors.EnvFault:
-            if carry.ranks == 1:
+            if carry.ranks == 1 and not carry.is_stale:
                 with contextlib.suppress(errors.StorageError):  # already reported
                     self.save_unsaved(carry, score, last=False)
             raise

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from purerl import algos
+from purerl.loops import faults
 from purerl.runs import console
 from purerl.runs.record import status as places
 from purerl.runs.settings import environments
@@ -22,7 +23,7 @@ def test_the_table_of_environments_agrees_with_gymnasium(one):
     env = environments.make_env_fn(one.id)()
     spec = EnvSpec.of(env)
     assert spec.obs_shape == (one.observations,)
-    assert env.spec.max_episode_steps == one.limit
+    assert faults.get_time_limit(env) == one.limit
     number = env.action_space.n if one.is_discrete else spec.act_dim
     assert number == one.actions
     env.close()

@@ -336,3 +336,16 @@ def test_an_environment_with_images_trains_from_the_command_line(
     assert content["spaces"]["obs_dtype"] == "uint8"
     run = purerl.load(path.parent)
     assert run.policy(np.zeros((2, 36, 36, 3), np.uint8)).shape == (2,)
+
+
+def test_hindsight_is_refused_without_goals_and_without_a_replay_buffer(trained, capsys):
+    assert call("train", "ppo", "--env", "BitFlipping-v0", "--no-her") == 2
+    assert (
+        "unknown flag --no-her. In purerl this is a setting of dqn, ddp" in capsys.readouterr().err
+    )
+    assert call("train", "dqn", "--env", "CartPole-v1", "--her") == 2
+    assert "her is True but the environment has no goals." in capsys.readouterr().err
+    words = ("--no-her", "--her-strategy", "final", "--her-k", "2", "--set", "clip_targets=true")
+    assert call("train", "dqn", "--env", "BitFlipping-v0", *words) == 0
+    schedule = trained[-1][0].schedule
+    assert (schedule.her, schedule.her_strategy, schedule.her_k) == (False, "final", 2)

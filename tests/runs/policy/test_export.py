@@ -31,6 +31,7 @@ INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
         ("dqn", INTEGERS, {"hidden": (16,), "normalise_obs": True}),
         ("td3", LONG, {"normalise_obs": True}),
         ("vpg-discrete", INTEGERS, {}),
+        ("acer", INTEGERS, {}),
         ("ppo-discrete", SWITCHES, {}),
     ],
 )

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -23,10 +24,12 @@ from purerl.runs.analysis import tables
 from purerl.runs.record import arrays as arrays_
 from purerl.runs.record import files
 from purerl.runs.settings import config as configs
+from purerl.runs.sweeps import tasks
 from purerl.runs.training import train as training
 from purerl.runs.training.progress_bar import Screen
 from purerl.spaces import Box, Discrete, EnvSpec
 from tests.cases import BOX, DISCRETE
+from tests.cli.commands import call as commands
 from tests.runs.trained import COMMON, SMALL, begun, train_tiny_run
 
 OBS = {"CartPole-v1": (4,), "Pendulum-v1": (3,)}
@@ -525,3 +528,68 @@ def test_a_function_with_the_name_of_an_environment_is_not_replaced_by_it(tmp_pa
         purerl.load(run.folder).evaluate(2)
     named = train_quickly(CartPole, data_dir=str(tmp_path), env_name="CartPole-v1")
     assert named.config.env == "CartPole-v1"  # on purpose
+
+
+@pytest.fixture(scope="module")
+def flipping(tmp_path_factory):
+    """A run in an environment with goals, resumed once in the middle of an episode."""
+    folder = str(tmp_path_factory.mktemp("goals"))
+    how = {"steps_per_epoch": 50, "update_after": 50, "batch_size": 16, "replay_size": 80}
+    how |= {"hidden": (8,), "num_test_episodes": 2, "save_freq": 53, "num_envs": 2}
+    run = purerl.train("dqn", "BitFlipping-v0", steps=108, data_dir=folder, quiet=True, **how)
+    return run
+
+
+def test_a_policy_takes_the_observations_of_an_environment_with_goals(flipping):
+    loaded = purerl.load(flipping.folder)
+    assert loaded.params.spec.env.goal_size == 10
+    parts = {"observation": np.zeros(10), "desired_goal": np.ones(10)}
+    obs = parts | {"achieved_goal": np.zeros(10)}
+    flat = np.concatenate([np.zeros(10), np.ones(10)]).astype(np.float32)
+    assert loaded.policy(obs) == flipping.policy(flat)
+    several = {name: np.stack([part] * 3) for name, part in obs.items()}
+    assert loaded.policy(several).tolist() == [loaded.policy(flat)] * 3
+    with pytest.raises(errors.EnvFault, match=r"^obs must be a dict of observation, achieved_goal"):
+        loaded.policy(parts)
+    with pytest.raises(errors.EnvFault, match=r"^desired_goal of obs must have 10 numbers"):
+        loaded.policy(obs | {"desired_goal": np.ones(3)})
+
+
+def test_a_run_with_goals_logs_and_evaluates_its_success(flipping, capsys, monkeypatch):
+    monkeypatch.setattr(purerl, "setup", lambda: None)
+    table = flipping.metrics
+    shares = {"EpIsSuccess", "TestEpIsSuccess"}
+    assert shares <= {*table}
+    assert len(table["TestEpIsSuccess"]) == 3
+    written = json.loads((flipping.folder / "config.json").read_text())
+    assert written["spaces"]["goal_size"] == 10
+    assert written["schedule"]["her"] is None  # the default of an environment with goals
+    found = flipping.evaluate(episodes=20)
+    assert found.success == sum(length < 10 for length in found.lengths) / 20
+    shown = (flipping.folder / "stdout.log").read_text()
+    assert ", goals in hindsight (future, k = 4)\n" in shown
+    assert shown.count("test test_success\n") == shown.count("return     length")
+    assert commands.call("watch", flipping.folder, "--norender") == 0
+    assert re.search(r", success [01]\.00\n", capsys.readouterr().out)
+    assert commands.call("eval", flipping.folder, "--episodes", 2) == 0
+    assert ", success 0." in capsys.readouterr().out
+    assert commands.call("plot", flipping.folder, "-y", "TestEpIsSuccess", "--ascii") == 0
+    assert "TestEpIsSuccess" in capsys.readouterr().out
+
+
+def test_a_run_with_goals_is_resumed_in_an_episode_bit_for_bit(flipping, tmp_path):
+    copies = [shutil.copytree(flipping.folder, tmp_path / name) for name in ("one", "two")]
+    shutil.rmtree(copies[0] / "checkpoints" / f"{108:012d}")
+    ends = [training.resume(run, steps=160, screen=Screen(quiet=True)) for run in copies]
+    assert [end.step for end in ends] == [160, 160]
+    one, two = (to_bytes((end.carry.learner, end.carry.buffer.data)) for end in ends)
+    assert one == two
+
+
+@pytest.mark.parametrize("her", [None, True, False])
+def test_a_sweep_recognises_a_run_with_goals_before_it_knows_the_environment(flipping, her):
+    written = json.loads((flipping.folder / "config.json").read_text())
+    written["schedule"]["her"] = her
+    given = {name: value for name, value in written.items() if name != "spaces"}
+    complete = tasks.complete_config(given, "dqn", 1)
+    assert complete | {"spaces": 0} == written | {"spaces": 0}

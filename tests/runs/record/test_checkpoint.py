@@ -19,6 +19,8 @@ from purerl.runs.record import checkpoint, checkpoint_folders
 from purerl.runs.record import files as storage
 from purerl.runs.record.arrays import write_arrays
 from purerl.runs.record.files import File
+from purerl.runs.settings.config import from_json
+from purerl.runs.training.saving import describe_run
 from tests.loops.test_snapshot import advance_until, begin, freeze_to_bits
 
 ABOUT = {"algorithm": "td3", "ranks": 1}
@@ -158,6 +160,23 @@ def test_without_a_usable_checkpoint_the_reasons_are_listed(tmp_path):
         checkpoint.load(tmp_path, ABOUT, 0)
 
 
+def test_settings_newer_than_a_checkpoint_must_be_off(tmp_path):
+    """The options of hindsight for DDPG are such settings: two are numbers that are 0."""
+    saved(tmp_path, at=(60,))
+    path = tmp_path / "checkpoints" / "000000000060" / "manifest.json"
+    content = storage.read_sealed_json(path)
+    about = describe_run(from_json({"algo": "ddpg", "env": "Pendulum-v1"}))
+    new = ("random_action", "action_l2", "clip_targets")
+    spec = {name: x for name, x in about["spec"].items() if name not in new}
+    assert {name: about["spec"][name] for name in new} == dict.fromkeys(new, 0)
+    path.write_bytes(storage.seal_json(content | {"about": about | {"spec": spec}}))
+    assert checkpoint.load(tmp_path, about, 0).step == 60
+    for name, value in (("random_action", 0.3), ("clip_targets", True), ("more", "")):
+        wrong = about | {"spec": about["spec"] | {name: value}}
+        with pytest.raises(errors.NoCheckpoint, match=f"spec.{name} was None, now it is {value!r}"):
+            checkpoint.load(tmp_path, wrong, 0)
+
+
 def test_a_checkpoint_of_another_run_or_format_is_refused(tmp_path):
     saved(tmp_path, at=(60,))
     wrong = ABOUT | {"algorithm": "sac"}
@@ -242,6 +261,7 @@ from purerl.runs.record import checkpoint
 from tests.loops.test_snapshot import begin, advance_until
 from tests.runs.record.test_checkpoint import ABOUT
 carry, segments, run = begin("td3"), (), Path(sys.argv[1])
+run.mkdir()
 while True:
     for step in range(20, 331, 10):
         carry, _ = advance_until(carry, step)

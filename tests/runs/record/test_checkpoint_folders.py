@@ -124,6 +124,14 @@ def test_the_score_of_an_earlier_epoch_does_not_count(tmp_path):
         assert checkpoint_folders.read_best(tmp_path) == (10, -2.0)
 
 
+def test_the_best_mark_is_not_read_through_a_link(tmp_path):
+    run = tmp_path / "run"
+    scored(run, [-2.0])
+    (run / "checkpoints").rename(tmp_path / "outside")
+    (run / "checkpoints").symlink_to(tmp_path / "outside")
+    assert checkpoint_folders.read_best(run) is None
+
+
 def test_segments_stay_while_a_damaged_checkpoint_exists(tmp_path):
     scored(tmp_path, [-1.0, -1.0], keep=1)
     (tmp_path / "replay" / "0-000000000900-000000000910.npz").write_bytes(b"")

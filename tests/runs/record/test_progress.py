@@ -1,15 +1,21 @@
 """Rows and lines of each epoch, and logs that are cut back to a checkpoint."""
 
+import dataclasses
 import errno
+import functools
 import io
 import json
 import types
 
+import gymnasium
 import pytest
 
 from purerl import errors
+from purerl.algos import acer, dqn
+from purerl.loops import gym as loop
 from purerl.runs.record import checkpoint_folders, files, progress
-from purerl.schedules import OffPolicySchedule
+from purerl.schedules import OffPolicySchedule, SequenceSchedule
+from purerl.spaces import EnvSpec
 from tests.runs.script import table
 
 
@@ -112,6 +118,21 @@ def test_the_result_of_an_evaluation_is_the_last_cell_of_its_row(tmp_path):
     assert (header.split()[-1], row.split()[-1]) == ("test", "3.5")
     assert len(header) == len(row)
     assert progress.format_test({}) == ""
+
+
+@pytest.mark.parametrize("name", ["is_success", "success", "other"])
+def test_the_success_of_test_episodes_has_a_cell_of_its_own(name, tmp_path):
+    record = RECORD | {f"ep_{name}": [0.0, 1.0]}
+    header, row = progress.Logs(tmp_path, {}).format_row(record, 100, True)
+    row += progress.format_test(record | {"test_returns": [3.0], f"test_{name}": [1.0, 0.0, 1.0]})
+    assert len(header) == len(row)
+    shown = ["test", "3.0"] if name == "other" else ["test_success", "0.667"]
+    assert [line.split()[-1] for line in (header, row)] == shown
+    assert progress.list_logged_success(tmp_path) == ()
+    logs = progress.Logs(tmp_path, {})
+    logs.add(record)
+    logs.write()
+    assert progress.list_logged_success(tmp_path) == ((name,) if name != "other" else ())
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "progress.txt", "episodes.csv"])
@@ -223,3 +244,29 @@ def test_a_run_that_ends_before_its_first_update_says_so():
     learns = OffPolicySchedule(steps=2_000, update_after=2_000, start_steps=0).resolve(1)
     said = progress.describe_schedule(types.SimpleNamespace(schedule=learns, steps=0))
     assert said == "50 updates every 50 steps, a row every 100 steps"
+
+
+def test_a_run_with_sequences_says_how_many_updates_it_replays():
+    schedule = SequenceSchedule(steps=100_000)
+    for changes, wanted in (
+        ({}, "an update every 20 steps and on average 4 replayed ones after replay_start 8,000"),
+        ({"replay_ratio": 0.0}, "an update every 20 steps"),
+        (
+            {"replay_start": 20_000, "steps": 10_000},
+            "warning: this run ends before its first replayed update (replay_start 20,000)",
+        ),
+    ):
+        resolved = dataclasses.replace(schedule, **changes).resolve(1)
+        said = progress.describe_schedule(types.SimpleNamespace(schedule=resolved, steps=0))
+        assert said == f"{wanted}, a row every {resolved.steps_per_epoch:,} steps"
+
+
+def test_the_sizes_of_a_run_name_the_rows_of_its_replay_buffer():
+    def describe(algo):
+        env_fn = functools.partial(gymnasium.make, "CartPole-v1")
+        spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(4,))
+        schedule = dataclasses.replace(algo.SCHEDULE, replay_size=4_000)
+        return progress.describe_sizes(loop.start(algo, spec, env_fn, schedule, 0))
+
+    assert "replay buffer of 200 sequences of 20 rows = 0 MB" in describe(acer)
+    assert "replay buffer of 4,000 rows = 0 MB" in describe(dqn)

@@ -46,6 +46,8 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
         ("dqn", "exploration_fraction", "In purerl this is eps_decay, counted in updates."),
         ("sac", "policy_kwargs", "In purerl this is hidden and activation."),
         ("ppo", "vf_coef", "In purerl this is vf_lr"),
+        ("acer", "correction_term", "In purerl this is max_ratio."),
+        ("acer", "n_steps", "In purerl this is rollout_steps = n_steps * num_envs."),
         ("vpg", "device", "this is the environment variable JAX_PLATFORMS"),
         ("ppo", "learning-rate", "no setting 'learning-rate'. Did you mean 'pi_lr' or 'vf_lr'?"),
         ("dqn", "learning_rate", "Did you mean 'lr'?"),
@@ -84,6 +86,8 @@ def test_a_configuration_accepts_settings_under_any_name():
     assert (made["env"], made["seed"], made["algo"]) == ("CartPole-v1", 7, "ppo")
     made = aliases.build_configuration("ppo", {"epochs": 2})["schedule"]
     assert made == {"steps": 8_000, "steps_per_epoch": 4_000, "rollout_steps": 1_000}
+    made = aliases.build_configuration("acer", {"epochs": 2})["schedule"]
+    assert made == {"steps": 8_000, "steps_per_epoch": 4_000}  # and sequences of 20 steps
     made = aliases.build_configuration("sac", {"epochs": 2})["schedule"]
     assert made == {"steps": 8_000, "steps_per_epoch": 4_000}
     assert aliases.build_configuration("ppo", {"hid": 32})["spec"] == {"hidden": (32,)}

@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 
 from purerl import rng
+from purerl.algos import acer, td3
 from purerl.buffers import replay as memory
 from purerl.errors import Diverged, EnvFault, NonFiniteError
+from purerl.loops import gym as loop
 from purerl.runs.record import checkpoint_folders, status
 from purerl.runs.settings import config
 from purerl.runs.training import diagnosis, train
 from purerl.runs.training.progress_bar import Screen
+from purerl.schedules import SequenceSchedule
+from purerl.spaces import EnvSpec
+from tests.loops.hindsight import reach
 
 SPIKE = 1e30
 
@@ -132,6 +137,18 @@ def test_an_on_policy_update_is_repeated_with_its_own_key():
     carry.envs.close()
 
 
+def test_the_batches_of_a_burst_with_goals_are_drawn_again():
+    whole, _ = reach.finish(reach.start(), 36)
+    carry, _ = reach.finish(reach.start(), 24)
+    step, batches = diagnosis._collect(carry)
+    assert step == 36
+    learner = carry.learner
+    for batch in batches:
+        learner, _ = td3.update(learner, batch)
+    near = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    jax.tree.map(near, learner.params, whole.learner.params)
+
+
 def test_a_bad_number_from_the_environment_is_not_blamed_on_an_update(tmp_path):
     env_fn = functools.partial(Spiky, 150, float("inf"))
     run, error = diverge(tmp_path, "vpg", env_fn, steps=400, steps_per_epoch=100)
@@ -154,3 +171,25 @@ def test_other_errors_do_not_suggest_the_doctor(tmp_path):
     (path,) = tmp_path.rglob("config.json")
     way = f"in Python: purerl.runs.training.train.resume(pathlib.Path({str(path.parent)!r}), "
     assert caught.value.__notes__ == [f"there is no checkpoint yet. Start again: {way}env_fn=...)"]
+
+
+def test_the_batches_of_replayed_updates_are_collected_again():
+    def begin():
+        env_fn = functools.partial(gymnasium.make, "CartPole-v1")
+        spec = acer.Spec(EnvSpec.of(env_fn()), hidden=(4,))
+        schedule = SequenceSchedule(steps=400, rollout_steps=40, replay_start=80, num_envs=2)
+        carry = loop.start(acer, spec, env_fn, schedule, 0)
+        while carry.steps < 160:
+            carry, _ = loop.advance(carry)
+        return carry
+
+    carry, _ = loop.advance(begin())
+    before = begin()
+    step, batches = diagnosis._collect(before)
+    assert step == carry.steps == 200
+    assert len(batches) == carry.updates - before.updates > 1
+    learner = before.learner
+    for batch in batches:
+        learner, _ = acer.update(learner, batch)
+    for a, b in zip(*(jax.tree.leaves(x.params) for x in (learner, carry.learner)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)

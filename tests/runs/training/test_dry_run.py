@@ -15,20 +15,26 @@ def quick(monkeypatch):
     monkeypatch.setattr(dry_run, "SECONDS", 0.0)
 
 
-@pytest.mark.parametrize("algo", ["vpg", "dqn"])
+@pytest.mark.parametrize("algo", ["vpg", "dqn", "acer"])
 def test_a_dry_run_prints_its_needs_and_saves_nothing(tmp_path, monkeypatch, capsys, algo):
     monkeypatch.chdir(tmp_path)
-    config = tiny() if algo == "vpg" else settings(algo, batch_size=8)
+    small = {"dqn": {"batch_size": 8}, "acer": {"steps": 6_400, "rollout_steps": 160}}
+    small["acer"] |= {"steps_per_epoch": 640}
+    config = tiny() if algo == "vpg" else settings(algo, **small[algo])
     made = [dataclasses.replace(config, seed=seed) for seed in (0, 1)]
     dry_run.report_needs(made, None, 2)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{algo} on CartPole-v1: dry run, nothing is saved"
     assert lines[1] == "observations  (4,) float32"
+    if algo == "acer":  # updates on replayed sequences are measured, too
+        (line,) = [line for line in lines if line.startswith("speed")]
+        steps, updates = (float(line.replace(",", "").split()[i]) for i in (1, 5))
+        assert updates > 1.5 * steps / 160
     for words in ("total", "built and compiled in", "memory  ", "speed  ", "for 2 seeds"):
         assert any(words in line for line in lines), words
     assert any("if each of the 2 ranks has its own core" in line for line in lines)
     row = sum(np.asarray(x).nbytes for x in config.spec.env.example())
-    size = format_size(row * config.schedule.replay_size if algo == "dqn" else 0)
+    size = format_size(row * config.schedule.replay_size if algo != "vpg" else 0)
     assert any(f"replay buffer {size}, about " in line for line in lines)
     assert not list(tmp_path.iterdir())
 

@@ -14,6 +14,8 @@ from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_file
 from purerl.runs.settings.config import Options, from_json
 from purerl.runs.training import saving, train
 from purerl.runs.training.progress_bar import Screen
+from tests.loops.hindsight import reach
+from tests.loops.hindsight.reach import Reach
 from tests.runs.record.test_checkpoint_folders import damage
 from tests.runs.script import final, quietly, settings, table, the_run, tiny
 
@@ -71,7 +73,7 @@ class Breaks(gymnasium.Wrapper):
         return self.env.step(action)
 
 
-@pytest.mark.parametrize("algo", ["dqn", "vpg"])
+@pytest.mark.parametrize("algo", ["dqn", "vpg", "acer"])
 def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo):
     def made(name, steps=400):
         content = {"algo": algo, "env": name, "spec": {"hidden": [4]}, "seed": 2}
@@ -79,6 +81,8 @@ def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo)
         if algo == "dqn":
             small = {"start_steps": 20, "update_after": 20, "update_every": 20, "batch_size": 8}
             schedule |= small | {"updates_per_burst": 1, "num_test_episodes": 0}
+        if algo == "acer":
+            schedule |= {"rollout_steps": 20, "replay_start": 40}
         options = {"save_freq": None}
         content |= {"schedule": schedule, "options": options, "name": name}
         return from_json(content, Breaks)
@@ -90,7 +94,7 @@ def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo)
     with pytest.raises(EnvFault, match="boom") as caught:
         quietly(made("x"), tmp_path / "cut", env_fn=Breaks)
     run = the_run(tmp_path / "cut")
-    step = 320 if algo == "dqn" else 300
+    step = {"dqn": 320, "vpg": 300, "acer": 320}[algo]
     assert checkpoint_folders.list_steps(run) == [step]
     assert f"the checkpoint of step {step} is kept" in str(caught.value.__notes__)
     train.resume(run, env_fn=Breaks, screen=Screen(quiet=True))
@@ -103,6 +107,29 @@ def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo)
 
 
 QUIET = Screen(quiet=True)
+
+
+def test_an_environment_that_fails_to_compute_rewards_of_goals_is_named(tmp_path):
+    """Its rows are stored by then, so the checkpoint before remains the newest one."""
+
+    class Fails(Reach):
+        bursts = 0
+
+        def compute_reward(self, achieved, desired, info):
+            is_burst = len(achieved) == 3 * 16
+            Fails.bursts += is_burst
+            if is_burst and Fails.bursts == 3:
+                raise ArithmeticError("boom")
+            return super().compute_reward(achieved, desired, info)
+
+    schedule = {name: x for name, x in vars(reach.schedule()).items() if x is not None}
+    schedule |= {"steps": 120, "log_info": []}
+    content = {"algo": "td3", "env": "fails", "spec": {"hidden": [4]}, "schedule": schedule}
+    config = from_json(content | {"options": {"save_freq": 12}}, Fails)
+    with pytest.raises(EnvFault, match="raised ArithmeticError in compute_reward: boom"):
+        train.train(config, Fails, Screen(quiet=True), data_dir=str(tmp_path))
+    assert checkpoint_folders.list_steps(the_run(tmp_path))[-1] == 36
+    assert train.resume(the_run(tmp_path), Fails, screen=Screen(quiet=True)).step == 120
 
 
 def epochs(run):

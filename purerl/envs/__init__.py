@@ -1,0 +1,25 @@
+"""Environments of purerl. Importing this package registers them with Gymnasium.
+
+| id | environment |
+|---|---|
+| `purerl/BitFlipping-v0` | flip bits until they equal a goal, with goals for HER |
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+if TYPE_CHECKING:
+    from purerl.envs import bit_flipping
+
+__all__ = ["bit_flipping"]
+
+gymnasium.register("purerl/BitFlipping-v0", entry_point="purerl.envs.bit_flipping:BitFlippingEnv")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a submodule on first use."""
+    if name in __all__:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Hindsight experience replay: goals that an episode reached, and the rewards for them."""
