@@ -10,20 +10,17 @@ import statistics
 import time
 from typing import Any
 
+import jax
+import numpy as np
+
 import purerl
-
-purerl.setup()
-
-import jax  # noqa: E402 - after the setup
-import numpy as np  # noqa: E402
-
-from purerl.algos import sac  # noqa: E402
-from purerl.buffers import goals  # noqa: E402
-from purerl.loops import offpolicy  # noqa: E402
-from purerl.loops.devices import init_tally  # noqa: E402
-from purerl.loops.hindsight.rewards import HostFunction, Relabelling  # noqa: E402
-from purerl.spaces import Box, EnvSpec  # noqa: E402
-from purerl.types import ExtendedTransition, Transition  # noqa: E402
+from purerl.algos import sac
+from purerl.buffers import goals
+from purerl.loops import offpolicy
+from purerl.loops.devices import init_tally
+from purerl.loops.hindsight.rewards import HostFunction, Relabelling
+from purerl.spaces import Box, EnvSpec
+from purerl.types import ExtendedTransition, Transition
 
 ENV = EnvSpec((13,), Box((-1.0,) * 4, (1.0,) * 4), goal_size=3)
 ROWS, UPDATES, BATCH, BLOCK, ROUNDS = 1_000_000, 50, 256, 50, 12
@@ -84,6 +81,7 @@ def make_burst(kind: str) -> Any:
 
 
 def main() -> None:
+    purerl.setup()
     bursts = {kind: make_burst(kind) for kind in ("plain", "jax", "numpy")}
     for burst in bursts.values():  # compile
         burst()

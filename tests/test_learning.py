@@ -4,10 +4,12 @@ They are smoke tests of quality: several classic errors still solve an easy task
 tested by the comparisons with known numbers and by `make mutants`.
 """
 
+import importlib.util
 import statistics
 
 import pytest
 
+import purerl
 from tests import bits
 from tests.learning import PRESETS, reaches_bar, score, train
 
@@ -127,3 +129,28 @@ def test_dqn_flips_ten_bits_only_with_goals_in_hindsight():
     """All five seeds reach 98 % after 1,000 episodes. Without new goals they stay below 5 %."""
     assert min(bits.train(10, 4.0, 1_000)) >= 0.98
     assert max(bits.train(10, 0.0, 1_000)) <= 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of gymnasium-robotics
+@pytest.mark.skipif(
+    importlib.util.find_spec("gymnasium_robotics") is None, reason="needs purerl[robotics]"
+)
+@pytest.mark.parametrize(
+    ("algo", "env", "seeds", "bars"),
+    [
+        ("ddpg", "FetchReach-v4", 5, {2_000: 0.7, 5_000: 0.95}),
+        ("sac", "PointMaze_Open-v3", 3, {40_000: 0.9}),
+    ],
+)
+def test_presets_reach_goals_of_robots_and_mazes(tmp_path, algo, env, seeds, bars):
+    """The bars are means over seeds of the success in test episodes, after so many steps."""
+    found = {step: [] for step in bars}
+    for seed in range(seeds):
+        run = purerl.train(algo, env, seed=seed, data_dir=tmp_path, quiet=True)
+        columns = run.metrics
+        success = columns["TestEpIsSuccess" if env.startswith("Fetch") else "TestEpSuccess"]
+        rates = dict(zip(columns["TotalEnvInteracts"].tolist(), success.tolist(), strict=True))
+        for step in bars:
+            found[step].append(rates[step])
+    assert all(statistics.fmean(found[step]) >= bar for step, bar in bars.items()), found

@@ -167,14 +167,14 @@ def test_the_derived_numbers_are_per_rank_and_environment():
 def test_goals_are_replayed_in_environments_with_goals_unless_that_is_turned_off():
     off = OffPolicySchedule()
     assert not choose_her(off, 0).resolve(1).her
-    chosen = choose_her(off, 2)
+    chosen = choose_her(off, 2).resolve(1)
     assert (chosen.her, chosen.her_strategy, chosen.her_k) == (True, "future", 4)
     own = OffPolicySchedule(her=False, her_strategy="final", her_k=0)
     assert choose_her(own, 2) == own
     resolved = choose_her(dataclasses.replace(own, her=True), 2).resolve(1)
     assert (resolved.her, resolved.her_strategy, resolved.her_k) == (True, "final", 0)
     assert choose_her(OnPolicySchedule(), 2) == OnPolicySchedule()
-    with pytest.raises(ValueError, match="^her is True but the environment has no goals"):
+    with pytest.raises(ValueError, match="^her is for environments with goals"):
         choose_her(OffPolicySchedule(her=True), 0)
 
 

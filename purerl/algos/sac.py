@@ -46,7 +46,7 @@ class Spec:
 
     `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing. The critic maps
-    observations and actions `[B, A]` in [-1, 1] to values `[B]`. It is initialised for each critic.
+    observations and actions `[B, A]` in [-1, 1] to values `[B]`; both critics are such modules.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
 
@@ -283,7 +283,7 @@ def alpha_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     .. math::
         L = -\log \alpha \; \mathbb{E}\,[\log \pi(\tilde a|s) + \bar{\mathcal{H}}]
 
-    The temperature falls while the entropy exceeds its target. Like `actor_loss`, this uses draw 1.
+    The temperature falls while the entropy exceeds its target. It uses draw 1, like `actor_loss`.
 
     Returns:
         The loss, and `loss_alpha`, `alpha`.
@@ -310,7 +310,7 @@ def loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
 def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     """Update the critics, the policy, the temperature and the targets, in this order.
 
-    The policy's loss uses the new critics. The temperature's loss uses its densities.
+    The policy's loss uses the new critics, the temperature's loss the policy before its step.
 
     Args:
         state: The learner's state, which does not change.
@@ -320,13 +320,13 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
         The new state, and the metrics of the losses.
     """
     checks.state(state)
-    params, spec, old = state.params, state.params.spec, state.opt_state
+    params, spec, opt = state.params, state.params.spec, state.opt_state
     tx = optimizers(spec)
 
     # Step both critics towards the target.
     grads, info_q = jax.grad(critic_loss, has_aux=True)(params, batch)
     grad = mpi.pmean(grads.critic)
-    step, opt_critic = tx["critic"].update(grad, old["critic"], params.critic)
+    step, opt_critic = tx["critic"].update(grad, opt["critic"], params.critic)
     params = dataclasses.replace(params, critic=optax.apply_updates(params.critic, step))
 
     # Take the gradients of policy and temperature, both at the old policy and the new critics.
@@ -335,8 +335,8 @@ def update(state: State, batch: Batch) -> tuple[State, Metrics]:
     grad_pi, grad_alpha = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))
 
     # Step the policy and the temperature, and move the targets towards the new critics.
-    step_pi, opt_actor = tx["actor"].update(grad_pi, old["actor"], params.actor)
-    step_alpha, opt_alpha = tx["log_alpha"].update(grad_alpha, old["log_alpha"], params.log_alpha)
+    step_pi, opt_actor = tx["actor"].update(grad_pi, opt["actor"], params.actor)
+    step_alpha, opt_alpha = tx["log_alpha"].update(grad_alpha, opt["log_alpha"], params.log_alpha)
     params = dataclasses.replace(
         params,
         actor=optax.apply_updates(params.actor, step_pi),

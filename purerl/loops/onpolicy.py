@@ -110,9 +110,13 @@ def _learn(
     words: jax.Array,
 ) -> tuple[Any, jax.Array, jax.Array]:
     batch = algo.prepare(learner.params, rollout)
-    key = rng.stream(words[0], words[1], "update", words[2:])
-    learner, tally = _update(algo, devices, learner, tally, batch._replace(key=key))
+    learner, tally = _update(algo, devices, learner, tally, _add_key(batch, words))
     return learner, tally, _is_finite(learner, tally)
+
+
+def _add_key(batch: Any, words: jax.Array) -> Any:
+    """Return the batch of a rollout with the key of its update."""
+    return batch._replace(key=rng.stream(words[0], words[1], "update", words[2:]))
 
 
 def _is_finite(learner: Any, tally: jax.Array) -> jax.Array:
@@ -202,8 +206,9 @@ def _learn_and_replay(
     rollout: AnyRollout,
     words: jax.Array,
 ) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
-    buffer = replay.add(buffer, algo.prepare(learner.params, rollout))
-    learner, tally, _ = _learn(algo, devices, learner, tally, rollout, words)
+    batch = algo.prepare(learner.params, rollout)
+    buffer = replay.add(buffer, batch)
+    learner, tally = _update(algo, devices, learner, tally, _add_key(batch, words))
     number = count_replays(plan, buffer, words)
 
     def update(i: jax.Array, state: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:

@@ -12,7 +12,6 @@ An on-policy loop works in rollouts: `rollout_steps` transitions, then one updat
 import dataclasses
 
 from purerl.schedules.offpolicy import (
-    HER_K,
     STRATEGIES,
     OffPolicySchedule,
     ResolvedOffPolicySchedule,
@@ -43,7 +42,7 @@ ResolvedSchedule = ResolvedOffPolicySchedule | ResolvedOnPolicySchedule
 
 
 def choose_her(schedule: Schedule, goal_size: int) -> Schedule:
-    """Fill in the settings of hindsight experience replay for an environment with or without goals.
+    """Switch hindsight experience replay on in an environment with goals, unless `her` is False.
 
     Args:
         schedule: Schedule of any algorithm; an on-policy one stays as it is.
@@ -54,17 +53,12 @@ def choose_her(schedule: Schedule, goal_size: int) -> Schedule:
     if not goal_size:
         if schedule.her:
             raise ValueError(
-                "her is True but the environment has no goals. Its observations must be a dict of "
-                "the vectors observation, achieved_goal and desired_goal. Leave her at None, or "
-                "choose such an environment, for example BitFlipping-v0 or FetchReach-v4."
+                "her is for environments with goals, whose observations are a dict of the vectors "
+                "observation, achieved_goal and desired_goal, for example BitFlipping-v0 or "
+                "FetchReach-v4. For others, leave her (--her) out."
             )
         return schedule
-    return dataclasses.replace(
-        schedule,
-        her=schedule.her is not False,
-        her_strategy=schedule.her_strategy or STRATEGIES[0],
-        her_k=HER_K if schedule.her_k is None else schedule.her_k,
-    )
+    return dataclasses.replace(schedule, her=schedule.her is not False)
 
 
 def describe_rounding(given: Schedule, settled: Schedule) -> str:

@@ -128,7 +128,7 @@ MUTANTS = [
         T_RELABEL,
     ),
     # Settings and ids.
-    Mutant(SCHEDULES, "her=schedule.her is not False,", "her=True,", T_SCHEDULES),
+    Mutant(SCHEDULES, "her=schedule.her is not False)", "her=True)", T_SCHEDULES),
     Mutant(SCHEDULES, "        if schedule.her:\n", "        if False:\n", T_SCHEDULES),
     Mutant(
         "purerl/schedules/offpolicy.py",

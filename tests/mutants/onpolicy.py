@@ -255,7 +255,7 @@ MUTANTS = [
     Mutant(ON, "    faults.check_rows(flat, np.tile(np.arange(number), length), carry.steps, carry.ranks)\n", "", T_ON),
     Mutant(ON, "    records.check_learner(carry, updates, finite)\n", "", T_ON),
     Mutant(ON, "records.list_numbers(learner)", "learner.params", T_ON),
-    Mutant(ON, "batch._replace(key=key)", "batch", T_ON),
+    Mutant(ON, "return batch._replace(key=rng.stream(words[0], words[1], \"update\", words[2:]))", "return batch", T_ON),
     Mutant(ON, "carry.steps + schedule.rollout_steps", "carry.steps + 1", T_ON),
     Mutant("purerl/algos/__init__.py", "    if not isinstance(schedule, kind) or mixed:", "    if mixed:", T_ON),
     Mutant(ON, "    if not isinstance(envs, adapters.SingleEnvs):\n        raise", "    if envs:\n        raise", T_ON),

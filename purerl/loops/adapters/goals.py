@@ -18,8 +18,8 @@ def flatten_obs(obs: Any, spec: EnvSpec, who: str = "obs") -> tuple[np.ndarray, 
 
     `who` is the source of the observation, for error messages.
     """
-    there = ", ".join(map(str, obs)) if isinstance(obs, Mapping) else repr(type(obs))
     if not isinstance(obs, Mapping) or not all(name in obs for name in GOAL_PARTS):
+        there = ", ".join(map(str, obs)) if isinstance(obs, Mapping) else repr(type(obs))
         raise EnvFault(f"{who} must be a dict of {', '.join(GOAL_PARTS)}, got {there}.")
     now, achieved, desired = (np.asarray(obs[name]) for name in GOAL_PARTS)
     size, goal = spec.obs_shape[0] - spec.goal_size, spec.goal_size

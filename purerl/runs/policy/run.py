@@ -131,7 +131,7 @@ class Run:
             found = loop.evaluate(self.algo, self.params, self.make_env_fn(), *how, log_info=names)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        values = (found[f"test_{what}"] for what in ("returns", "lengths", *names[:1]))
+        values = (found[f"test_{what}"] for what in ("returns", "lengths", *names))
         return evaluation.summarise_episodes(*values)
 
     def video(self, path: str | Path | None = None, **how: Any) -> Path:

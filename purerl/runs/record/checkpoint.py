@@ -245,7 +245,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
 
 
 def _is_off(value: Any) -> bool:
-    return value is None or (isinstance(value, bool | int | float) and value == 0)
+    return value in (None, False, 0)
 
 
 def _flatten(tree: dict[str, Any]) -> dict[str, Any]:

@@ -344,7 +344,7 @@ def test_hindsight_is_refused_without_goals_and_without_a_replay_buffer(trained,
         "unknown flag --no-her. In purerl this is a setting of dqn, ddp" in capsys.readouterr().err
     )
     assert call("train", "dqn", "--env", "CartPole-v1", "--her") == 2
-    assert "her is True but the environment has no goals." in capsys.readouterr().err
+    assert "her is for environments with goals, whose observations" in capsys.readouterr().err
     words = ("--no-her", "--her-strategy", "final", "--her-k", "2", "--set", "clip_targets=true")
     assert call("train", "dqn", "--env", "BitFlipping-v0", *words) == 0
     schedule = trained[-1][0].schedule
