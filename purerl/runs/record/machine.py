@@ -46,11 +46,16 @@ def list_settings() -> dict[str, str]:
 
 def list_instructions() -> str:
     """Return the vector instructions of the processor, or `unknown`."""
+    names = _read_cpuinfo("flags|Features").split()
+    return " ".join(sorted(filter(_VECTOR_INSTRUCTIONS.match, names))) or "unknown"
+
+
+def _read_cpuinfo(entry: str) -> str:
+    """Return the first entry of `/proc/cpuinfo` whose name matches; empty if there is none."""
     path = Path("/proc/cpuinfo")
     text = path.read_text(errors="replace") if path.exists() else ""
-    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
-    names = flags[1].split() if flags else []
-    return " ".join(sorted(filter(_VECTOR_INSTRUCTIONS.match, names))) or "unknown"
+    found = re.search(rf"^(?:{entry})\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def list_differences(state: dict[str, Any]) -> list[str]:
@@ -81,21 +86,13 @@ def describe_machine() -> dict[str, Any]:
         "system": platform.platform(),
         "machine": platform.machine(),
         "host": platform.node(),
-        "cpu": read_cpu(),
+        "cpu": _read_cpuinfo("model name") or platform.processor(),
         "cores": os.cpu_count(),
         "threads": os.environ.get("NPROC", "all"),
         "command": sys.orig_argv,
         "started": time.strftime("%Y-%m-%d %H:%M:%S"),
         "commits": {name: commit for name, commit in commits.items() if commit},
     }
-
-
-def read_cpu() -> str:
-    """Return the model of the processor, or an empty text if it is unknown."""
-    path = Path("/proc/cpuinfo")
-    text = path.read_text(errors="replace") if path.exists() else ""
-    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return model[1].strip() if model else platform.processor()
 
 
 def read_commit(folder: Path) -> str:
