@@ -2,6 +2,7 @@
 
 from tests.mutants import Mutant
 
+CONSOLE = "purerl/runs/console.py"
 SCREEN = "purerl/runs/training/progress_bar.py"
 REPORT = "purerl/runs/training/reporting.py"
 KEEPER = "purerl/runs/training/saving.py"
@@ -36,10 +37,10 @@ T_SAVING = "tests/runs/training/test_saving.py"
 T_TRAIN = "tests/runs/training/test_train.py"
 
 MUTANTS = [
-    Mutant(SCREEN, "self.live = not self.quiet and is_terminal(self.stream)", "self.live = not self.quiet", T_BAR),
-    Mutant(SCREEN, "self.row_is_open or now - self._drawn < PAUSE:", "self.row_is_open or now - self._drawn > PAUSE:", T_BAR),
+    Mutant(CONSOLE, "self.live = not self.quiet and is_terminal(self.stream)", "self.live = not self.quiet", T_BAR),
+    Mutant(CONSOLE, "self.row_is_open or now - self._drawn < pause:", "self.row_is_open or now - self._drawn > pause:", T_BAR),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_BAR),
-    Mutant(SCREEN, "self._replace_bar(write_lines, line)", 'self._replace_bar(write_text, line + "\\n")', T_BAR),
+    Mutant(CONSOLE, "self._replace_live_line(write_lines, line)", 'self._replace_live_line(write_text, line + "\\n")', T_BAR),
     Mutant("purerl/runs/training/sinks.py", "purge = step + 1 if step else None", "purge = 0", "tests/runs/training/test_sinks.py"),
     Mutant("purerl/runs/training/sinks.py", 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', "tests/runs/training/test_sinks.py"),
     Mutant("purerl/runs/training/sinks.py", "importlib.util.find_spec(package) is None", "False", "tests/runs/training/test_sinks.py"),
@@ -70,8 +71,8 @@ MUTANTS = [
     Mutant(TRAIN, "round(sum(compiled), 3)", "0.0", T_REPORT),
     Mutant(FOLDER, "files.to_json((status.read_status(run) or describe_machine()) | entries)", "(status.read_status(run) or describe_machine()) | entries", T_TRAIN),
     Mutant(LOG, "json.dumps(files.to_json(row))", "json.dumps(row)", T_TRAIN),
-    Mutant(SCREEN, "        except Exception as error:  # a custom stream may raise anything\n", "        except OutputClosed as error:\n", T_BAR),
-    Mutant(SCREEN, "text = text[: shutil.get_terminal_size().columns - 1]", "text = text[:]", T_BAR),
+    Mutant(CONSOLE, "        except Exception as error:  # a custom stream may raise anything\n", "        except OutputClosed as error:\n", T_BAR),
+    Mutant(CONSOLE, "text = text[: shutil.get_terminal_size().columns - 1]", "text = text[:]", T_BAR),
     Mutant(REPORT, 'lost, self.screen.lost = self.screen.lost, ""', "lost = self.screen.lost", T_BAR),
     Mutant(REPORT, "if isinstance(error, KeyboardInterrupt):", "if False:", T_REPORT),
     Mutant(TRAIN, "            carry.envs.close()\n        raise\n", "            raise\n", T_REPORT),
