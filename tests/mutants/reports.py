@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant(TRAIN, 'step=0, reason=None, **about', 'step=0, **about', T_REPORT),
     Mutant(TRAIN, "    if loaded.step > total:\n", "    if False:\n", T_TRAIN),
     Mutant(FOLDER, 'if state.get("status") == "failed":', "if False:", T_FOLDER),
-    Mutant(PLACES, 'if ranks != 1 and verb == "resume":', "if ranks != 1:", T_STATUS),
+    Mutant(PLACES, 'several = ranks != 1 and verb == "resume"', "several = ranks != 1", T_STATUS),
     Mutant(PLACES, "return quote_words(words)", 'return " ".join(words)', T_STATUS),
     Mutant(MAIN, "        if world.is_rank():\n            raise", "        if False:\n            raise", T_REPORT),
     Mutant(MAIN, "        if getattr(sys, name) is None:", "        if False:", T_REPORT),
