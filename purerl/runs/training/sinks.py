@@ -1,8 +1,4 @@
-"""Receivers of a run's rows besides its folder: TensorBoard, Weights & Biases, custom ones.
-
-A sink has `write(step, row)`, called once per epoch on rank 0 with the finite columns of
-`progress.txt`, and `close()`. Pass a custom one as `train(config, sinks=(mine,))`.
-"""
+"""Receivers of a run's rows besides its folder: TensorBoard, Weights & Biases, custom ones."""
 
 import hashlib
 import importlib.util
@@ -20,7 +16,7 @@ class Sink(Protocol):
     """Receiver of the rows of a run; pass a custom one to `train(config, sinks=(mine,))`."""
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Receive the finite numbers of a row of `progress.txt` and its step, on rank 0."""
+        """Receive the finite numbers of a row of `progress.txt`, once per epoch on rank 0."""
 
     def close(self) -> None:
         """Write or send the remaining rows, at the end of the run."""
