@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant(PRESETS, "found.get(env if name is None else name)", "found.get(env)", T_PRESETS),
     Mutant(PRESETS, "if name is None and not isinstance(env, str):", "if False:", T_PRESETS),
     Mutant(PRESETS, "sum(scores) / len(scores)", "max(scores)", T_PRESETS),
-    Mutant(COMMAND, "    if args.config:\n        return None\n", "", T_PRESETS),
+    Mutant(COMMAND, "word = presets.NONE if args.config else args.preset", "word = args.preset", T_PRESETS),
     Mutant(COMMAND, "        base = aliases.build_configuration(algo, preset.settings)\n", "        pass\n", T_PRESETS),
     Mutant(RUN, "part: tuned.get(part, {}) | own", "part: own | tuned.get(part, {})", T_PRESETS),
     Mutant(KEYS, 'schedule.setdefault("rollout_steps", ROLLOUT)', "pass", T_KEYS),
