@@ -230,7 +230,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
 
     A setting that is newer than the checkpoint must be off.
     """
-    now, then = (_flatten(x) for x in (wanted, {name: found.get(name) for name in wanted}))
+    now, then = (flatten_settings(x) for x in (wanted, {name: found.get(name) for name in wanted}))
     changes = [
         f"{name} was {then.get(name)!r}, now it is {now.get(name)!r}"
         for name in then | now
@@ -245,7 +245,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     raise NoCheckpoint(text)
 
 
-def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
+def flatten_settings(tree: dict[str, Any]) -> dict[str, Any]:
     """Return the entries of nested settings by their names, such as `spec.gamma`."""
     pairs = tree_leaves_with_path(tree, is_leaf=lambda x: not isinstance(x, dict))
     return {keystr(path, simple=True, separator="."): entry for path, entry in pairs}
