@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(CONSOLE, "self._replace_live_line(write_lines, line)", 'self._replace_live_line(write_text, line + "\\n")', T_BAR),
     Mutant("purerl/runs/training/sinks.py", "purge = step + 1 if step else None", "purge = 0", "tests/runs/training/test_sinks.py"),
     Mutant("purerl/runs/training/sinks.py", 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', "tests/runs/training/test_sinks.py"),
-    Mutant("purerl/runs/training/sinks.py", "importlib.util.find_spec(package) is None", "False", "tests/runs/training/test_sinks.py"),
+    Mutant("purerl/runs/training/sinks.py", "and (command := machine.explain_missing(option)):", "and (command := \"\"):", "tests/runs/training/test_sinks.py"),
     Mutant(REPORT, "if carry.updates and not self.is_compiled:", "if False:", T_REPORT),
     Mutant(REPORT, "        self._for_each_sink(lambda sink: sink.close())\n", "", "tests/runs/training/test_sinks.py"),
     Mutant(REPORT, "if one is not sink]", "if True]", "tests/runs/training/test_sinks.py"),

@@ -1,12 +1,12 @@
 """Facts about the machine and the program that made a run: versions, processor, commits."""
 
+import importlib.util
 import os
 import platform
 import re
 import subprocess
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,34 @@ JAX_SETTINGS = (
     *("jax_random_seed_offset", "jax_default_matmul_precision", "jax_disable_jit"),
 )
 _VECTOR_INSTRUCTIONS = re.compile(r"avx|fma|f16c|sse4|amx|asimd|sve|bf16")
+EXTRAS = {  # extra of purerl -> one of the modules that it installs
+    "mpi": "mpi4py",
+    "classic": "pygame",
+    "plot": "matplotlib",
+    "video": "PIL",
+    "export": "flatbuffers",
+    "tensorboard": "tensorboardX",
+    "wandb": "wandb",
+    "mujoco": "mujoco",
+    "box2d": "Box2D",
+    "robotics": "gymnasium_robotics",
+}
 PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "mpi4py")
 
 
 def list_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that affect results."""
+    from importlib import metadata  # start-up time
+
     installed = {name: [*metadata.distributions(name=name)] for name in PACKAGES}
     found = {name: copies[0].version for name, copies in installed.items() if copies}
     return {"python": platform.python_version(), **found}
+
+
+def explain_missing(extra: str) -> str:
+    """Return the command that installs an extra; empty if it is installed."""
+    is_missing = importlib.util.find_spec(EXTRAS[extra]) is None
+    return f"pip install 'purerl[{extra}]'" if is_missing else ""
 
 
 def list_settings() -> dict[str, str]:
