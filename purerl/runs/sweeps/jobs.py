@@ -45,10 +45,8 @@ class Plan:
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.integer("num_cpu", self.num_cpu, 1)
-        if self.jobs is not None:
-            checks.integer("jobs", self.jobs, 1)
-        if self.timeout is not None:
-            checks.positive("timeout", self.timeout)
+        checks.each(self, ("jobs",), checks.integer, 1, optional=True)
+        checks.each(self, ("timeout",), checks.positive, optional=True)
 
 
 @dataclasses.dataclass
