@@ -2,15 +2,13 @@
 
 parser = Parser("train td3", "Train TD3.")
 add_settings(parser, td3.Spec, td3.SCHEDULE)
-args = parser.parse_args()
-schedule = build(parser, td3.SCHEDULE, args)
+args = parser.parse_args()  # has the settings that were given
 
 A value is parsed by the type of its setting and never evaluated. Importing this imports no JAX.
 """
 
 import argparse
 import dataclasses
-import functools
 import re
 import sys
 import typing
@@ -188,21 +186,6 @@ def _format_default(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return {dataclasses.MISSING: "required", None: "none"}.get(value, str(value))
-
-
-def build(parser: argparse.ArgumentParser, source: Any, args: Any, **fields: Any) -> Any:
-    """Make a dataclass from parsed flags; if it refuses a value, exit with a usage error (code 2).
-
-    `source` is the dataclass or instance that was given to `add_settings`. Pass fields without a
-    flag as keyword arguments.
-    """
-    known = {field.name for field in dataclasses.fields(source)}
-    values = {k: v for k, v in vars(args).items() if k in known} | fields
-    make = source if isinstance(source, type) else functools.partial(dataclasses.replace, source)
-    try:
-        return make(**values)
-    except ValueError as error:
-        parser.error(str(error))
 
 
 def split_pairs(flag: str, given: Sequence[Sequence[str]] | None, several: bool) -> list[Item]:

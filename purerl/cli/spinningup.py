@@ -95,7 +95,7 @@ def run_line(algo: str, words: list[str]) -> int:
         return train_and_resume.train([algo, *line, *flags], PROG)
     _, args.seed = axes.pop("seed", (None, None))
     axes["name"] = (None, [vars(args).get("name")])
-    _, base = train_and_resume.read_settings(algo, args)
+    _, base, _ = train_and_resume.read_settings(algo, args)
     return sweep.run_grid(algo, axes, args, base)
 
 

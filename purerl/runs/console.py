@@ -1,13 +1,16 @@
-"""Terminal output: text without control characters, in the terminal's encoding."""
+"""Terminal output: clean text in the terminal's encoding, and a screen with a live line."""
 
 import contextlib
 import itertools
+import math
 import os
 import re
 import shlex
+import shutil
 import sys
+import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from purerl.errors import OutputClosed
@@ -67,18 +70,12 @@ def print_lines(text: str) -> None:
     write_lines(sys.stdout, text)
 
 
-def try_print_lines(text: str, stream: TextIO | None = None) -> None:
-    """Print lines; if the stream is closed, discard all later output and continue."""
-    stream = stream or sys.stdout
-    try:
-        write_lines(stream, text)
-    except OutputClosed:
-        silence(stream)
-
-
 def print_warning(text: str) -> None:
-    """Print lines on standard error; ignore a closed stream."""
-    try_print_lines(text, sys.stderr)
+    """Print lines on standard error; if it is closed, discard all later output and continue."""
+    try:
+        write_lines(sys.stderr, text)
+    except OutputClosed:
+        silence(sys.stderr)
 
 
 def write_lines(stream: TextIO, text: str) -> None:
@@ -115,6 +112,80 @@ def silence(stream: TextIO) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+
+
+class Screen:
+    """Screen that prints lines at once and, on a terminal, draws a live line below them.
+
+    If a line cannot be written, the program continues: the screen is silent from then on, and
+    `lost` is the reason. With `quiet`, nothing is written. The default stream is stdout.
+    """
+
+    def __init__(self, stream: TextIO | None = None, quiet: bool = False) -> None:
+        self.stream = sys.stdout if stream is None else stream
+        self.quiet = quiet or self.stream is None or getattr(self.stream, "closed", False)
+        self.live = not self.quiet and is_terminal(self.stream)
+        self.lost = ""
+        self.row_is_open = False  # a line was begun and not yet ended
+        self._drawn = -math.inf  # time of the last drawing
+
+    def say(self, line: str) -> None:
+        """Write a line; control characters, which files may contain, become `?`."""
+        if not self.quiet:
+            self._replace_live_line(write_lines, line)
+
+    def begin_row(self, text: str) -> None:
+        """Write a line that `end_row` will end."""
+        self.row_is_open = True
+        if not self.quiet:
+            self._replace_live_line(write_text, text)
+
+    def end_row(self, text: str) -> None:
+        """Write the rest of the line that `begin_row` began."""
+        self.row_is_open = False
+        if not self.quiet:
+            self._write(write_lines, text)
+
+    def draw(self, make: Callable[[float], str], pause: float, failed: str) -> None:
+        """Draw the live line, unless it was drawn less than `pause` seconds ago.
+
+        `make` returns the line and receives the time. If it raises an error, `failed` is the
+        warning, and no live line is drawn any more.
+        """
+        now = time.monotonic()
+        if not self.live or self.row_is_open or now - self._drawn < pause:
+            return
+        self._drawn = now
+        try:
+            text = make(now)
+        except Exception as error:  # whatever it is, the run is worth more than the line
+            self.live = False
+            self.say(f"\nwarning: {failed}: {error!r}")
+            return
+        text = text[: shutil.get_terminal_size().columns - 1]  # a second line would not be erased
+        self._replace_live_line(write_text, text)
+
+    def end(self) -> None:
+        """Remove the live line."""
+        if self.live:
+            self._replace_live_line(write_text, "")
+
+    def _replace_live_line(self, write: Callable[[TextIO, str], None], text: str) -> None:
+        """Write a text in place of the live line."""
+        if self.live:
+            self._write(write_text, "\r\x1b[K")
+        if not self.quiet:
+            self._write(write, text)
+
+    def _write(self, write: Callable[[TextIO, str], None], text: str) -> None:
+        """Write a text; if that fails, be silent from now on."""
+        try:
+            write(self.stream, text)
+        except Exception as error:  # a custom stream may raise anything
+            why = error.strerror or str(error) if isinstance(error, OutputClosed) else repr(error)
+            self.lost, self.quiet, self.live = why, True, False
+            if self.stream is sys.stdout:
+                silence(self.stream)
 
 
 def align_columns(rows: Sequence[tuple[str, ...]]) -> str:

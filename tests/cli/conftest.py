@@ -20,7 +20,7 @@ def start_nothing(monkeypatch):
     def train(words, prog):
         assert prog == "python -m purerl.run"
         args = train_and_resume.make_parser(words[0], words).parse_args(words[1:])
-        settings, base = train_and_resume.read_settings(words[0], args)
+        settings, base, _ = train_and_resume.read_settings(words[0], args)
         content = aliases.build_configuration(words[0], settings, base)
         for seed in args.seed or [0]:
             found[content.get("name"), seed] = config.from_json(content)

@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant(RUN, "and (args.jobs, args.timeout) == (None, None)", "", f"{T_RUN} -k foreground"),
     Mutant(RUN, "flags += SWITCHES[once] if off", "flags += [flag] if off", f"{T_RUN} -k foreground"),
     Mutant(RUN, "    program.announce(words)\n", "", f"{T_RUN} -k printed_before"),
-    Mutant(JOBS, "        if self.jobs is not None:\n            checks", "        if False:\n            checks", f"{T_SWEEP} -k mistakes_in_a_sweep"),
+    Mutant(JOBS, 'checks.each(self, ("jobs",), checks.integer, 1, optional=True)', "pass", f"{T_SWEEP} -k mistakes_in_a_sweep"),
     Mutant(TASKS, "environments.check_available(found.env)", "environments.check_id(found.env)", f"{T_RUN} -k lists_its_runs"),
     Mutant(COMMANDS, "items, aliases.COMMAND, typed)", "items, aliases.COMMAND)", f"{T_OPTIONS} -k all_at_once"),
     Mutant(COMMANDS, "for seed in seeds]", "for seed in args.seed or [0]]", f"{T_OPTIONS} -k trains_once"),

@@ -66,7 +66,7 @@ MUTANTS = [
     Mutant(EXPORT, '"tanh": algorithm.squashed}', '"tanh": False}', T_NUMPY),
     Mutant(EXPORT, "and params.obs_stats.rows > 0:", "and True:", T_NUMPY),
     Mutant(EXPORT, "        _check_actions(run, temporary, form)\n", "", T_EXPORT),
-    Mutant(EXPORT, "    if getattr(spec, name) is not None:", "    if False:", T_EXPORT),
+    Mutant(EXPORT, "    elif network is not None:", "    elif False:", T_EXPORT),
     Mutant(EXPORT, "    except BaseException:\n        storage.remove(temporary)\n        raise\n", "    except BaseException:\n        raise\n", T_EXPORT),
     Mutant(STANDALONE, 'out.argmax(axis=-1) + about["spaces"]["discrete"]["start"]', "out.argmax(axis=-1)", T_EXPORT),
     Mutant(STANDALONE, "        x = x.clip(-10, 10)\n", "", T_NUMPY),

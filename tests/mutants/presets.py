@@ -10,7 +10,7 @@ RECORDS, T_RECORDS = "purerl/loops/records.py", "tests/loops/test_records.py"
 PROGRESS, T_PROGRESS = "purerl/runs/record/progress.py", "tests/runs/record/test_progress.py"
 TRAIN, T_TRAIN = "purerl/runs/training/train.py", "tests/runs/training/test_train.py"
 T_ROUNDED, T_RANDOM = f"{T_TRAIN} -k rounded_up", f"{T_TRAIN} -k random_episodes"
-SCREEN, REPORT = "purerl/runs/training/progress_bar.py", "purerl/runs/training/reporting.py"
+CONSOLE, REPORT = "purerl/runs/console.py", "purerl/runs/training/reporting.py"
 T_BAR = "tests/runs/training/test_progress_bar.py"
 KEYS, T_KEYS = "purerl/runs/settings/aliases.py", "tests/runs/settings/test_aliases.py"
 COMMAND = "purerl/cli/commands/train_and_resume.py"
@@ -57,13 +57,13 @@ MUTANTS = [
     Mutant(TRAIN, "    config, rounded = configs.settle(config, mpi.num_procs())\n", '    rounded = ""\n', T_ROUNDED),
     Mutant(TRAIN, "            total = schedule.settle(mpi.num_procs()).steps\n", "", T_ROUNDED),
     Mutant(TRAIN, "given = dataclasses.replace(config.schedule, steps=steps)", "given = config.schedule", T_ROUNDED),
-    Mutant(SCREEN, "if not self.live or self.row_is_open or now", "if not self.live or now", T_BAR),
+    Mutant(CONSOLE, "if not self.live or self.row_is_open or now", "if not self.live or now", T_BAR),
     Mutant(REPORT, "        self.session.begin_row(row)\n", "        self.session.say(row)\n", T_BAR),
     Mutant(REPORT, '        self.end_row("")\n        for line in lines:', "        for line in lines:", T_BAR),
     Mutant(PRESETS, "found.get(env if name is None else name)", "found.get(env)", T_PRESETS),
     Mutant(PRESETS, "if name is None and not isinstance(env, str):", "if False:", T_PRESETS),
     Mutant(PRESETS, "sum(scores) / len(scores)", "max(scores)", T_PRESETS),
-    Mutant(COMMAND, "    if args.config:\n        return None\n", "", T_PRESETS),
+    Mutant(COMMAND, "word = presets.NONE if args.config else args.preset", "word = args.preset", T_PRESETS),
     Mutant(COMMAND, "        base = aliases.build_configuration(algo, preset.settings)\n", "        pass\n", T_PRESETS),
     Mutant(RUN, "part: tuned.get(part, {}) | own", "part: own | tuned.get(part, {})", T_PRESETS),
     Mutant(KEYS, 'schedule.setdefault("rollout_steps", ROLLOUT)', "pass", T_KEYS),

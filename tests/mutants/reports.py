@@ -2,6 +2,7 @@
 
 from tests.mutants import Mutant
 
+CONSOLE = "purerl/runs/console.py"
 SCREEN = "purerl/runs/training/progress_bar.py"
 REPORT = "purerl/runs/training/reporting.py"
 KEEPER = "purerl/runs/training/saving.py"
@@ -36,13 +37,13 @@ T_SAVING = "tests/runs/training/test_saving.py"
 T_TRAIN = "tests/runs/training/test_train.py"
 
 MUTANTS = [
-    Mutant(SCREEN, "self.live = not self.quiet and is_terminal(self.stream)", "self.live = not self.quiet", T_BAR),
-    Mutant(SCREEN, "self.row_is_open or now - self._drawn < PAUSE:", "self.row_is_open or now - self._drawn > PAUSE:", T_BAR),
+    Mutant(CONSOLE, "self.live = not self.quiet and is_terminal(self.stream)", "self.live = not self.quiet", T_BAR),
+    Mutant(CONSOLE, "self.row_is_open or now - self._drawn < pause:", "self.row_is_open or now - self._drawn > pause:", T_BAR),
     Mutant(SCREEN, "(step - first) / max(now - began, 1e-9)", "step / max(now - began, 1e-9)", T_BAR),
-    Mutant(SCREEN, "self._replace_bar(write_lines, line)", 'self._replace_bar(write_text, line + "\\n")', T_BAR),
+    Mutant(CONSOLE, "self._replace_live_line(write_lines, line)", 'self._replace_live_line(write_text, line + "\\n")', T_BAR),
     Mutant("purerl/runs/training/sinks.py", "purge = step + 1 if step else None", "purge = 0", "tests/runs/training/test_sinks.py"),
     Mutant("purerl/runs/training/sinks.py", 'mark = hashlib.sha256(str(run.resolve()).encode()).hexdigest()[:8]', 'mark = __import__("time").time_ns()', "tests/runs/training/test_sinks.py"),
-    Mutant("purerl/runs/training/sinks.py", "importlib.util.find_spec(package) is None", "False", "tests/runs/training/test_sinks.py"),
+    Mutant("purerl/runs/training/sinks.py", "and (command := machine.explain_missing(option)):", "and (command := \"\"):", "tests/runs/training/test_sinks.py"),
     Mutant(REPORT, "if carry.updates and not self.is_compiled:", "if False:", T_REPORT),
     Mutant(REPORT, "        self._for_each_sink(lambda sink: sink.close())\n", "", "tests/runs/training/test_sinks.py"),
     Mutant(REPORT, "if one is not sink]", "if True]", "tests/runs/training/test_sinks.py"),
@@ -70,15 +71,15 @@ MUTANTS = [
     Mutant(TRAIN, "round(sum(compiled), 3)", "0.0", T_REPORT),
     Mutant(FOLDER, "files.to_json((status.read_status(run) or describe_machine()) | entries)", "(status.read_status(run) or describe_machine()) | entries", T_TRAIN),
     Mutant(LOG, "json.dumps(files.to_json(row))", "json.dumps(row)", T_TRAIN),
-    Mutant(SCREEN, "        except Exception as error:  # a custom stream may raise anything\n", "        except OutputClosed as error:\n", T_BAR),
-    Mutant(SCREEN, "text = text[: shutil.get_terminal_size().columns - 1]", "text = text[:]", T_BAR),
+    Mutant(CONSOLE, "        except Exception as error:  # a custom stream may raise anything\n", "        except OutputClosed as error:\n", T_BAR),
+    Mutant(CONSOLE, "text = text[: shutil.get_terminal_size().columns - 1]", "text = text[:]", T_BAR),
     Mutant(REPORT, 'lost, self.screen.lost = self.screen.lost, ""', "lost = self.screen.lost", T_BAR),
     Mutant(REPORT, "if isinstance(error, KeyboardInterrupt):", "if False:", T_REPORT),
     Mutant(TRAIN, "            carry.envs.close()\n        raise\n", "            raise\n", T_REPORT),
     Mutant(TRAIN, 'step=0, reason=None, **about', 'step=0, **about', T_REPORT),
     Mutant(TRAIN, "    if loaded.step > total:\n", "    if False:\n", T_TRAIN),
     Mutant(FOLDER, 'if state.get("status") == "failed":', "if False:", T_FOLDER),
-    Mutant(PLACES, 'if ranks != 1 and verb == "resume":', "if ranks != 1:", T_STATUS),
+    Mutant(PLACES, 'several = ranks != 1 and verb == "resume"', "several = ranks != 1", T_STATUS),
     Mutant(PLACES, "return quote_words(words)", 'return " ".join(words)', T_STATUS),
     Mutant(MAIN, "        if world.is_rank():\n            raise", "        if False:\n            raise", T_REPORT),
     Mutant(MAIN, "        if getattr(sys, name) is None:", "        if False:", T_REPORT),

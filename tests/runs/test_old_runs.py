@@ -11,7 +11,7 @@ import pytest
 
 import purerl
 from purerl.runs.record import checkpoint, checkpoint_folders, status
-from purerl.runs.record.machine import list_versions, read_cpu
+from purerl.runs.record.machine import describe_machine, list_versions
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen
 from tests.mpi.launch import python
@@ -34,7 +34,7 @@ def read_arrays(run, step):
 def is_same_machine(state):
     versions = list_versions()
     same = all(state["versions"][name] == versions[name] for name in DECISIVE)
-    return same and state["cpu"] == read_cpu()
+    return same and state["cpu"] == describe_machine()["cpu"]
 
 
 def test_an_old_run_is_listed_as_done(old):

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import ctypes
 import ctypes.util
-import importlib.util
 import os
 import platform
 from functools import partial
@@ -15,17 +14,6 @@ from purerl.cli.options import Parser
 from purerl.errors import NO_CHECKPOINT, NOT_FINITE, Damaged, NoCheckpoint, StorageError
 from purerl.runs.console import align_columns, print_lines
 from purerl.runs.record import checkpoint_folders, machine, status
-from purerl.runs.settings import environments
-
-EXTRAS = {  # extra -> one of the modules that it installs
-    "mpi": "mpi4py",
-    "classic": "pygame",
-    "plot": "matplotlib",
-    "video": "PIL",
-    "export": "flatbuffers",
-    "tensorboard": "tensorboardX",
-    "wandb": "wandb",
-}
 
 
 def main(words: list[str]) -> int:
@@ -59,8 +47,7 @@ def describe_machine() -> dict[str, str]:
 
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     threads = os.environ.get("NPROC", "as many as cores")
-    modules = (EXTRAS | environments.MODULES).items()
-    missing = ", ".join(extra for extra, module in modules if not importlib.util.find_spec(module))
+    missing = ", ".join(filter(machine.explain_missing, machine.EXTRAS))
     silent = "" if video.has_display() else " (does not respond)"
     check_platform()
     root = purerl.find_cache()

@@ -49,15 +49,11 @@ def main(words: list[str]) -> int:
         write_text(sys.stdout, HELP)
         return errors.USAGE if name.startswith("--grid") else errors.DONE
     algo = parse_algo(name)
-    from purerl.cli.commands.train_and_resume import (  # imports JAX
-        choose_preset,
-        make_parser,
-        read_settings,
-    )
+    from purerl.cli.commands import train_and_resume  # imports JAX
 
-    args = make_parser(algo, words, "purerl sweep").parse_args(words[1:])
-    settings, base = read_settings(algo, args)
-    if preset := choose_preset(algo, args):
+    args = train_and_resume.make_parser(algo, words, "purerl sweep").parse_args(words[1:])
+    settings, base, preset = train_and_resume.read_settings(algo, args)
+    if preset:
         print_lines(describe_preset(preset))
     items = split_pairs("--grid", args.grid, several=True)
     axes: Axes = {key: (None, [value]) for key, value in settings.items()}

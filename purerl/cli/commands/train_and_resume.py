@@ -47,8 +47,7 @@ def train(words: list[str], prog: str = "purerl train") -> int:
         raise errors.ConfigError("the algorithm comes first, without a flag: purerl train ppo.")
     algo = arguments.parse_algo(name)
     args = make_parser(algo, words[1:], prog=prog).parse_args(words[1:])
-    settings, base = read_settings(algo, args)
-    preset = choose_preset(algo, args)
+    settings, base, preset = read_settings(algo, args)
     own = {aliases.resolve_name(algo, key).name for key in settings}
     notes = [presets.describe_preset(preset, own)] if preset else []
     content = aliases.build_configuration(algo, settings, base)
@@ -108,10 +107,15 @@ def resume(words: list[str]) -> int:
     return runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint, algo=algo).code
 
 
-def read_settings(algo: Any, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of the command line, and the file or preset that they override."""
+def read_settings(
+    algo: Any, args: argparse.Namespace
+) -> tuple[dict[str, Any], dict[str, Any], Preset | None]:
+    """Return the settings of the command line, the configuration below them, and its preset."""
+    if args.config and args.preset not in (None, presets.NONE):
+        raise errors.ConfigError("--config and --preset both give settings. Give only one of them.")
     base = status.read_json(args.config) if args.config else {}
-    if preset := choose_preset(algo, args):
+    word = presets.NONE if args.config else args.preset
+    if preset := presets.choose_preset(algo, vars(args).get("env"), word):
         base = aliases.build_configuration(algo, preset.settings)
     if base.get("algo", name := algos.get_name(algo)) != name:
         raise errors.ConfigError(f"{args.config} is for {base['algo']!r}, not {name!r}.")
@@ -125,22 +129,14 @@ def read_settings(algo: Any, args: argparse.Namespace) -> tuple[dict[str, Any], 
     below = {k: v for k, v in base.items() if k in own}
     loose = {k: v for k, v in base.items() if k not in own}  # settings that are in no part
     loose = {k: v for k, v in loose.items() if aliases.resolve_name(algo, k).name not in over}
-    return loose | typed, below
-
-
-def choose_preset(algo: Any, args: argparse.Namespace) -> Preset | None:
-    """Return the preset of a command line; a configuration file takes the place of one."""
-    if args.config and args.preset not in (None, presets.NONE):
-        raise errors.ConfigError("--config and --preset both give settings. Give only one of them.")
-    if args.config:
-        return None
-    return presets.choose_preset(algo, vars(args).get("env"), args.preset)
+    return loose | typed, below, preset
 
 
 def find_mistakes(algo: Any, args: argparse.Namespace) -> list[str]:
     """Return the mistakes in the values of a command line, without making an environment."""
     try:
-        content = aliases.build_configuration(algo, *read_settings(algo, args))
+        settings, base, _ = read_settings(algo, args)
+        content = aliases.build_configuration(algo, settings, base)
         spaces = configs.make_placeholder_spaces(algo, content)
         configs.from_json({"env": "any"} | content, spaces=spaces, custom=algo)
     except (errors.ConfigError, errors.StorageError) as error:

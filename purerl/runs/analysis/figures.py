@@ -1,6 +1,6 @@
 """Draw curves with matplotlib, which needs no display, or as text in the terminal."""
 
-import importlib.util
+import importlib
 import io
 import itertools
 import math
@@ -13,9 +13,8 @@ import numpy as np
 
 from purerl.runs.analysis.tables import RETURNS
 from purerl.runs.console import align_columns, clean_text
-from purerl.runs.record import files
+from purerl.runs.record import files, machine
 
-MISSING = "a picture needs matplotlib: pip install 'purerl[plot]'"
 # Colours of Okabe and Ito, which colour-blind people can tell apart, without the pale yellow.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 LINES = ("-", "--", ":", "-.")
@@ -71,8 +70,8 @@ def group_panels(curves: Sequence[Curve]) -> list[list[Curve]]:
 
 def explain_missing() -> str:
     """Return why matplotlib cannot be used and what to do; empty if it can be used."""
-    if importlib.util.find_spec("matplotlib") is None:
-        return MISSING
+    if command := machine.explain_missing("plot"):
+        return f"a picture needs matplotlib: {command}"
     try:
         importlib.import_module("matplotlib.figure")
     except Exception as error:  # a broken installation may raise anything

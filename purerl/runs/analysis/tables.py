@@ -24,7 +24,6 @@ from purerl.runs.record import checkpoint_folders, files, status
 
 PROGRESS = "progress.txt"
 MONITOR = "monitor.csv"
-SKIPPED = {"checkpoints", "replay"}  # folders inside a run that hold no runs
 LARGEST = 1e100  # maximum size of a number; the square of a larger one could overflow
 MOST = 10**8  # maximum number of cells of a table (0.8 GB), including the missing ones
 RETURNS = ("AverageTestEpRet", "AverageEpRet", "EpRet")
@@ -102,7 +101,7 @@ def _list_tables(root: Path, notes: list[str]) -> Iterator[list[Path]]:
         yield [root]
         return
     for folder, inner, names in os.walk(root, onerror=lambda e: notes.append(f"left out: {e}")):
-        visible = (name for name in inner if name not in SKIPPED and name[0] != ".")
+        visible = (name for name in inner if name not in status.PARTS and name[0] != ".")
         inner[:] = sorted(visible, key=_split_numbers)
         if PROGRESS in names:
             yield [Path(folder, PROGRESS)]

@@ -75,26 +75,19 @@ def export_policy(run: "Run", form: str = "numpy", folder: str | Path | None = N
 
 def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     """Return the files of a NumPy export, and the entries that it adds to `policy.json`."""
-    spec, params, algorithm = run.params.spec, run.params, algos.ALGORITHMS.get(run.config.algo)
-    if algorithm is None:
-        raise ConfigError(
-            f"format numpy needs an algorithm of purerl, but {run.config.algo} is custom. Format "
-            f"stablehlo takes any: run.export('stablehlo'), or --format stablehlo."
-        )
-    name = algorithm.acting
-    if getattr(spec, name) is not None:
-        raise ConfigError(
-            f"format numpy supports only the default networks, but this {name} is custom: "
-            f"{getattr(spec, name)!r}. Use format stablehlo, which supports any network, in "
-            f"Python: purerl.load(run, spec=...).export('stablehlo')."
-        )
-    if spec.torso is not None:
-        raise ConfigError(
-            f"format numpy supports only flat observations, but this policy reads images with "
-            f"torso {spec.torso!r}. Use format stablehlo: run.export('stablehlo'), or --format "
-            f"stablehlo."
-        )
-    layers = getattr(params, name)["params"]["MLP_0"]
+    spec, params, algorithm = run.params.spec, run.params, algos.get_facts(run.config.algo)
+    network = getattr(spec, algorithm.acting, None)
+    problem, way = "", "run.export('stablehlo'), or --format stablehlo"
+    if run.config.algo not in algos.NAMES:
+        problem = f"an algorithm of purerl, but {run.config.algo} is custom"
+    elif network is not None:
+        problem = f"the default networks, but this {algorithm.acting} is custom: {network!r}"
+        way = "in Python, purerl.load(run, spec=...).export('stablehlo')"
+    elif spec.torso is not None:
+        problem = f"flat observations, but this policy reads images with torso {spec.torso!r}"
+    if problem:
+        raise ConfigError(f"format numpy needs {problem}. Use format stablehlo: {way}.")
+    layers = getattr(params, algorithm.acting)["params"]["MLP_0"]
     names = [(part, i) for part in ("kernel", "bias") for i in range(len(layers))]
     arrays = {f"{part}{i}": layers[f"Dense_{i}"][part] for part, i in names}
     if getattr(spec, "normalise_obs", False) and params.obs_stats.rows > 0:

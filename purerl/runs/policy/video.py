@@ -28,7 +28,7 @@ import numpy as np
 from purerl.errors import ConfigError, StorageError
 from purerl.runs.console import print_warning
 from purerl.runs.policy.evaluation import Evaluation, reserve_path
-from purerl.runs.record import files, safe_files
+from purerl.runs.record import files, machine, safe_files
 
 if TYPE_CHECKING:
     from purerl.runs.policy.run import Run
@@ -43,7 +43,6 @@ NO_CONTEXT = (
     "libgl1-mesa-dri. Or install libosmesa6 and set MUJOCO_GL=osmesa."
 )
 WAIT = 2.0  # seconds that a display server has to accept a connection
-EXTRAS = {"pygame": "classic", "mujoco": "mujoco", "box2d": "box2d"}  # missing package -> extra
 
 
 def record_video(
@@ -124,8 +123,9 @@ def prepare_drawing(run: "Run", mode: str) -> tuple[Callable[[], Any], float]:
     except Exception as error:  # environments raise errors of any class
         text = f"{type(error).__name__}: {error}"
         hint = NO_CONTEXT if re.search("opengl|egl|glfw|osmesa|glget", text.lower()) else ""
-        for name in [x for x in EXTRAS if f"{x} is not installed" in text.lower()]:
-            hint = f"Install it: pip install 'purerl[{EXTRAS[name]}]'"
+        for extra, module in machine.EXTRAS.items():
+            if f"{module} is not installed".lower() in text.lower():
+                hint = f"Install it: pip install 'purerl[{extra}]'"
         raise ConfigError(f"the environment cannot be drawn: {text}. {hint}") from error
 
 

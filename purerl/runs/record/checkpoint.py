@@ -33,6 +33,7 @@ from purerl.runs.record.checkpoint_folders import Manifest, Segment, prune
 MAX_SEGMENTS, MAX_ALL_SEGMENTS = 1_000, 14_000
 TRIES = 100  # how often to look for another checkpoint if the run deletes the one being read
 SHOWN = 5  # most differing settings to name
+OFF = (None, False, 0)  # values of a setting that changes nothing
 
 Segments = tuple[Segment, ...]  # files of the replay buffer of one rank
 
@@ -227,13 +228,13 @@ def _read_one(
 def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> None:
     """Refuse a checkpoint made with other settings, and name those that differ.
 
-    A setting that is newer than the checkpoint must be off: None, False or 0.
+    A setting that is newer than the checkpoint must be off.
     """
-    now, then = (_flatten(x) for x in (wanted, {name: found.get(name) for name in wanted}))
+    now, then = (flatten_settings(x) for x in (wanted, {name: found.get(name) for name in wanted}))
     changes = [
         f"{name} was {then.get(name)!r}, now it is {now.get(name)!r}"
         for name in then | now
-        if then.get(name) != now.get(name) and (name in then or not _is_off(now[name]))
+        if then.get(name) != now.get(name) and (name in then or now[name] not in OFF)
     ]
     if not changes:
         return
@@ -244,11 +245,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
     raise NoCheckpoint(text)
 
 
-def _is_off(value: Any) -> bool:
-    return value in (None, False, 0)
-
-
-def _flatten(tree: dict[str, Any]) -> dict[str, Any]:
+def flatten_settings(tree: dict[str, Any]) -> dict[str, Any]:
     """Return the entries of nested settings by their names, such as `spec.gamma`."""
     pairs = tree_leaves_with_path(tree, is_leaf=lambda x: not isinstance(x, dict))
     return {keystr(path, simple=True, separator="."): entry for path, entry in pairs}

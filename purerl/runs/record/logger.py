@@ -67,8 +67,6 @@ class EpochLogger:
                 f"{table} {what}; purerl never overwrites files. Choose another output_dir, or set "
                 f"resume=True to append rows."
             )
-        if not table.exists():
-            return
         self.columns = checkpoint_folders.read_header(table)
 
     def log(self, message: str, color: str = "") -> None:

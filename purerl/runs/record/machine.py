@@ -1,12 +1,12 @@
 """Facts about the machine and the program that made a run: versions, processor, commits."""
 
+import importlib.util
 import os
 import platform
 import re
 import subprocess
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,34 @@ JAX_SETTINGS = (
     *("jax_random_seed_offset", "jax_default_matmul_precision", "jax_disable_jit"),
 )
 _VECTOR_INSTRUCTIONS = re.compile(r"avx|fma|f16c|sse4|amx|asimd|sve|bf16")
+EXTRAS = {  # extra of purerl -> one of the modules that it installs
+    "mpi": "mpi4py",
+    "classic": "pygame",
+    "plot": "matplotlib",
+    "video": "PIL",
+    "export": "flatbuffers",
+    "tensorboard": "tensorboardX",
+    "wandb": "wandb",
+    "mujoco": "mujoco",
+    "box2d": "Box2D",
+    "robotics": "gymnasium_robotics",
+}
 PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "mpi4py")
 
 
 def list_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that affect results."""
+    from importlib import metadata  # start-up time
+
     installed = {name: [*metadata.distributions(name=name)] for name in PACKAGES}
     found = {name: copies[0].version for name, copies in installed.items() if copies}
     return {"python": platform.python_version(), **found}
+
+
+def explain_missing(extra: str) -> str:
+    """Return the command that installs an extra; empty if it is installed."""
+    is_missing = importlib.util.find_spec(EXTRAS[extra]) is None
+    return f"pip install 'purerl[{extra}]'" if is_missing else ""
 
 
 def list_settings() -> dict[str, str]:
@@ -46,11 +66,16 @@ def list_settings() -> dict[str, str]:
 
 def list_instructions() -> str:
     """Return the vector instructions of the processor, or `unknown`."""
+    names = _read_cpuinfo("flags|Features").split()
+    return " ".join(sorted(filter(_VECTOR_INSTRUCTIONS.match, names))) or "unknown"
+
+
+def _read_cpuinfo(entry: str) -> str:
+    """Return the first entry of `/proc/cpuinfo` whose name matches; empty if there is none."""
     path = Path("/proc/cpuinfo")
     text = path.read_text(errors="replace") if path.exists() else ""
-    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
-    names = flags[1].split() if flags else []
-    return " ".join(sorted(filter(_VECTOR_INSTRUCTIONS.match, names))) or "unknown"
+    found = re.search(rf"^(?:{entry})\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def list_differences(state: dict[str, Any]) -> list[str]:
@@ -81,21 +106,13 @@ def describe_machine() -> dict[str, Any]:
         "system": platform.platform(),
         "machine": platform.machine(),
         "host": platform.node(),
-        "cpu": read_cpu(),
+        "cpu": _read_cpuinfo("model name") or platform.processor(),
         "cores": os.cpu_count(),
         "threads": os.environ.get("NPROC", "all"),
         "command": sys.orig_argv,
         "started": time.strftime("%Y-%m-%d %H:%M:%S"),
         "commits": {name: commit for name, commit in commits.items() if commit},
     }
-
-
-def read_cpu() -> str:
-    """Return the model of the processor, or an empty text if it is unknown."""
-    path = Path("/proc/cpuinfo")
-    text = path.read_text(errors="replace") if path.exists() else ""
-    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return model[1].strip() if model else platform.processor()
 
 
 def read_commit(folder: Path) -> str:

@@ -83,15 +83,14 @@ def _name_leaves(tree: Any) -> dict[str, Any]:
     for name, leaf in named.items():
         if not hasattr(leaf, "dtype"):
             raise ConfigError(f"state{name} must be an array, got {leaf!r:.100}.")
-        is_key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        if not is_key and leaf.dtype.kind not in "biuf" and leaf.dtype.name != "bfloat16":
-            raise ConfigError(
-                f"state{name} is of type {leaf.dtype}. Only booleans, integers, floats of NumPy "
-                f"and bfloat16 can be saved."
-            )
-        if is_key:
+        if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             raise ConfigError(
                 f"state{name} is a PRNG key. Save jax.random.key_data(key), and use "
                 f"jax.random.wrap_key_data on the restored array."
+            )
+        if leaf.dtype.kind not in "biuf" and leaf.dtype.name != "bfloat16":
+            raise ConfigError(
+                f"state{name} is of type {leaf.dtype}. Only booleans, integers, floats of NumPy "
+                f"and bfloat16 can be saved."
             )
     return named

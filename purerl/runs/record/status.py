@@ -148,20 +148,18 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
     """
     path = f"./{run}" if str(run).startswith("-") else str(run)  # or it would be a flag
     words = ["purerl", verb, path, *more]
+    ranks = ranks or read_status(run).get("ranks", 1)
+    several = ranks != 1 and verb == "resume"
     with contextlib.suppress(ConfigError, Damaged):
         config = read_json(run / "config.json")
         if verb in CALLS and (parts := list_custom_parts(config)):
             parts += [f"steps={more[1]}"] if more[:1] == ("--steps",) else []
             call = CALLS[verb].format(run=str(run), parts=", ".join(parts))
-            ranks = ranks or read_status(run).get("ranks", 1)
-            several = ranks != 1 and verb == "resume"
             return call.replace(":", f" on {ranks} ranks:", 1) if several else call
         env, algo = (str(config.get(name, "")) for name in ("env", "algo"))
         words += ["--env", env] if ":" in env and verb != "plot" else []
         words += ["--algo", algo] if algo not in ("", *NAMES) and verb != "plot" else []
-    ranks = ranks or read_status(run).get("ranks", 1)
-    if ranks != 1 and verb == "resume":
-        words += ["--num-cpu", str(ranks)]
+    words += ["--num-cpu", str(ranks)] if several else []
     return quote_words(words)
 
 

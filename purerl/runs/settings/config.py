@@ -43,10 +43,8 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        if self.wrapper is not None:
-            checks.member("wrapper", self.wrapper, environments.WRAPPERS)
-        if self.save_freq is not None:
-            checks.integer("save_freq", self.save_freq, 1)
+        checks.each(self, ("wrapper",), checks.member, environments.WRAPPERS, optional=True)
+        checks.each(self, ("save_freq",), checks.integer, 1, optional=True)
         checks.integer("keep", self.keep, 1)
         checks.boolean("tensorboard", self.tensorboard)
         if self.wandb is not None and not (isinstance(self.wandb, str) and self.wandb):

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 from purerl import algos
 from purerl.errors import ConfigError, EnvWarning
 from purerl.loops import faults
+from purerl.runs.record import machine
 from purerl.spaces import EnvSpec, is_goal_space
 
 WRAPPERS = ("flatten",)
-# Extra -> module that it installs.
-MODULES = {"mujoco": "mujoco", "box2d": "Box2D", "robotics": "gymnasium_robotics"}
 
 
 class Stock(NamedTuple):
@@ -39,9 +38,7 @@ class Stock(NamedTuple):
     @property
     def needs(self) -> str:
         """Command that installs a missing package; empty if none is missing."""
-        if not self.extra or importlib.util.find_spec(MODULES[self.extra]) is not None:
-            return ""
-        return f"pip install 'purerl[{self.extra}]'"
+        return machine.explain_missing(self.extra) if self.extra else ""
 
 
 STOCK = (
@@ -251,7 +248,7 @@ def _explain_missing(env: str) -> str:
     """Return what to install for an environment; empty if it is installed or unknown."""
     from purerl.envs import registration  # start-up time
 
-    needs = next(((one.extra, one.needs) for one in STOCK if one.id == env and one.needs), None)
-    if needs is None and registration.lacks_robotics(env):
-        needs = ("robotics", "pip install 'purerl[robotics]'")
-    return f"it needs {needs[0]}. Type: {needs[1]}" if needs else ""
+    extra = next((one.extra for one in STOCK if one.id == env and one.needs), "")
+    if registration.lacks_robotics(env):
+        extra = "robotics"
+    return f"it needs {extra}. Type: {machine.explain_missing(extra)}" if extra else ""

@@ -9,10 +9,8 @@ import dataclasses
 import multiprocessing
 import multiprocessing.process
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ from typing import Any
 from purerl import checks, errors
 from purerl.mpi import library, world
 from purerl.mpi.launch import THREADS
-from purerl.runs.console import is_terminal, try_print_lines, write_text
+from purerl.runs.console import Screen
 from purerl.runs.interrupts import collect_requests
 from purerl.runs.record import files, safe_files
 from purerl.runs.record.status import RunStatus
@@ -47,10 +45,8 @@ class Plan:
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.integer("num_cpu", self.num_cpu, 1)
-        if self.jobs is not None:
-            checks.integer("jobs", self.jobs, 1)
-        if self.timeout is not None:
-            checks.positive("timeout", self.timeout)
+        checks.each(self, ("jobs",), checks.integer, 1, optional=True)
+        checks.each(self, ("timeout",), checks.positive, optional=True)
 
 
 @dataclasses.dataclass
@@ -125,7 +121,7 @@ def run_tasks(tasks: Sequence[Task], folder: Path, about: Entries | None, plan: 
                 task.kill(signal.SIGTERM, group=False)
             raise
         finally:
-            board.show("")
+            board.screen.end()
         board.save()
     rows = tuple(task.row for task in tasks)
     good = all(row.status == "done" for row in rows)
@@ -153,8 +149,7 @@ class _Supervisor:
     folder: Path
     about: Entries | None
     timeout: float | None
-    drawn: float = 0.0  # time at which the progress line was drawn
-    is_live: bool = True  # whether the progress line is drawn
+    screen: Screen = dataclasses.field(default_factory=Screen)
     has_warned: bool = False  # whether a failure to write `sweep.json` was reported
 
     @property
@@ -177,7 +172,7 @@ class _Supervisor:
         except (errors.PurerlError, OSError) as error:
             self._settle(task, "failed", str(error), found, exit=errors.exit_code_of(error))
         else:
-            try_print_lines(f"{task.row.label}: {'continues' if again else 'starts'}")
+            self.screen.say(f"{task.row.label}: {'continues' if again else 'starts'}")
 
     def watch(self, stopping: bool) -> None:
         """Record tasks that ended; ask late tasks (or all) to stop, and kill them after `GRACE`."""
@@ -217,13 +212,12 @@ class _Supervisor:
         words = [f"[{over}/{len(rows)}] {row.label}: {status}"]
         words += [] if row.score is None else [f"return {row.score:.1f}"]
         words += [] if row.exit is None else [f"{row.seconds:.0f} s"]
-        self.show("")
-        try_print_lines(", ".join([*words, *filter(None, [reason])]))
+        self.screen.say(", ".join([*words, *filter(None, [reason])]))
         try:
             self.save()
         except errors.StorageError as error:  # raised again at the end if it stays
             if not self.has_warned:
-                try_print_lines(f"warning: {error} The runs continue.")
+                self.screen.say(f"warning: {error} The runs continue.")
             self.has_warned = True
 
     def save(self) -> None:
@@ -232,28 +226,11 @@ class _Supervisor:
             save_results(self.folder, self.about, [task.row for task in self.tasks])
 
     def draw(self) -> None:
-        """On a terminal, show the progress once a second; if that fails, show none any more."""
-        if not self.is_live or time.monotonic() - self.drawn <= 1:
-            return
-        try:
-            if is_terminal(sys.stdout):
-                self.drawn = time.monotonic()
-                self.show(self.format_progress())
-        except Exception as error:  # whatever it is, the runs are worth more than the line
-            self.is_live = False
-            why = f"{type(error).__name__}: {error}"
-            try_print_lines(f"warning: the progress line failed, the runs continue: {why}")
+        """On a terminal, show the progress once a second."""
+        failed = "the progress line failed, the runs continue"
+        self.screen.draw(self.format_progress, 1.0, failed)
 
-    def show(self, text: str) -> None:
-        """On a terminal, show a line that the next line replaces."""
-        if self.is_live and is_terminal(sys.stdout):
-            width = shutil.get_terminal_size().columns - 1
-            try:
-                write_text(sys.stdout, "\r\x1b[K" + text[:width])
-            except errors.OutputClosed:
-                self.is_live = False
-
-    def format_progress(self) -> str:
+    def format_progress(self, now: float) -> str:
         """Return the progress as one line; each run is as far as its newest checkpoint."""
         states = [task.row.status for task in self.tasks]
         done = states.count("done")
@@ -264,7 +241,7 @@ class _Supervisor:
         for task in self.running:
             found = task.look()
             part = f" {found.step / found.steps:.0%}" if found is not None and found.steps else ""
-            words.append(f"{task.row.label}{part} {time.monotonic() - task.began:.0f} s")
+            words.append(f"{task.row.label}{part} {now - task.began:.0f} s")
         return f"{line}; running: {', '.join(words)}" if words else line
 
 

@@ -58,14 +58,8 @@ def make_algorithm_task(
             path = sweep / "configs" / f"{name}_s{seed}.json"
             files.make_folder(path.parent)
             files.write_json(path, content)
-            words = [
-                "train",
-                algos.get_name(algo),
-                f"--config={path}",
-                f"--env={env}",
-                f"--seed={seed}",
-            ]
-            words += [f"--data-dir={data_dir}", *ranks]
+            words = ["train", algos.get_name(algo), f"--config={path}", f"--env={env}"]
+            words += [f"--seed={seed}", f"--data-dir={data_dir}", *ranks]
             words += ["--datestamp" if plan.datestamp else "--no-datestamp"]
         with log.open("ab") as output:
             return subprocess.Popen(

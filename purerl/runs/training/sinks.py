@@ -1,26 +1,22 @@
-"""Receivers of a run's rows besides its folder: TensorBoard, Weights & Biases, custom ones.
-
-A sink has `write(step, row)`, called once per epoch on rank 0 with the finite columns of
-`progress.txt`, and `close()`. Pass a custom one as `train(config, sinks=(mine,))`.
-"""
+"""Receivers of a run's rows besides its folder: TensorBoard, Weights & Biases, custom ones."""
 
 import hashlib
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from purerl.errors import ConfigError
+from purerl.runs.record import machine
 from purerl.runs.settings.config import Config
 
-PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # option -> package
+OPTIONS = ("tensorboard", "wandb")  # each needs the extra of its name
 
 
 class Sink(Protocol):
     """Receiver of the rows of a run; pass a custom one to `train(config, sinks=(mine,))`."""
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Receive the finite numbers of a row of `progress.txt` and its step, on rank 0."""
+        """Receive the finite numbers of a row of `progress.txt`, once per epoch on rank 0."""
 
     def close(self) -> None:
         """Write or send the remaining rows, at the end of the run."""
@@ -28,10 +24,10 @@ class Sink(Protocol):
 
 def check_packages(config: Config) -> None:
     """Refuse options whose package is missing, before the run starts."""
-    for option, package in PACKAGES.items():
-        if getattr(config.options, option) and importlib.util.find_spec(package) is None:
-            install = f"Type: pip install 'purerl[{option}]'"
-            raise ConfigError(f"{option} needs {package}, which is not installed. {install}")
+    for option in OPTIONS:
+        if getattr(config.options, option) and (command := machine.explain_missing(option)):
+            package = machine.EXTRAS[option]
+            raise ConfigError(f"{option} needs {package}, which is not installed. Type: {command}")
 
 
 class TensorBoard:

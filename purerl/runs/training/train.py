@@ -221,9 +221,8 @@ def _check_functions(config: Config, eval_env_fn: Any, on_record: Any) -> None:
 
 def _flatten_config(config: Config) -> dict[str, str]:
     """Return the entries of a configuration as text by their names, to compare between ranks."""
-    plain = jax.tree.map(repr, configs.to_json(config), is_leaf=lambda x: x is None)
-    pairs = jax.tree_util.tree_leaves_with_path(plain)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): text for path, text in pairs}
+    entries = checkpoint.flatten_settings(configs.to_json(config))
+    return {name: repr(entry) for name, entry in entries.items()}
 
 
 def read_config(

@@ -7,8 +7,8 @@ import pytest
 
 from purerl.cli.main import main
 from purerl.errors import ConfigError
-from purerl.runs.analysis import figures
 from purerl.runs.analysis.plots import plot
+from purerl.runs.record import machine
 from tests.mpi.launch import python
 from tests.runs.analysis.made_tables import read_texts, write_run, write_seeds
 
@@ -45,7 +45,7 @@ def test_ascii_prints_sparklines_in_any_encoding(tmp_path, monkeypatch, capsys):
 def test_without_matplotlib_the_message_names_the_package(tmp_path, monkeypatch, capsys):
     write_seeds(tmp_path, "a", [1, 2])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(figures.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
     assert main(["plot", "a"]) == 0
     said = capsys.readouterr()
     assert said.err == "a picture needs matplotlib: pip install 'purerl[plot]'\n"

@@ -189,18 +189,21 @@ def test_the_progress_line_counts_runs_and_fits_the_terminal(tmp_path, monkeypat
     tasks = [jobs.Task(row, lambda: standing, None) for row in rows]
     board = jobs._Supervisor(tasks, tmp_path, None, None)
     tasks[0].row = rows[0]._replace(status="done")
-    assert board.format_progress() == "1 of 3 done"
+    assert board.format_progress(107.0) == "1 of 3 done"
     tasks[1].row = rows[1]._replace(status="failed")
-    monkeypatch.setattr(jobs, "time", types.SimpleNamespace(monotonic=lambda: 107.0))
     tasks[2].process, tasks[2].began = object(), 100.0
-    assert board.format_progress() == "1 of 3 done, 1 not done; running: c_s0 25% 7 s"
+    assert board.format_progress(107.0) == "1 of 3 done, 1 not done; running: c_s0 25% 7 s"
     board.draw()
     assert not capsys.readouterr().out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "20")
+    board = jobs._Supervisor(tasks, tmp_path, None, None)
     board.draw()
     board.draw()  # within the same second
-    assert capsys.readouterr().out == "\r\x1b[K1 of 3 done, 1 not done; "[:23]
+    shown = "\r\x1b[K1 of 3 done, 1 not done; "[:23]
+    task = jobs.Task(rows[0], lambda: None, lambda log, unfinished: Ends())
+    board.begin(task)  # its line replaces the progress line
+    assert capsys.readouterr().out == f"{shown}\r\x1b[Ka_s0: starts\n"
 
 
 class Ends:

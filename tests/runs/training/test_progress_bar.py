@@ -59,7 +59,7 @@ class Terminal(io.StringIO):
 def test_lines_are_printed_at_once_and_the_bar_only_on_a_terminal(monkeypatch):
     plain, terminal = io.StringIO(), Terminal()
     now = iter(range(0, 100, 10))
-    monkeypatch.setattr("purerl.runs.training.progress_bar.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
     for stream in (plain, terminal):
         screen = Screen(stream)
         screen.say("begins")
@@ -76,7 +76,7 @@ def test_lines_are_printed_at_once_and_the_bar_only_on_a_terminal(monkeypatch):
 def test_the_bar_fits_on_one_line_of_a_narrow_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     now = iter((0, 10))
-    monkeypatch.setattr("purerl.runs.training.progress_bar.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
     screen = Screen(terminal := Terminal())
     for step in (1_000, 2_000):
         screen.progress(step, 4_000)
@@ -94,7 +94,7 @@ def test_control_characters_do_not_reach_the_terminal():
 def test_a_row_is_printed_in_two_parts_without_a_bar_between_them(monkeypatch):
     plain, terminal = io.StringIO(), Terminal()
     now = iter(range(0, 100, 10))
-    monkeypatch.setattr("purerl.runs.training.progress_bar.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
     for stream in (plain, terminal):
         screen = Screen(stream)
         screen.progress(1, 10)

@@ -8,7 +8,7 @@ import types
 import pytest
 
 from purerl.errors import ConfigError
-from purerl.runs.record import status
+from purerl.runs.record import machine, status
 from purerl.runs.training import sinks, train
 from purerl.runs.training.progress_bar import Screen
 from tests.runs.script import tiny
@@ -137,7 +137,7 @@ def test_a_resumed_run_continues_in_weights_and_biases(tmp_path, monkeypatch):
 
 
 def test_a_sink_without_its_package_is_refused_before_the_run_starts(tmp_path, monkeypatch):
-    monkeypatch.setattr(sinks.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'purerl\[tensorboard\]'"):
         train.train(tiny(tensorboard=True), data_dir=str(tmp_path))
     assert not list(tmp_path.iterdir())
