@@ -84,7 +84,7 @@ def test_the_commands_take_its_import_path(run, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(ROOT / "examples")
     monkeypatch.setattr(purerl, "setup", lambda **_: None)  # conftest.py has called it
     words = ["--hidden", "8", "--steps", "120", "--start-steps", "50", "--update-after", "50"]
-    words += ["--steps-per-epoch", "120", "--num-test-episodes", "0", "--critics", "2"]
+    words += ["--steps-per-epoch", "120", "--num-test-episodes", "0", "--critics", "3"]
     words += ["--batch-size", "8"]
     words += ["--data-dir", str(tmp_path)]
     assert call("train", "redq", "--env", "Pendulum-v1", *words) == 0

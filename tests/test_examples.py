@@ -90,7 +90,12 @@ def test_run_td3_refuses_bad_arguments_in_one_line(words, message):
     [
         pytest.param("ddpg", "Pendulum-v1", (), marks=pytest.mark.complete),
         ("sac", "Pendulum-v1", ("--alpha", "auto")),
-        ("dqn", "CartPole-v1", ("--no-double", "--eps-decay", "100")),
+        pytest.param(
+            "dqn",
+            "CartPole-v1",
+            ("--no-double", "--eps-decay", "100"),
+            marks=pytest.mark.complete,
+        ),
     ],
 )
 def test_the_other_off_policy_scripts_run(name, env, words):
@@ -116,7 +121,7 @@ def test_run_acer_replays_sequences():
     [
         pytest.param("reinforce", "CartPole-v1", marks=pytest.mark.complete),
         pytest.param("vpg", "Pendulum-v1", marks=pytest.mark.complete),
-        ("trpo", "Pendulum-v1"),
+        pytest.param("trpo", "Pendulum-v1", marks=pytest.mark.complete),
         ("ppo", "CartPole-v1"),
         pytest.param("reinforce", "Pendulum-v1", marks=pytest.mark.complete),
         pytest.param("vpg", "CartPole-v1", marks=pytest.mark.complete),

@@ -1,5 +1,6 @@
 """Standardisation and running moments, against known numbers and over several ranks."""
 
+import functools
 from typing import Any
 
 import chex
@@ -123,11 +124,13 @@ SEEN = moments.Moments(
 )
 
 
+@functools.cache
 def make_pair(name):
     """Return a learner that normalises observations and one that does not, with equal networks."""
     case = CASES[name]
-    scaled = case.algo.init(jax.random.key(0), case.spec(normalise_obs=True))
-    plain = case.algo.init(jax.random.key(0), case.spec())
+    init = jax.jit(case.algo.init, static_argnums=1)
+    scaled = init(jax.random.key(0), case.spec(normalise_obs=True))
+    plain = init(jax.random.key(0), case.spec())
     assert plain.params.obs_stats is None
     assert float(scaled.params.obs_stats.rows) == 0
     return case, scaled.replace(params=scaled.params.replace(obs_stats=SEEN)), plain
@@ -158,7 +161,7 @@ def test_losses_and_updates_see_scaled_observations(name):
     batch = case.noisy()
     by_hand = batch._replace(obs=scale_by_hand(batch.obs), next_obs=scale_by_hand(batch.next_obs))
     for part in (*case.parts, "loss"):
-        loss = jax.value_and_grad(getattr(case.algo, part), has_aux=True)
+        loss = jax.jit(jax.value_and_grad(getattr(case.algo, part), has_aux=True))
         (value, info), grads = loss(scaled.params, batch)
         (wanted, wanted_info), wanted_grads = loss(plain.params, by_hand)
         agree((value, info), (wanted, wanted_info))

@@ -1,7 +1,8 @@
 """Every command and every snippet of the README runs as printed.
 
-Training commands run with fewer steps. `make test` leaves out most example scripts, because
-tests/test_examples.py runs them with other options. `make test-all` runs all of them.
+Training commands run with fewer steps, and one grid with one seed. `make test` leaves out most
+example scripts, because tests/test_examples.py runs them with other options. `make test-all` runs
+all of them.
 """
 
 import os
@@ -43,6 +44,13 @@ SHORT = {
     "examples/vmap_seeds.py": ["--steps", "1200"],
     "examples/bench_ppo_cartpole.py": ["--num_runs", "1", "--epochs", "1"],
 }
+# Fewer steps, smaller networks and fewer test episodes for the snippets.
+SHORT_SNIPPETS = {
+    "steps=8_000": "steps=4_000",
+    "hidden=(64, 64)": "hidden=(8, 8)",
+    "start_steps=500)": "start_steps=500, num_test_episodes=1)",
+    "num_envs=4)": "num_envs=4, num_test_episodes=1)",
+}
 
 
 def test_the_readme_contains_commands_and_snippets():
@@ -53,7 +61,11 @@ def test_the_readme_contains_commands_and_snippets():
 def test_the_snippets_run_as_one_program(tmp_path):
     snippets = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     script = tmp_path / "readme.py"
-    script.write_text("\n".join(snippets).replace("steps=8_000", "steps=4_000"))
+    text = "\n".join(snippets)
+    for printed, short in SHORT_SNIPPETS.items():
+        assert text.count(printed) == 1
+        text = text.replace(printed, short)
+    script.write_text(text)
     run = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=LIMIT
     )
@@ -84,17 +96,19 @@ for module, *arguments in {commands!r}:
     print("=== next ===", flush=True)
 """
 STEPS = re.compile(r"--steps (\d+)")
+SEEDS = re.compile(r"--seed 0 10 ")  # of the second grid; the first one has two seeds
 
 
-def shorten(match: re.Match[str]) -> str:
-    """Return a tenth of a number of steps."""
-    return f"--steps {int(match[1]) // 10}"
+def shorten(command: str) -> str:
+    """Return a command with a tenth of its steps, and fewer seeds of the second grid."""
+    command = SEEDS.sub("--seed 0 ", command)
+    return STEPS.sub(lambda match: f"--steps {int(match[1]) // 10}", command)
 
 
 def test_the_purerl_commands_work_in_order(tmp_path):
     commands = [c for c in COMMANDS if c.startswith("python -m purerl")]
     assert len(commands) == 11
-    words = [shlex.split(STEPS.sub(shorten, command))[2:] for command in commands]
+    words = [shlex.split(shorten(command))[2:] for command in commands]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", IN_ONE_PROCESS.format(commands=words)],

@@ -1,5 +1,6 @@
 """Returns and advantages, compared with published numbers and with their definitions as sums."""
 
+import types
 from typing import Any
 
 import jax
@@ -148,7 +149,17 @@ def last_of(t: int, terminated: np.ndarray, truncated: np.ndarray) -> int:
     return t + int(ends[0]) if len(ends) else len(terminated) - 1
 
 
-# Few shapes, because each one compiles anew.
+# Few shapes, because each one compiles anew, and whole functions, not each of their operations.
+NAMES = (
+    "gae",
+    "lambda_returns",
+    "reward_to_go",
+    "episode_return",
+    "forward_sum",
+    "vtrace",
+    "retrace",
+)
+compiled = types.SimpleNamespace(**{name: jax.jit(getattr(returns, name)) for name in NAMES})
 data = st.tuples(st.integers(0, 10**6), st.sampled_from((1, 2, 9)), st.sampled_from((0, 2)))
 unit = st.floats(0.0, 1.0)
 examples = settings(max_examples=25, deadline=None)
@@ -173,7 +184,7 @@ def test_gae_is_a_sum_of_errors(shape, gamma, lam):
         ]
 
     d = rows(*shape)
-    got = returns.gae(
+    got = compiled.gae(
         jnp.float32(d["rew"]), jnp.float32(d["val"]), jnp.float32(d["next_val"]),
         d["terminated"], d["truncated"], gamma, lam,
     )  # fmt: skip
@@ -198,7 +209,7 @@ def test_lambda_returns_mix_all_lengths(shape, gamma, lam):
     d = rows(*shape)
     flags = d["terminated"], d["truncated"]
     rew, next_val = jnp.float32(d["rew"]), jnp.float32(d["next_val"])
-    near(returns.lambda_returns(rew, next_val, *flags, gamma, lam), by_column(definition, d))
+    near(compiled.lambda_returns(rew, next_val, *flags, gamma, lam), by_column(definition, d))
 
 
 @examples
@@ -237,9 +248,9 @@ def test_reward_to_go_and_episode_return_are_sums(shape, gamma):
     d = rows(*shape)
     flags = d["terminated"], d["truncated"]
     rew, next_val = jnp.float32(d["rew"]), jnp.float32(d["next_val"])
-    near(returns.reward_to_go(rew, next_val, *flags, gamma), by_column(to_go, d))
-    near(returns.episode_return(rew, *flags, gamma), by_column(whole, d))
-    near(returns.forward_sum(rew, *flags, gamma), by_column(so_far, d))
+    near(compiled.reward_to_go(rew, next_val, *flags, gamma), by_column(to_go, d))
+    near(compiled.episode_return(rew, *flags, gamma), by_column(whole, d))
+    near(compiled.forward_sum(rew, *flags, gamma), by_column(so_far, d))
 
 
 @examples
@@ -267,7 +278,7 @@ def test_vtrace_is_a_sum_of_weighted_errors(shape, gamma, lam, clip_rho, clip_c)
     d = rows(*shape)
     f = {k: jnp.float32(d[k]) for k in ("rew", "val", "next_val", "rho")}
     flags = {k: d[k] for k in ("terminated", "truncated")}
-    target, adv = returns.vtrace(
+    target, adv = compiled.vtrace(
         **f, **flags, gamma=gamma, lam=lam, clip_rho=clip_rho, clip_c=clip_c
     )
     near(target, by_column(definition, d), 1e-4)
@@ -308,7 +319,7 @@ def test_a_long_rollout_is_as_exact_as_a_loop_in_float64():
     rng = np.random.default_rng(0)
     rew, val, next_val = rng.normal(size=(3, 4_000)).astype(np.float32)
     ends = np.isin(np.arange(4_000), [999, 1_500, 3_100])
-    got = returns.gae(rew, val, next_val, ends, 0 * ends, 0.999, 0.99)
+    got = compiled.gae(rew, val, next_val, ends, 0 * ends, 0.999, 0.99)
     wanted, last = np.zeros(4_000), 0.0
     for t in range(3_999, -1, -1):
         continues = 0.0 if ends[t] else 1.0
@@ -321,8 +332,8 @@ def test_vtrace_on_policy_is_the_lambda_return():
     d = rows(3, 12, 2)
     f = [jnp.float32(d[k]) for k in ("rew", "val", "next_val")]
     flags = d["terminated"], d["truncated"]
-    target, _ = returns.vtrace(*f, *flags, jnp.ones((12, 2)), 0.9, 0.7)
-    near(target, returns.lambda_returns(f[0], f[2], *flags, 0.9, 0.7))
+    target, _ = compiled.vtrace(*f, *flags, jnp.ones((12, 2)), 0.9, 0.7)
+    near(target, compiled.lambda_returns(f[0], f[2], *flags, 0.9, 0.7))
 
 
 @examples
@@ -341,7 +352,7 @@ def test_retrace_is_a_sum_of_weighted_errors(shape, gamma, lam):
 
     d = rows(*shape)
     f = [jnp.float32(d[k]) for k in ("rew", "val", "next_val")]
-    got = returns.retrace(*f, d["terminated"], d["truncated"], jnp.float32(d["rho"]), gamma, lam)
+    got = compiled.retrace(*f, d["terminated"], d["truncated"], jnp.float32(d["rho"]), gamma, lam)
     near(got, by_column(definition, d), 1e-4)
 
 

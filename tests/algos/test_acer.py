@@ -260,7 +260,7 @@ def test_the_entropy_bonus_has_a_gradient():
 
 @pytest.mark.parametrize("act", [-1, 3])
 def test_an_action_outside_the_space_makes_the_loss_nan(act):
-    assert np.isnan(acer.loss(learner().params, sequence([act], [1.0], PI))[0])
+    assert np.isnan(jax.jit(acer.loss)(learner().params, sequence([act], [1.0], PI))[0])
 
 
 # --- updates, rollouts and settings ----------------------------------------
@@ -300,7 +300,7 @@ def test_the_gradient_norm_is_limited_over_both_networks():
         settings = {"max_grad_norm": limit, "optimizer": optax.sgd(1.0)}
         state = learner(**settings)
         new, _ = acer.update(state, batch)
-        grads = jax.grad(lambda p: acer.loss(p, batch)[0])(state.params)
+        grads, _ = jax.jit(jax.grad(acer.loss, has_aux=True))(state.params, batch)
         norm = np.sqrt(sum((table(x) ** 2).sum() for x in (grads.actor, grads.critic)))
         scale = 1.0 if limit is None else min(1.0, limit / norm)
         for name in ("actor", "critic"):
@@ -337,12 +337,11 @@ def test_prepare_makes_a_sequence_of_each_environment(wrap):
 def test_the_stored_behaviour_is_used_after_the_policy_has_changed():
     """A distribution computed again from the new parameters would make each ratio 1."""
     state = learner()
-    batch = acer.prepare(state.params, make_rollout())
+    batch = jax.jit(acer.prepare)(state.params, make_rollout())
     changed = learner(pi=AVERAGE).params
-    again = batch._replace(behaviour=acer.distribution(changed, batch.obs))
-    stored, recomputed = (
-        jax.grad(lambda p, b=b: acer.actor_loss(p, b)[0])(changed).actor for b in (batch, again)
-    )
+    again = batch._replace(behaviour=jax.jit(acer.distribution)(changed, batch.obs))
+    grad = jax.jit(jax.grad(acer.actor_loss, has_aux=True))
+    stored, recomputed = (grad(changed, rows)[0].actor for rows in (batch, again))
     assert np.any(np.abs(table(stored) - table(recomputed)) > 1e-3)
 
 

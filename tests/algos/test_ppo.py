@@ -66,12 +66,13 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient():
     settings = {"hidden": (8,), "gamma": 0.9}
     ours = ppo.init(jax.random.key(0), ppo.Spec(DISCRETE, **settings)).params
     plain = vpg.init(jax.random.key(0), vpg.Spec(DISCRETE, **settings)).params
-    batch = ppo.prepare(ours, rollout)
+    batch = jax.jit(ppo.prepare)(ours, rollout)
     _, info = ppo.actor_loss(ours, batch)
     assert float(info["clip_frac"]) == 0.0
     assert float(info["kl"]) == pytest.approx(0.0, abs=1e-9)
-    got = jax.grad(lambda p: ppo.actor_loss(p, batch)[0])(ours).actor
-    wanted = jax.grad(lambda p: vpg.actor_loss(p, vpg.prepare(plain, rollout))[0])(plain).actor
+    got = jax.jit(jax.grad(lambda p: ppo.actor_loss(p, batch)[0]))(ours).actor
+    plain_batch = jax.jit(vpg.prepare)(plain, rollout)
+    wanted = jax.jit(jax.grad(lambda p: vpg.actor_loss(p, plain_batch)[0]))(plain).actor
     chex.assert_trees_all_close(got, wanted, rtol=1e-4, atol=1e-7)
 
 
@@ -153,6 +154,7 @@ def by_hand(state, batch, passes):
     spec, params = state.params.spec, state.params
     opt = {name: optax.adam(rate) for name, rate in (("actor", spec.pi_lr), ("critic", spec.vf_lr))}
     kept = {name: tx.init(getattr(params, name)) for name, tx in opt.items()}
+    grads = {fn: jax.jit(jax.grad(fn, has_aux=True)) for fn in (ppo.actor_loss, ppo.critic_loss)}
     for number in range(passes):
         rows = batch
         if spec.recompute_advantages:
@@ -160,8 +162,8 @@ def by_hand(state, batch, passes):
             rows = batch._replace(adv=again.adv, ret=again.ret)
         for name, fn in (("actor", ppo.actor_loss), ("critic", ppo.critic_loss)):
             for part in minibatches(rows, spec.minibatch_size, 2 * number + (name == "critic")):
-                grad = getattr(jax.grad(lambda p, f=fn, r=part: f(p, r)[0])(params), name)
-                step, kept[name] = opt[name].update(grad, kept[name])
+                grad = getattr(grads[fn](params, part)[0], name)
+                step, kept[name] = jax.jit(opt[name].update)(grad, kept[name])
                 params = params.replace(**{name: optax.apply_updates(getattr(params, name), step)})
     return params
 

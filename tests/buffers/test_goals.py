@@ -140,7 +140,7 @@ def test_a_rebuilt_buffer_forgets_rows_like_the_saved_one():
         step = first // 2
         steps = [step, step, step + 1, step + 1, step + 2, step + 2]
         block = rows(range(first, first + BLOCK), [0, 1] * 3, steps)
-        buffer, again = (goals.add(x, block) for x in (buffer, again))
+        buffer, again = (add(x, block) for x in (buffer, again))
     jax.tree.map(np.testing.assert_array_equal, draw_all(buffer), draw_all(again))
 
 

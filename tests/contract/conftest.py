@@ -21,15 +21,17 @@ REPRESENTATIVES = (
     "trpo-box",
     "ppo-options",
 )
+# A test that compiles each operation alone runs one off-policy and one on-policy algorithm.
+EAGER = {"test_update_is_the_same_without_jit": ("td3", "reinforce-discrete")}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test for every case; with `ON_POLICY` in its module, for the cases of that kind."""
     on_policy = getattr(metafunc.module, "ON_POLICY", None)
     cheap = metafunc.module.__name__.endswith(("test_signatures", "test_specs"))
-    params = []
+    params, chosen = [], EAGER.get(metafunc.function.__name__, REPRESENTATIVES)
     for name, case in CASES.items():
-        marks = [] if cheap or name in REPRESENTATIVES else [pytest.mark.complete]
+        marks = [] if cheap or name in chosen else [pytest.mark.complete]
         if on_policy in (None, case.on_policy):
             params.append(pytest.param(case, id=name, marks=marks))
     metafunc.parametrize("case", params)

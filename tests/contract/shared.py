@@ -61,6 +61,12 @@ def learner(case: Case, seed: int = 0, **changes: Any) -> Any:
     return init(jax.random.key(seed), case.spec(**changes))
 
 
+def traced_learner(case: Case, **changes: Any) -> Any:
+    """Return shapes and dtypes of a new state, without compiling `init`."""
+    init = functools.partial(case.algo.init, spec=case.spec(**changes))
+    return jax.eval_shape(init, jax.random.key(0))
+
+
 class CustomNetwork(nn.Module):
     """A network for any of the fields: dense on all inputs, or broken on purpose."""
 

@@ -18,6 +18,7 @@ from tests.contract.shared import (
     equal,
     evaluate,
     learner,
+    traced_learner,
 )
 
 
@@ -142,23 +143,24 @@ def test_settings_of_another_algorithm_are_refused(case, key):
 def test_actions_stay_32_bits_wide_where_jax_may_have_64(case, key):
     obs = np.zeros((2, *case.env.obs_shape), np.float32)
     with jax.enable_x64(True):
-        params = learner(case).params
-        assert case.algo.act(params, obs, key).dtype == case.env.action.dtype
-        assert case.algo.policy(params, obs).dtype == case.env.action.dtype
+        params = traced_learner(case).params
+        for args in ((case.algo.act, params, obs, key), (case.algo.policy, params, obs)):
+            assert jax.eval_shape(*args).dtype == case.env.action.dtype
 
 
 def test_networks_of_low_precision_give_losses_of_full_precision(case):
     networks = custom_networks(case, dtype=jnp.bfloat16)
-    state, info = case.algo.update(learner(case, **networks), case.batch())
-    assert {jnp.result_type(x).name for x in jax.tree.leaves((state.params, info))} == {"float32"}
+    state = traced_learner(case, **networks)
+    state, info = jax.eval_shape(case.algo.update, state, case.batch())
+    assert {x.dtype.name for x in jax.tree.leaves((state.params, info))} == {"float32"}
 
 
 def test_parameters_of_low_precision_keep_it(case):
     networks = custom_networks(case, "low precision")
-    state = learner(case, **networks)
+    state = traced_learner(case, **networks)
     before = jax.tree.map(lambda x: x.dtype.name, state)
     for _ in range(2):
-        state, _ = case.algo.update(state, case.batch())
+        state, _ = jax.eval_shape(case.algo.update, state, case.batch())
     assert jax.tree.map(lambda x: x.dtype.name, state) == before
 
 

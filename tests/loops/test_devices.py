@@ -30,9 +30,9 @@ OFF = functools.partial(
 ON = functools.partial(OnPolicySchedule, steps=400, steps_per_epoch=200, num_test_episodes=1)
 SEQUENCES = functools.partial(
     SequenceSchedule,
-    steps=400,
+    steps=240,
     rollout_steps=40,
-    steps_per_epoch=200,
+    steps_per_epoch=120,
     replay_start=80,
     num_envs=4,
     num_test_episodes=1,
@@ -43,7 +43,8 @@ POLE = ("acer", "dqn", "ppo")  # algorithms that run on CartPole-v1
 def records(name, schedule):
     algo, env_id = algos.load(name), "CartPole-v1" if name in POLE else "Pendulum-v1"
     env_fn = functools.partial(gymnasium.make, env_id)
-    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(16, 16))
+    passes = {"train_pi_iters": 10, "train_v_iters": 10} if name == "ppo" else {}
+    spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(16, 16), **passes)
     run, records = loop.run(algo, spec, env_fn, schedule, 0), []
     while True:
         try:

@@ -46,6 +46,7 @@ def test_an_error_on_all_ranks_is_printed_once_with_its_exit_code(tmp_path):
 @pytest.mark.parametrize("fork", [True, pytest.param(False, marks=pytest.mark.mpi)])
 def test_an_example_runs_on_two_ranks(fork):
     words = ["examples/run_vpg.py", "--steps", "2000", "--steps-per-epoch", "1000"]
+    words += ["--hidden", "8", "--train-v-iters", "2", "--num-test-episodes", "1"]
     done = python(*words, "--num-cpu", "2") if fork else ranks(2, *words)
     assert done.code == 0, done.err
     said = done.out.splitlines()

@@ -34,12 +34,13 @@ def settings(algo: str, **schedule: int) -> config.Config:
     on_policy = algo in ("acer", "ppo", "vpg", "trpo", "reinforce")
     defaults = {"steps": 6_000, "steps_per_epoch": 500} if on_policy else SHORT
     defaults = defaults | ({"num_envs": 5} if algo == "acer" else {})
+    passes = {"train_pi_iters": 8, "train_v_iters": 8} if algo == "ppo" else {}
     return config.from_json(
         {
             "algo": algo,
             "env": "CartPole-v1" if algo in ("acer", "dqn", "ppo", "reinforce") else "Pendulum-v1",
             "seed": 5,
-            "spec": {"hidden": [16, 16]},
+            "spec": {"hidden": [16, 16]} | passes,
             "schedule": defaults | schedule,
             "options": {"save_freq": 500, "keep": 2},
         }

@@ -73,7 +73,7 @@ class Breaks(gymnasium.Wrapper):
         return self.env.step(action)
 
 
-@pytest.mark.parametrize("algo", ["dqn", "vpg", "acer"])
+@pytest.mark.parametrize("algo", ["dqn", "vpg", pytest.param("acer", marks=pytest.mark.complete)])
 def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo):
     def made(name, steps=400):
         content = {"algo": algo, "env": name, "spec": {"hidden": [4]}, "seed": 2}

@@ -152,6 +152,7 @@ def test_a_killed_run_resumes_to_the_same_end(tmp_path, undisturbed, algo, seed,
 def test_two_stopped_ranks_save_and_end_with_the_same_code(tmp_path, number):
     words = [sys.executable, "-m", "purerl", "train", "vpg", "--env", "CartPole-v1", "--num-cpu"]
     words += ["2", "--steps", "4000000", "--steps-per-epoch", "1000", "--hidden", "8"]
+    words += ["--train-v-iters", "2"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     words += ["--data-dir", str(tmp_path)]
     process = subprocess.Popen(words, env=clean(), cwd=ROOT, start_new_session=True, **pipes)
