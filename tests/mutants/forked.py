@@ -1,0 +1,32 @@
+"""Run pytest in a process that tests/mutants/__main__.py forked from a server."""
+
+import os
+import sys
+from typing import NoReturn
+
+OUTPUT = "output.txt"  # written into the copy
+
+
+def run_pytest(words: list[str], folder: str, cache: str) -> NoReturn:
+    """Run pytest on a copy of the project like a new process, and exit with its code.
+
+    Args:
+        words: Arguments of pytest.
+        folder: Folder of the copy.
+        cache: Folder of compiled programs.
+    """
+    os.setsid()  # so that all processes of a test that hangs can be ended
+    output = os.open(f"{folder}/{OUTPUT}", os.O_WRONLY | os.O_CREAT)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.chdir(folder)
+    os.environ |= {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+    os.environ["PURERL_TEST_CACHE"] = cache
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, folder)
+    for name in [*sys.modules]:  # the copy has its own
+        if name.partition(".")[0] in ("purerl", "tests"):
+            del sys.modules[name]
+    import pytest
+
+    sys.exit(pytest.main(words))
