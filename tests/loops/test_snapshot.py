@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from purerl import algos, errors
 from purerl.loops import gym as loop
 from purerl.loops import snapshot
-from purerl.loops.adapters import single
+from purerl.loops.adapters import generators, single
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
 from tests.loops import script
@@ -214,6 +214,22 @@ def test_other_sources_of_randomness_are_restored_or_noticed(what, generator, is
     if is_exact:
         thawed, _ = advance_until(thawed, 330)
         assert freeze_to_bits(thawed) == whole
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_the_next_normal_number_of_a_pair_is_restored(draws):
+    def draw_normals(number):
+        own = [random.gauss() for _ in range(number)]
+        return own, [np.random.standard_normal() for _ in range(number)]  # noqa: NPY002
+
+    random.seed(7)
+    np.random.seed(8)  # noqa: NPY002
+    draw_normals(draws)  # the first draw makes two numbers, and keeps the second for the next
+    states = generators.read()
+    expected = draw_normals(3)
+    draw_normals(draws)
+    generators.restore(states)
+    assert draw_normals(3) == expected
 
 
 def test_damaged_states_of_generators_are_refused():
