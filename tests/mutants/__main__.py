@@ -77,11 +77,13 @@ def plant(mutant: Mutant) -> tuple[bool, str]:
         words += mutant.tests.split()
         process = PROCESSES.Process(target=forked.run_pytest, args=(words, folder, CACHE))
         process.start()
-        process.join(timeout=600)
+        process.join(timeout=1800)
         if process.is_alive():
             os.killpg(process.pid, signal.SIGKILL)
             process.join()
             return True, "a test that does not end"
+        if process.exitcode == -signal.SIGXCPU:
+            return True, f"a test that computes for more than {forked.CPU_SECONDS} s"
         if process.exitcode == 1:
             lines = (copy / forked.OUTPUT).read_text(errors="replace").splitlines()
             failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]

@@ -1,10 +1,12 @@
 """Run pytest in a process that tests/mutants/__main__.py forked from a server."""
 
 import os
+import resource
 import sys
 from typing import NoReturn
 
 OUTPUT = "output.txt"  # written into the copy
+CPU_SECONDS = 240  # ends an endless computation; does not depend on what else the machine does
 
 
 def run_pytest(words: list[str], folder: str, cache: str) -> NoReturn:
@@ -16,6 +18,7 @@ def run_pytest(words: list[str], folder: str, cache: str) -> NoReturn:
         cache: Folder of compiled programs.
     """
     os.setsid()  # so that all processes of a test that hangs can be ended
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 60))
     output = os.open(f"{folder}/{OUTPUT}", os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)
