@@ -1,5 +1,6 @@
 """Run pytest in a process that tests/mutants/__main__.py forked from a server."""
 
+import multiprocessing
 import os
 import resource
 import sys
@@ -27,6 +28,8 @@ def run_pytest(words: list[str], folder: str, cache: str) -> NoReturn:
     os.environ["PURERL_TEST_CACHE"] = cache
     sys.dont_write_bytecode = True
     sys.path.insert(0, folder)
+    sys.orig_argv = [sys.executable, "-m", "pytest", *words]
+    multiprocessing.set_start_method(None, force=True)  # the default, not that of the server
     for name in [*sys.modules]:  # the copy has its own
         if name.partition(".")[0] in ("purerl", "tests"):
             del sys.modules[name]
