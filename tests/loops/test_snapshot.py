@@ -143,7 +143,8 @@ class Drifting(gymnasium.Wrapper):
         return obs + np.float32(1e-3 * Drifting.resets), *rest
 
 
-def test_an_environment_that_cannot_be_replayed_starts_a_new_episode():
+@pytest.mark.parametrize("has_checksums", [True, False])
+def test_an_environment_that_cannot_be_replayed_starts_a_new_episode(has_checksums):
     algo = algos.load("td3")
 
     def env_fn():
@@ -152,6 +153,8 @@ def test_an_environment_that_cannot_be_replayed_starts_a_new_episode():
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(8,))
     carry, _ = advance_until(loop.start(algo, spec, env_fn, OFF, 0), 60)
     frozen = snapshot.freeze(carry)
+    if not has_checksums:  # old snapshots have only the last observation
+        del frozen.facts["digests"]
     assert frozen.host["ep_length"].tolist() == [60]
     thawed, lost = snapshot.thaw(loop.start(algo, spec, env_fn, OFF, 0), frozen)
     assert lost == [0]
