@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant(SNAPSHOT, "    return np.concatenate([tail, x[: number - len(tail)]])", "    return np.concatenate([x[: number - len(tail)], tail])", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
     Mutant(SNAPSHOT, "        filled[name][: len(kept) - tail] = kept[tail:]\n", "", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
     Mutant(FAULTS, "and isinstance(terminated, _FLAG)", "", T_ENVS),
-    Mutant(FAULTS, "if not is_finite(obs):", "if False:", T_ENVS),
+    Mutant(FAULTS, "if not is_finite(obs):", "if False:", "tests/loops/test_faults.py"),
     Mutant(FAULTS, "if not is_finite(act):", "if False:", "tests/loops/test_faults.py"),
     Mutant(FAULTS, 'if name == "act":', "if False:", "tests/loops/test_faults.py"),
     Mutant(FAULTS, '_single(i, "a number as its reward", rew, "biuf")', "rew", T_ENVS),
