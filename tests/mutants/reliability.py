@@ -24,7 +24,7 @@ T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "
 OFF_SCHEDULE = "purerl/schedules/offpolicy.py"
 
 MUTANTS = [
-    Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
+    Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_LOCK),
     Mutant(REGULAR, "            if not _is_plain(path):\n", "            if False:\n", T_HOSTILE),
     Mutant(REGULAR, "os.register_at_fork(after_in_child=_drop_locks)\n", "", T_LOCK),
     Mutant("purerl/runs/policy/export.py", 'safe_files.get_subfolder(run.folder, "export")', 'run.folder / "export"', f"{T_HOSTILE} -k through"),
