@@ -130,7 +130,7 @@ def test_run_acer_replays_sequences():
     ],
 )
 def test_policy_gradients_run_on_both_kinds_of_action_space(name, env):
-    words = ("--env", env, "--steps", "400", "--steps-per-epoch", "200")
+    words = ("--env", env, "--steps", "400", "--steps-per-epoch", "200", "--preset", "none")
     out = run(f"examples/run_{name}.py", *words, "--num-test-episodes", "1", "--hidden", "8")
     assert out.startswith(f"{name} on {env}, seed 0: 400 steps\n")
     assert re.search(r"step +400 .*test return .* kl \d", out)

@@ -280,6 +280,25 @@ def test_an_action_that_is_not_finite_is_blamed_on_the_policy(refuses, number, m
         loop.evaluate(td3, params, Careful, 0, 0, 1)
 
 
+class Blind(Careful):
+    """Environment whose observations become NaN, and that refuses the actions for them."""
+
+    refuses = True
+
+    def step(self, action):
+        _, *rest = super().step(action)
+        return np.full(3, np.nan), *rest
+
+
+def test_an_observation_that_is_not_finite_is_blamed_on_the_environment():
+    message = (
+        r"^environment 0 raised AssertionError in step: joint angles.* "
+        r"The observation before this call was not finite: \[nan"
+    )
+    with pytest.raises(EnvFault, match=message):
+        finish(start(Blind, start_steps=0))
+
+
 def test_a_vector_environment_that_refuses_an_action_is_not_blamed(monkeypatch):
     monkeypatch.setattr(Careful, "refuses", True)
     spec = td3.Spec(EnvSpec.of(script.Script()), actor=Overflowing(), **SMALL)

@@ -3,6 +3,7 @@
     python -m tests.mutants                  # all, two at a time, hours
     python -m tests.mutants td3 --jobs 1     # those whose file name contains `td3`
     python -m tests.mutants td3 --list       # print them and run nothing
+    python -m tests.mutants --from 100 --to 199 --jobs 1
 
 Each mutant replaces one piece of a source file in a copy of the project and runs the test files
 meant to catch it. A mutant that survives, or whose piece is no longer found once, is reported and
@@ -11,9 +12,10 @@ the exit code is 1.
 
 import argparse
 import concurrent.futures
+import multiprocessing
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from tests.mutants import (
     Mutant,
+    forked,
     goals,
     grids,
     hindsight,
@@ -39,6 +42,7 @@ from tests.mutants import (
 )
 
 ROOT = Path(__file__).parents[2]
+CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
     *(ranks, reliability, reports, runs, sequences, subtle),
@@ -46,41 +50,45 @@ PARTS = (
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
 
-def survives(mutant: Mutant) -> str:
-    """Return why a mutant counts as a survivor, or an empty string if a test failed."""
+# A server imports these modules once, and forks a process for each mutant: this saves seconds.
+PROCESSES = multiprocessing.get_context("forkserver")
+os.environ["JAX_PLATFORMS"] = "cpu"  # JAX reads it when it is imported
+PROCESSES.set_forkserver_preload(["pytest", "jax", "flax.linen", "gymnasium", "optax"])
+
+
+def plant(mutant: Mutant) -> tuple[bool, str]:
+    """Plant one error, and run its tests.
+
+    Returns:
+        Whether a test failed, and which one; or else why the mutant counts as a survivor.
+    """
     source = (ROOT / mutant.file).read_text()
     if source.count(mutant.old) != 1:
-        return f"its piece is found {source.count(mutant.old)} times"
+        return False, f"its piece is found {source.count(mutant.old)} times"
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in ("purerl", "tests", "examples"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
         (copy / mutant.file).write_text(source.replace(mutant.old, mutant.new))
-        tests = mutant.tests.split()
-        words = [
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not slow and not reliability",
-            *tests,
-        ]
+        words = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not reliability"]
         if "/algos/" in mutant.file and "tests/contract" in mutant.tests:
             words += ["-k", Path(mutant.file).stem]
-        env = dict(os.environ) | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
-        env["PURERL_TEST_CACHE"] = str(ROOT / ".pytest_cache" / "mutants")
-        command = [sys.executable, *words]
-        try:
-            run = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=600)
-        except subprocess.TimeoutExpired:
-            return ""  # a test that never ends is noticed as well
-    if run.returncode == 1:
-        return ""
-    return "all tests pass" if run.returncode == 0 else f"pytest ended with {run.returncode}"
+        words += mutant.tests.split()
+        process = PROCESSES.Process(target=forked.run_pytest, args=(words, folder, CACHE))
+        process.start()
+        process.join(timeout=1800)
+        if process.is_alive():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+            return True, "a test that does not end"
+        if process.exitcode == -signal.SIGXCPU:
+            return True, f"a test that computes for more than {forked.CPU_SECONDS} s"
+        if process.exitcode == 1:
+            lines = (copy / forked.OUTPUT).read_text(errors="replace").splitlines()
+            failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+            return True, failed[0][:200] if failed else "no test by name"
+    return False, f"pytest ended with {process.exitcode}" if process.exitcode else "all tests pass"
 
 
 def main() -> None:
@@ -89,22 +97,26 @@ def main() -> None:
     )
     parser.add_argument("select", nargs="?", default="", help="part of a file name")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--from", dest="first", type=int, default=0, help="first number")
+    parser.add_argument("--to", dest="last", type=int, default=len(MUTANTS) - 1, help="last number")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     args = parser.parse_args()
-    chosen = [m for m in MUTANTS if args.select in m.file]
+    chosen = {
+        number: mutant
+        for number, mutant in enumerate(MUTANTS)
+        if args.select in mutant.file and args.first <= number <= args.last
+    }
     if args.list:
-        for m in chosen:
-            print(f"{m.file}: {m.old!r} -> {m.new!r} ({m.tests})")
+        for number, m in chosen.items():
+            print(f"{number} {m.file}: {m.old!r} -> {m.new!r} ({m.tests})")
         return
     began, survivors = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for mutant, reason in zip(chosen, pool.map(survives, chosen), strict=True):
-            if reason:
-                survivors += 1
-                print(f"SURVIVED ({reason}): {mutant.file}: {mutant.old!r} -> {mutant.new!r}")
-            else:
-                print(f"caught: {mutant.file}: {mutant.old[:60]!r} -> {mutant.new[:60]!r}")
-            sys.stdout.flush()
+        results = pool.map(plant, chosen.values())
+        for (number, m), (caught, why) in zip(chosen.items(), results, strict=True):
+            survivors += not caught
+            result = "caught" if caught else "SURVIVED"
+            print(f"{result} {number} {m.file}: {m.old!r} -> {m.new!r} ({why})", flush=True)
     minutes = (time.monotonic() - began) / 60
     print(f"{len(chosen)} mutants, {survivors} survived, {minutes:.0f} minutes")
     sys.exit(bool(survivors))

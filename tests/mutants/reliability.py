@@ -24,7 +24,7 @@ T_ENVS, T_CONFIGS, T_ROOM = (f"{HERE}test_{x}.py" for x in ("envs", "configs", "
 OFF_SCHEDULE = "purerl/schedules/offpolicy.py"
 
 MUTANTS = [
-    Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_HOSTILE),
+    Mutant(REGULAR, "os.O_RDONLY | _SAFELY", "os.O_RDONLY | os.O_NONBLOCK", T_LOCK),
     Mutant(REGULAR, "            if not _is_plain(path):\n", "            if False:\n", T_HOSTILE),
     Mutant(REGULAR, "os.register_at_fork(after_in_child=_drop_locks)\n", "", T_LOCK),
     Mutant("purerl/runs/policy/export.py", 'safe_files.get_subfolder(run.folder, "export")', 'run.folder / "export"', f"{T_HOSTILE} -k through"),
@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant(SNAPSHOT, "    return np.concatenate([tail, x[: number - len(tail)]])", "    return np.concatenate([x[: number - len(tail)], tail])", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
     Mutant(SNAPSHOT, "        filled[name][: len(kept) - tail] = kept[tail:]\n", "", "tests/runs/record/test_checkpoint.py tests/loops/test_snapshot.py"),
     Mutant(FAULTS, "and isinstance(terminated, _FLAG)", "", T_ENVS),
-    Mutant(FAULTS, "if not is_finite(obs):", "if False:", T_ENVS),
+    Mutant(FAULTS, "if not is_finite(obs):", "if False:", "tests/loops/test_faults.py"),
     Mutant(FAULTS, "if not is_finite(act):", "if False:", "tests/loops/test_faults.py"),
     Mutant(FAULTS, 'if name == "act":', "if False:", "tests/loops/test_faults.py"),
     Mutant(FAULTS, '_single(i, "a number as its reward", rew, "biuf")', "rew", T_ENVS),

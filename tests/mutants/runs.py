@@ -94,7 +94,7 @@ MUTANTS = [
     Mutant(MANIFESTS, "        good &= all(_SEGMENT.fullmatch(s.name) for s in segments)\n", "", T_CHECKPOINT),
     Mutant(CHECKPOINT, "if first != last or any(", "if any(", T_CHECKPOINT),
     Mutant(LOG, "if not mpi.psum(mine.size):", "if False:", T_LOG),
-    Mutant(LOG, "        self.stored.pop(key, None)\n", "", T_LOG),
+    Mutant(LOG, "            self.stored.pop(key, None)\n", "", T_LOG),
     Mutant(LOG, "if not resume and (table.exists() or other is not self):", "if not resume and other is not self:", T_LOG),
     Mutant(LOG, "(table.exists() or other is not self)", "table.exists()", T_LOG),
     Mutant(LOG, 'f"Max{key}": high', 'f"Max{key}": low', T_LOG),

@@ -116,6 +116,13 @@ def test_two_loggers_of_a_process_do_not_write_to_one_table(tmp_path):
     EpochLogger(tmp_path)
 
 
+def test_a_table_of_an_earlier_process_is_not_overwritten(tmp_path):
+    (tmp_path / "progress.txt").write_text("x\n1\n")
+    with pytest.raises(errors.StorageError, match="already exists.*resume=True"):
+        EpochLogger(tmp_path, quiet=True)
+    assert (tmp_path / "progress.txt").read_text() == "x\n1\n"
+
+
 def test_the_colour_of_a_line_is_ignored(tmp_path, capsys):
     logger = EpochLogger(tmp_path)
     logger.log("a", color="green")

@@ -1,4 +1,4 @@
-"""Locks of run folders."""
+"""Safe reading of files, and locks of run folders."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from purerl.errors import StorageError
+from purerl.errors import Damaged, StorageError
 from purerl.runs.record import safe_files
 
 HOLD = """
@@ -16,6 +16,16 @@ import sys, time; from pathlib import Path; from purerl.runs.record import safe_
 with safe_files.lock_folder(Path(sys.argv[1])):
     print("mine", flush=True); time.sleep(60)
 """
+
+
+def test_a_link_to_a_file_is_not_read(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "config.json").symlink_to(tmp_path / "secret")
+    with (
+        pytest.raises(Damaged, match="config.json is missing, or not a regular file"),
+        safe_files.open_file(tmp_path / "config.json"),
+    ):
+        pass
 
 
 def test_a_folder_has_one_owner_and_a_kill_releases_it(tmp_path):

@@ -10,7 +10,14 @@ import pytest
 
 from purerl import errors
 from purerl.errors import EnvFault
-from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_files, status
+from purerl.runs.record import (
+    checkpoint,
+    checkpoint_folders,
+    folder,
+    progress,
+    safe_files,
+    status,
+)
 from purerl.runs.settings.config import Options, from_json
 from purerl.runs.training import saving, train
 from purerl.runs.training.progress_bar import Screen
@@ -28,6 +35,23 @@ def test_a_nan_score_is_never_the_best(tmp_path, monkeypatch):
     config = dataclasses.replace(config, schedule=schedule)
     outcome = train.train(config, data_dir=str(tmp_path), screen=Screen(quiet=True))
     assert checkpoint_folders.read_best(outcome.run) == (1_000, -2.0)
+
+
+def test_rows_that_the_disk_refused_are_written_before_the_next_checkpoint(tmp_path, monkeypatch):
+    write, refused = progress.Logs.write, []
+
+    def refuse_each_row_once(logs):
+        for record, _ in logs.waiting:
+            if record["epoch"] not in refused:
+                refused.append(record["epoch"])
+                raise errors.StorageError(28, "No space left on device")
+        write(logs)
+
+    monkeypatch.setattr(progress.Logs, "write", refuse_each_row_once)
+    run = quietly(tiny(save_freq=100), tmp_path).run
+    assert refused == [1, 2]
+    assert (run / "stdout.log").read_text().count("trying again after the next epoch") == 2
+    assert [row["Epoch"] for row in table(run / "progress.txt", "\t")] == ["1", "2"]
 
 
 def test_a_full_disk_ends_a_run_after_three_failed_checkpoints(tmp_path, monkeypatch):
