@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from purerl.envs import bit_flipping
+    from purerl.envs import bit_flipping, cartpole, episodes, protocol
 
-__all__ = ["bit_flipping"]
+__all__ = ["bit_flipping", "cartpole", "episodes", "protocol"]
 
 gymnasium.register("purerl/BitFlipping-v0", entry_point="purerl.envs.bit_flipping:BitFlippingEnv")
 
