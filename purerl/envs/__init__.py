@@ -11,9 +11,25 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from purerl.envs import bit_flipping, cartpole, episodes, protocol
+    from purerl.envs import (
+        acrobot,
+        bit_flipping,
+        cartpole,
+        episodes,
+        mountain_car,
+        pendulum,
+        protocol,
+    )
 
-__all__ = ["bit_flipping", "cartpole", "episodes", "protocol"]
+__all__ = [
+    "acrobot",
+    "bit_flipping",
+    "cartpole",
+    "episodes",
+    "mountain_car",
+    "pendulum",
+    "protocol",
+]
 
 gymnasium.register("purerl/BitFlipping-v0", entry_point="purerl.envs.bit_flipping:BitFlippingEnv")
 

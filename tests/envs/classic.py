@@ -56,12 +56,13 @@ def take(gym, action):
     return gym.step(int(action) if action.ndim == 0 else action)
 
 
-def compare_steps(env, name, count, length, atol=2e-5):
-    """Compare each step of random episodes from the same state; return the number of ends.
+def compare_steps(env, name, count, length, atol=2e-5, act=None):
+    """Compare each step of episodes from the same state; return the number of ends.
 
-    Episodes go on after their end, so that states far from the start are compared as well.
+    Actions are random if `act` is None. Episodes go on after their end, so that states far from the
+    start are compared as well.
     """
-    rows = play(env, lambda obs, key: sample_action(env, key), count, length)
+    rows = play(env, act or (lambda obs, key: sample_action(env, key)), count, length)
     gym = gymnasium.make(name).unwrapped
     gym.reset(seed=0)
     worst = 0.0

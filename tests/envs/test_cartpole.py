@@ -23,7 +23,7 @@ def test_each_step_equals_that_of_gymnasium():
 
 
 def test_whole_episodes_equal_those_of_gymnasium():
-    """Balanced by hand, so that episodes are long. The error doubles every eight steps or so."""
+    """Balanced by hand, so that episodes are long. Rounding errors grow exponentially."""
 
     def act(obs, key):
         lean = obs[2] + 0.5 * obs[3]
