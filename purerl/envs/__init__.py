@@ -1,8 +1,11 @@
-"""Environments of purerl. Importing this package registers them with Gymnasium.
+"""Environments of purerl. Importing this package registers these with Gymnasium:
 
 | id | environment |
 |---|---|
 | `purerl/BitFlipping-v0` | flip bits until they equal a goal, with goals for HER |
+
+Environments written in JAX follow `purerl.envs.protocol` and have names such as `jax:CartPole-v1`
+(`purerl.envs.names`). `purerl.envs.episodes` plays many of them inside one compiled program.
 """
 
 import importlib
@@ -13,6 +16,7 @@ import gymnasium
 if TYPE_CHECKING:
     from purerl.envs import (
         acrobot,
+        adapters,
         bit_flipping,
         breakout,
         cartpole,
@@ -21,12 +25,14 @@ if TYPE_CHECKING:
         episodes,
         gymnasium_env,
         mountain_car,
+        names,
         pendulum,
         protocol,
     )
 
 __all__ = [
     "acrobot",
+    "adapters",
     "bit_flipping",
     "breakout",
     "cartpole",
@@ -35,6 +41,7 @@ __all__ = [
     "episodes",
     "gymnasium_env",
     "mountain_car",
+    "names",
     "pendulum",
     "protocol",
 ]

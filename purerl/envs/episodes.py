@@ -162,6 +162,8 @@ def _select(ended: jax.Array, fresh: Episodes, old: Episodes) -> Episodes:
     """Take from `fresh` the rows that ended, and from `old` the others."""
 
     def select(a: jax.Array, b: jax.Array) -> jax.Array:
+        if a.shape[:1] != ended.shape:  # shared by all environments, as in MuJoCo Warp
+            return b
         return jnp.where(ended.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
 
     return jax.tree.map(select, fresh, old)

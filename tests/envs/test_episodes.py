@@ -279,3 +279,13 @@ def test_counts_are_checked():
         episodes.reset(env, None, SEED, RANK, 0)
     with pytest.raises(ValueError, match="max_steps must be an integer of at least 1, got 0"):
         episodes.step(env, None, SEED, RANK, 0, now, SCRIPT[0, :1])
+
+
+def test_arrays_that_all_environments_share_are_kept():
+    """Physics engines put such arrays into their states, without the axis of environments."""
+    ended = jnp.array([True, False])
+    fresh, old = ((jnp.full((2, 3), x), jnp.full(1, x), jnp.zeros(0)) for x in (1, 2))
+    rows, shared, empty = episodes._select(ended, fresh, old)
+    np.testing.assert_array_equal(rows, [[1] * 3, [2] * 3])
+    np.testing.assert_array_equal(shared, [2])
+    assert empty.shape == (0,)

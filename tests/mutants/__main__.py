@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.mutants import (
     Mutant,
+    envs,
     goals,
     grids,
     hindsight,
@@ -40,7 +41,7 @@ from tests.mutants import (
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
-    *(goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
+    *(envs, goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
     *(ranks, reliability, reports, runs, sequences, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
