@@ -55,6 +55,13 @@ def draw(env: Any, state: Any, action: Any = None) -> np.ndarray:
     )
 
 
+def choose_fps(env: Any) -> int:
+    """Return how many pictures a video shows per second: 10 for a game on a grid."""
+    if type(env) in GYMNASIUM:
+        return int(_make_renderer(GYMNASIUM[type(env)]).metadata["render_fps"])
+    return 10
+
+
 def draw_grid(grid: np.ndarray) -> np.ndarray:
     """Return a picture of a grid `[rows, columns, channels]`, with one colour per channel.
 

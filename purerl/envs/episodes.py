@@ -174,11 +174,13 @@ def _keep_dtypes(old: Any, new: Any) -> Any:
 
     A number in Python code makes an array weakly typed. A carry of `lax.scan` must not change.
     """
-    before, after = (str(jax.tree.structure(state)) for state in (old, new))
-    if before != after:
+    structures: list[Any] = [jax.tree.structure(state) for state in (old, new)]
+    if structures[0] != structures[1]:
+        paths = [jax.tree_util.tree_leaves_with_path(state) for state in (old, new)]
+        a, b = ({f"state{jax.tree_util.keystr(path)}" for path, _ in leaves} for leaves in paths)
         raise ValueError(
-            f"reset and step must return states of one structure, got {before} from reset and "
-            f"{after} from step."
+            f"reset and step must return states of one structure, but they differ in "
+            f"{', '.join(sorted(a ^ b)) or 'fields that are no arrays'}."
         )
 
     def convert(path: Any, a: Any, b: Any) -> jax.Array:

@@ -56,6 +56,8 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self.observation_space = make_obs_space(env.spec)
         self.action_space = make_action_space(env.spec)
         self.render_mode = render_mode
+        if render_mode is not None:
+            self.metadata = self.metadata | {"render_fps": drawing.choose_fps(env)}
         self._max_episode_steps = env.max_steps  # the name under which TimeLimit has it
         self._key_of = key_of
         self._number = 0

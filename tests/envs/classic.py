@@ -59,7 +59,7 @@ def take(gym, action):
 def compare_steps(env, name, count, length, atol=2e-5, act=None):
     """Compare each step of episodes from the same state; return the number of ends.
 
-    Actions are random if `act` is None. Episodes go on after their end, so that states far from the
+    Without `act`, actions are random. Episodes go on after their end, so that states far from the
     start are compared as well.
     """
     rows = play(env, act or (lambda obs, key: sample_action(env, key)), count, length)

@@ -9,11 +9,14 @@ import pytest
 
 from purerl.envs import adapters, episodes, names
 from purerl.envs.acrobot import Acrobot
+from purerl.envs.breakout import Breakout
 from purerl.envs.cartpole import CartPole
+from purerl.envs.catch import Catch
 from purerl.envs.mountain_car import MountainCar, MountainCarContinuous
 from purerl.envs.pendulum import Pendulum
 from tests.envs.classic import sample_action
 
+STEP = jax.jit(lambda env, *args: env.step(*args), static_argnums=0)
 pytestmark = [pytest.mark.complete, pytest.mark.filterwarnings("ignore")]
 
 
@@ -115,10 +118,13 @@ def test_brax(name):
     assert adapters.from_brax(wrapped).spec == env.spec
 
 
-@pytest.mark.parametrize("name", ["CartpoleBalance", "CheetahRun"])
-def test_playground(name):
-    pytest.importorskip("mujoco_playground")
+@pytest.mark.parametrize(("name", "impl"), [("CartpoleBalance", "jax"), ("CheetahRun", None)])
+def test_playground(name, impl):
+    """The default engine of Playground is MuJoCo Warp; the other one is in JAX."""
+    registry = pytest.importorskip("mujoco_playground").registry
     env = names.make(f"playground:{name}")
+    if impl is not None:
+        env = adapters.from_playground(registry.load(name, config_overrides={"impl": impl}))
     assert env.max_steps == 1_000
     _, result = play(env, 2, 4, 3)
     check_rows(env, result, 3)
@@ -132,3 +138,38 @@ def test_functional_environments_of_gymnasium(name):
     _, result = play(env, 3, 70, 30)
     check_rows(env, result, 30)
     assert result.ended.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("Catch-bsuite", Catch(flat=False)),
+        ("Breakout-MinAtar", Breakout(sticky_action_prob=0.0, flat=False)),
+    ],
+)
+def test_games_equal_those_of_gymnax(name, own):
+    """Both play the same random actions from the same first observation."""
+    pytest.importorskip("gymnax")
+    other = names.make(f"gymnax:{name}")
+    assert other.spec.action == own.spec.action
+    starts = {}
+    for env in (own, other):
+        for seed in range(40):
+            state, obs = env.reset(jax.random.key(seed), env.params)
+            starts.setdefault(np.asarray(obs).tobytes(), {})[env] = state
+    assert len(starts) == (5 if name == "Catch-bsuite" else 2)
+    ends = 0
+    for states in starts.values():
+        for seed in range(5):
+            now = dict(states)
+            for key in jax.random.split(jax.random.key(seed), 60):
+                action = jax.random.randint(key, (), 0, 3)
+                rows = {}
+                for env in (own, other):
+                    now[env], *rows[env] = STEP(env, key, now[env], action, env.params)
+                for a, b in zip(rows[own][:3], rows[other][:3], strict=True):
+                    np.testing.assert_array_equal(np.squeeze(a), np.squeeze(b))
+                if rows[own][2]:
+                    ends += 1
+                    break
+    assert ends >= 10

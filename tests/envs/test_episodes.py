@@ -1,5 +1,6 @@
 """Episodes of N environments: limit, automatic reset, final observations, keys."""
 
+import collections
 import dataclasses
 import functools
 
@@ -207,18 +208,20 @@ def test_jit_and_vmap_over_seeds_change_nothing():
         )
 
 
-def test_steps_without_an_end_do_not_reset():
-    @functools.partial(jax.jit, static_argnums=1)
-    @functools.partial(jax.vmap, in_axes=(0, None))
-    def both_seeds(seed, length):
-        actions = jnp.zeros((length, 3), jnp.int32)
-        return play(actions, 4, seed)[1].number[-1]
-
-    for length, wanted in ((3, 1), (4, 2), (7, 2), (8, 3)):
-        resets.clear()
-        jax.block_until_ready(both_seeds(jnp.arange(2, dtype=jnp.uint32), length))
-        jax.effects_barrier()
-        assert len(resets) == wanted
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [("000", "000", 0), ("0001", "0000", 1), ("0100000", "0001010", 3), ("11", "11", 2)],
+)
+def test_steps_without_an_end_do_not_reset(first, second, wanted):
+    """Two seeds are one program, with three environments each; only one of them ends episodes."""
+    actions = np.stack([columns(row, "0" * len(row), "0" * len(row)) for row in (first, second)])
+    seeds = jnp.arange(2, dtype=jnp.uint32)
+    last = jax.jit(jax.vmap(lambda a, seed: play(a, 50, seed)[1].number[-1]))
+    resets.clear()
+    number = jax.block_until_ready(last(actions, seeds))
+    jax.effects_barrier()
+    assert len(resets) == 1 + wanted
+    np.testing.assert_array_equal(number, [[x.count("1"), 0, 0] for x in (first, second)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,6 +259,8 @@ class Wrong(Scripted):
             state = state | {"t": state["t"] + 0.5}
         if self.fault == "structure":
             state = state | {"more": state["t"]}
+        if self.fault == "static":
+            state = collections.OrderedDict(state)
         return state, obs, reward, terminated, info
 
 
@@ -265,7 +270,8 @@ class Wrong(Scripted):
         ("reward", r"reward must have shape \(3,\), got shape \(3, 1\)"),
         ("obs", r"obs must have shape \(3, 2\), got shape \(3, 1\)"),
         ("dtype", r"state\['t'\] must keep its shape and dtype, but reset returns int32 \(\) and"),
-        ("structure", r"reset and step must return states of one structure"),
+        ("structure", r"states of one structure, but they differ in state\['more'\]"),
+        ("static", r"states of one structure, but they differ in fields that are no arrays"),
     ],
 )
 def test_an_environment_that_breaks_the_protocol_is_refused(fault, message):

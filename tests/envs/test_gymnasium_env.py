@@ -142,6 +142,8 @@ def test_it_can_be_drawn():
     assert first.shape == (200, 100, 3)
     gym.step(0)
     assert (gym.render() != first).any()
+    assert gym.metadata == {"render_modes": ["rgb_array"], "render_fps": 10}
+    assert GymnasiumEnv(Acrobot(), render_mode="rgb_array").metadata["render_fps"] == 15
     silent = GymnasiumEnv(Catch())
     silent.reset(seed=0)
     assert silent.render() is None
