@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(CARTPOLE, STATE, "        velocities = velocities.at[0].add(params.dt * x_acc)\n" + STATE, T_CARTPOLE),
     Mutant(CARTPOLE, "jnp.abs(state[2]) > params.max_theta", "jnp.abs(state[2]) > 2 * params.max_theta", T_CARTPOLE),
     Mutant(CARTPOLE, "push - moment * theta_acc * cos / mass", "push + moment * theta_acc * cos / mass", T_CARTPOLE),
-    Mutant(PENDULUM, "    theta = theta + theta_dot * params.dt  # the new velocity\n", "", T_PENDULUM),
+    Mutant(PENDULUM, "        theta = theta + theta_dot * params.dt  # the new velocity\n", "        theta = theta + state[1] * params.dt\n", T_PENDULUM),
     Mutant(PENDULUM, "        theta, theta_dot = state\n        torque", "        theta, theta_dot = state\n        theta = theta + theta_dot * params.dt\n        torque", T_PENDULUM),
     Mutant(PENDULUM, "cost = _wrap(theta) ** 2", "cost = theta**2", T_PENDULUM),
     Mutant(PENDULUM, "0.001 * torque**2", "0.01 * torque**2", T_PENDULUM),
@@ -77,4 +77,4 @@ MUTANTS = [
     Mutant(ADAPTERS, "env.observation(after, key_obs, params)", "env.observation(after, key_state, params)", T_ADAPTERS),
     Mutant(DRAWING, "for channel in reversed(range(grid.shape[2])):", "for channel in range(grid.shape[2]):", T_DRAWING),
     Mutant(NAMES, '        if error.name not in (package, package.partition(".")[0]):\n            raise\n', "", T_NAMES),
-]
+]  # fmt: skip
