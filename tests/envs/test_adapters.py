@@ -229,46 +229,46 @@ def test_playground_has_its_limit_in_its_configuration():
 
 
 class Counter(FuncEnv):
-    """Count to `end`, with noise in all functions that take a key."""
+    """Count to `end`. A state is the count and a random number. Observations have another one."""
 
-    observation_space = gymnasium.spaces.Box(-9, 9, (2,), np.float32)
+    observation_space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
     action_space = gymnasium.spaces.Discrete(3)
 
     def get_default_params(self):
         return {"end": 4.0}
 
     def initial(self, rng, params):
-        return jax.random.uniform(rng, (1,), maxval=0.1)
+        return jnp.stack([0.0, jax.random.uniform(rng)])
 
     def observation(self, state, rng, params):
         return jnp.concatenate([state, jax.random.uniform(rng, (1,))])
 
     def transition(self, state, action, rng, params):
-        return state + action + 0.001 * jax.random.uniform(rng)
+        return jnp.stack([state[0] + action, jax.random.uniform(rng)])
 
     def reward(self, state, action, next_state, rng, params):
-        return next_state - state + jax.random.uniform(rng)
+        return next_state[:1] - state[0] + jax.random.uniform(rng)
 
     def terminal(self, state, rng, params):
-        return state >= params["end"]
+        return state[:1] >= params["end"]
 
     def transition_info(self, state, action, next_state, params):
-        return {"moved": next_state - state}
+        return {"moved": next_state[0] - state[0]}
 
 
 def test_a_functional_environment_of_gymnasium_is_played():
     env = adapters.from_func_env(Counter(), max_steps=9)
-    assert env.spec == EnvSpec((2,), Discrete(3))
+    assert env.spec == EnvSpec((3,), Discrete(3))
     assert (env.max_steps, env.params) == (9, {"end": 4.0})
-    result = run(env, jnp.int32([[1, 2]] * 6))
+    actions = jnp.int32([[1, 2]] * 6)
+    result = run(env, actions)
     rows = result.transition
     np.testing.assert_array_equal(rows.terminated.T, [[0, 0, 0, 1, 0, 0], [0, 1] * 3])
-    moved = result.info["moved"][..., 0]
-    np.testing.assert_allclose(moved, rows.next_obs[..., 0] - rows.obs[..., 0], atol=1e-5)
-    noise = rows.rew - moved
+    np.testing.assert_array_equal(result.info["moved"], actions)
+    noise = rows.rew - actions
     assert ((noise >= 0) & (noise <= 1)).all()
-    draws = np.concatenate([np.ravel(noise), np.ravel(rows.next_obs[..., 1])])
-    assert len(np.unique(np.round(draws, 5))) == 24  # each draw has its own key
+    draws = [np.ravel(x) for x in (noise, rows.obs[..., 1:], rows.next_obs[-1, :, 1:])]
+    assert len(np.unique(np.round(np.concatenate(draws), 5))) == 12 + 24 + 4  # one key each
     sooner = adapters.from_func_env(Counter(), {"end": 1.0})
     assert run(sooner, jnp.int32([[1]])).ended.all()
     assert sooner.max_steps is None
