@@ -147,7 +147,7 @@ def _move_ball(state: State) -> tuple[State, jax.Array, jax.Array]:
 
     # One of three things stops the ball on its way: the ceiling, a brick, or the last row.
     at_ceiling, row = row < 0, jnp.maximum(row, 0)
-    at_brick = ~at_ceiling & state.bricks[row, column]
+    at_brick = state.bricks[row, column]
     at_last = row == LAST
     breaks = at_brick & ~state.passing
     on_paddle = at_last & (state.column == state.paddle)  # the paddle is below the ball
@@ -159,12 +159,12 @@ def _move_ball(state: State) -> tuple[State, jax.Array, jax.Array]:
     bricks = state.bricks.at[row, column].set(at_brick & ~breaks)
     bricks = jnp.where(is_cleared, _build_wall(), bricks)
 
-    # The ball keeps its row where it is reflected, except at the ceiling.
-    is_reflected = breaks | on_paddle | on_corner
+    # The ball keeps its row where it is reflected.
+    is_reflected = at_ceiling | breaks | on_paddle | on_corner
     state = state._replace(
         row=jnp.where(is_reflected, state.row, row),
         column=column,
-        down=jnp.where(is_reflected | at_ceiling, -state.down, state.down),
+        down=jnp.where(is_reflected, -state.down, state.down),
         right=jnp.where(on_corner, -right, right),
         bricks=bricks,
         passing=at_brick,
