@@ -3,11 +3,16 @@
 An environment has no time limit and never resets itself (`purerl.envs.protocol`). This module is
 the one place that adds both. Its functions are pure: compile, scan, and map them over seeds.
 
-    episodes = reset(env, params, seed, rank, num_envs)
-    episodes, result = step(env, params, seed, rank, max_steps, episodes, actions)
+    >>> from purerl.envs.cartpole import CartPole
+    >>> env, seed, rank = CartPole(), 0, 0
+    >>> now = reset(env, env.params, seed, rank, num_envs=2)
+    >>> actions = jnp.zeros(2, jnp.int32)
+    >>> now, result = step(env, env.params, seed, rank, env.max_steps, now, actions)
+    >>> result.transition.next_obs.shape, now.length.tolist()
+    ((2, 4), [1, 1])
 
 `result.transition.next_obs` is always the true successor, also at the end of an episode.
-`episodes.obs` is what to act on next, after an end the first observation of the next episode.
+`Episodes.obs` is what to act on next, after an end the first observation of the next episode.
 
 All randomness is computed from counters. Episode e of environment i has the key
 `rng.stream(seed, rank, "env", i, e)`. `split_key` splits it into one key for the reset and one for
