@@ -12,7 +12,7 @@ by accident. These streams are in use:
 | `sample` | batches of a burst, replayed sequences | updates done before the burst or rollout |
 | `update` | minibatches of an on-policy update | updates done before it |
 | `replays` | number of replayed updates, the same on every rank | updates done before them |
-| `env` | seeds of episodes | environment, episode |
+| `env` | seeds of episodes, in JAX their keys | environment, episode |
 | `eval` | seeds of test episodes | epoch, environment, episode |
 | `eval` | keys of exploring test episodes | epoch, call |
 """

@@ -1,8 +1,11 @@
-"""Environments of purerl. Importing this package registers them with Gymnasium.
+"""Environments of purerl. Importing this package registers these with Gymnasium:
 
 | id | environment |
 |---|---|
 | `purerl/BitFlipping-v0` | flip bits until they equal a goal, with goals for HER |
+
+Environments written in JAX follow `purerl.envs.protocol` and have names such as `jax:CartPole-v1`
+(`purerl.envs.names`). `purerl.envs.episodes` plays many of them inside one compiled program.
 """
 
 import importlib
@@ -11,9 +14,37 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from purerl.envs import bit_flipping
+    from purerl.envs import (
+        acrobot,
+        adapters,
+        bit_flipping,
+        breakout,
+        cartpole,
+        catch,
+        drawing,
+        episodes,
+        gymnasium_env,
+        mountain_car,
+        names,
+        pendulum,
+        protocol,
+    )
 
-__all__ = ["bit_flipping"]
+__all__ = [
+    "acrobot",
+    "adapters",
+    "bit_flipping",
+    "breakout",
+    "cartpole",
+    "catch",
+    "drawing",
+    "episodes",
+    "gymnasium_env",
+    "mountain_car",
+    "names",
+    "pendulum",
+    "protocol",
+]
 
 gymnasium.register("purerl/BitFlipping-v0", entry_point="purerl.envs.bit_flipping:BitFlippingEnv")
 

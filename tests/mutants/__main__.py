@@ -23,6 +23,7 @@ from pathlib import Path
 
 from tests.mutants import (
     Mutant,
+    envs,
     forked,
     goals,
     grids,
@@ -44,7 +45,7 @@ from tests.mutants import (
 ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
-    *(goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
+    *(envs, goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
     *(ranks, reliability, reports, runs, sequences, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
