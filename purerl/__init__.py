@@ -8,8 +8,9 @@
     run = purerl.load("runs/pendulum-v1-sac/pendulum-v1-sac_s0", "best")
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from purerl.lazy import load_on_use
 
 if TYPE_CHECKING:
     from purerl import (
@@ -57,11 +58,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a submodule on first use."""
-    if name in __all__:
-        return importlib.import_module(f"purerl.{name}")
-    raise AttributeError(f"module 'purerl' has no attribute {name!r}")
+__getattr__ = load_on_use(__name__, __all__)
 
 
 def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -> None:
@@ -156,7 +153,8 @@ def train(algo: Any, env: Any, **settings: Any) -> "Run":
 
     Args:
         algo: Name of an algorithm, or a module with a custom one.
-        env: Gymnasium id, or a function that makes the environment.
+        env: Gymnasium id, a name such as `jax:CartPole-v1`, a function that makes the environment,
+            or an environment in JAX.
         **settings: Arguments of `purerl.runs.policy.run.train` (`seed`, `name`, `data_dir`, ...),
             and any field of the algorithm's `Spec`, of its schedule, and of the run's options.
     """

@@ -9,12 +9,13 @@ ROOT = Path(__file__).parents[1] / "purerl"
 FILES = sorted(ROOT.rglob("*.py"))
 
 # layer -> the layers of the package it may import from, besides itself
-BASE = {"checks", "errors", "fields", "types", "spaces", "schedules", "rng", "mpi"}
+BASE = {"checks", "errors", "fields", "lazy", "types", "spaces", "schedules", "rng", "mpi"}
 CORE = BASE | {"returns", "moments", "nets", "buffers", "envs", "algos", "loops"}
 RUNS = CORE | {"runs.console", "runs.interrupts", "runs.record"}
 ALLOWED = {
     "errors": set(),
     "fields": set(),
+    "lazy": set(),
     "checks": set(),
     "types": set(),
     "spaces": {"checks", "types"},
@@ -28,7 +29,7 @@ ALLOWED = {
     "envs": BASE,
     "algos": BASE | {"returns", "moments", "nets", "buffers"},
     "loops": CORE,
-    "runs.__init__": set(),
+    "runs.__init__": {"lazy"},
     "runs.console": {"errors"},
     "runs.interrupts": {"mpi"},
     "runs.record": RUNS,
@@ -36,13 +37,13 @@ ALLOWED = {
     "runs.training": RUNS | {"runs.settings"},
     "runs.policy": RUNS | {"runs.settings", "runs.training"},
     "runs.sweeps": RUNS | {"runs.settings"},
-    "runs.analysis": {"errors", "checks", "runs.console", "runs.record"},
+    "runs.analysis": {"errors", "checks", "lazy", "runs.console", "runs.record"},
     "cli": CORE
     | {f"runs.{x}" for x in ("record", "settings", "training", "policy", "sweeps", "analysis")}
     | {"runs.console", "runs.interrupts", "__version__", "setup"},
     "run": {"cli"},
     "__main__": {"cli"},
-    "__init__": {"checks", "mpi", "runs.policy", "runs.record"},
+    "__init__": {"checks", "lazy", "mpi", "runs.policy", "runs.record"},
 }
 
 

@@ -90,7 +90,7 @@ purerl.mpi.pmean, purerl.mpi.shard_update, purerl.mpi.statistics, purerl.nets, p
 purerl.runs.training, purerl.runs.record, purerl.schedules.OffPolicySchedule, purerl.spaces.Box
 print(before, all(hasattr(purerl.mpi, name) for name in purerl.mpi.__all__))
 """
-    assert python(code).split() == ["set()", "True"]
+    assert python(code).split() == ["{'purerl.lazy'}", "True"]
 
 
 def test_importing_changes_no_setting_of_jax_and_starts_no_backend():

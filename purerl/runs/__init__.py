@@ -1,16 +1,12 @@
 """Runs: folders, logs and checkpoints. No other package touches the disk."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from purerl.lazy import load_on_use
 
 if TYPE_CHECKING:
     from purerl.runs import analysis, policy, record, settings, sweeps, training
 
 __all__ = ["analysis", "policy", "record", "settings", "sweeps", "training"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a submodule on first use."""
-    if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = load_on_use(__name__, __all__)
