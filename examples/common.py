@@ -11,7 +11,7 @@ from types import ModuleType
 import purerl
 from purerl import algos, mpi
 from purerl.cli import options, values
-from purerl.loops import gym as loop
+from purerl.loops import choose_loop
 from purerl.loops.hindsight.rewards import SUCCESS
 from purerl.runs.settings import aliases, environments, presets
 from purerl.runs.settings import config as configs
@@ -34,7 +34,7 @@ def train(
     Args:
         algo: Module of `purerl.algos`.
         doc: Text of `--help`.
-        env: Default Gymnasium id.
+        env: Default environment: a Gymnasium id, or a name such as jax:CartPole-v1.
         argv: Arguments of the command line. None: the arguments of this process.
     """
     mpi.init()  # first: from here on, a rank that fails ends the job
@@ -61,12 +61,14 @@ def train(
         parser.error(str(error))
     # Make the learner, the buffer and the environments.
     spec, schedule = config.spec, config.schedule
+    env = environments.choose_training_env(env_fn, args.env, None)
+    loop = choose_loop(env)
     purerl.setup(devices=schedule.devices)
     notes = [presets.describe_preset(preset)] if preset else []
     notes += [rounded] if rounded else []
     try:
         with report_warnings(notes.append):
-            carry = loop.start(algo, spec, env_fn, schedule, args.seed)
+            carry = loop.start(algo, spec, env, schedule, args.seed)
     except ValueError as error:  # settings that do not fit together
         parser.error(str(error))
     line = f"{name} on {args.env}, seed {args.seed}: {schedule.steps:,} steps"
@@ -76,7 +78,7 @@ def train(
         say(one)
     # Train: the loop yields one record per epoch.
     began, score = time.monotonic(), float("nan")
-    for record in loop.finish(carry, env_fn):
+    for record in loop.finish(carry, env):
         rate = record["steps"] / (time.monotonic() - began)
         line = f"step {record['steps']:>9,}  {rate:>7,.0f} steps/s"
         if record["ep_returns"]:

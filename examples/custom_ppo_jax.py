@@ -1,93 +1,70 @@
-"""PPO with an environment written in JAX: each epoch, steps and update, is one compiled call.
+"""A custom program: each epoch of PPO, with its environments and its update, is one compiled call.
 
     python examples/custom_ppo_jax.py
     python examples/custom_ppo_jax.py --num-cpu 2
 
-`act`, `prepare`, `update` and the rollout block are pure functions, so `lax.scan` can contain them.
-Here they run with eight cart-poles that follow the equations of CartPole-v1.
+`act`, `prepare`, `update`, the rollout block and the environments are pure functions, so `lax.scan`
+can contain them. `purerl.loops.scan` is a loop of this kind for all algorithms.
 
 By default: 200 000 steps in eight seconds on one core. Half of the time is compilation. Then the
 pole stays up, with seeds 0 to 2.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from common import begin, say
 
 from purerl import mpi, rng
 from purerl.algos import ppo
 from purerl.buffers import rollout
-from purerl.spaces import Discrete, EnvSpec
-from purerl.types import Metrics, Transition
+from purerl.envs import episodes
+from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.episodes import Episodes
+from purerl.types import Metrics
 
-ENVS, LENGTH, LIMIT = 8, 512, 500  # LENGTH > LIMIT: an episode ends in every rollout
-
-
-class Cart(NamedTuple):
-    """State of a pole on a cart."""
-
-    obs: jax.Array  # position, speed, angle, angular speed
-    steps: jax.Array  # steps of the episode so far
-
-
-def reset(key: jax.Array) -> Cart:
-    """Start an episode close to an upright pole at rest."""
-    return Cart(jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05), jnp.int32(0))
-
-
-def step(cart: Cart, act: jax.Array, key: jax.Array) -> tuple[Cart, Transition]:
-    """Push the cart for 20 ms; if the episode ends, return the start of the next one."""
-    _, v, angle, turn = cart.obs
-    sin, cos = jnp.sin(angle), jnp.cos(angle)
-    pushed = (20.0 * act - 10.0 + 0.05 * turn**2 * sin) / 1.1
-    twist = (9.8 * sin - cos * pushed) / (0.5 * (4 / 3 - 0.1 * cos**2 / 1.1))
-    speed = jnp.stack([v, pushed - 0.05 * twist * cos / 1.1, turn, twist])
-    obs, steps = cart.obs + 0.02 * speed, cart.steps + 1
-    fell = (jnp.abs(obs[0]) > 2.4) | (jnp.abs(obs[2]) > jnp.pi / 15)
-    late = ~fell & (steps >= LIMIT)
-    # A fall terminates the episode, a time limit truncates it. The row contains the true successor.
-    row = Transition(cart.obs, act, jnp.float32(1.0), obs, fell, late)
-    return jax.tree.map(
-        functools.partial(jnp.where, fell | late), reset(key), Cart(obs, steps)
-    ), row
+ENV, ENVS, LENGTH = CartPole(), 8, 512  # more steps than an episode: one ends in every rollout
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))
-def epoch(state: ppo.State, carts: Cart, key: jax.Array) -> tuple[ppo.State, Cart, Metrics]:
-    """Collect a rollout and update the learner with it."""
+def epoch(
+    state: ppo.State, playing: Episodes, words: jax.Array, key: jax.Array
+) -> tuple[ppo.State, Episodes, Metrics]:
+    """Collect a rollout and update the learner with it; `words` are seed and rank."""
 
-    def collect_step(carry: tuple[Cart, rollout.Block], key: jax.Array) -> tuple[Any, jax.Array]:
-        carts, block = carry
-        key_act, key_reset = jax.random.split(key)
-        act = ppo.act(state.params, carts.obs, key_act)
-        after, rows = jax.vmap(step)(carts, act, jax.random.split(key_reset, ENVS))
-        ended = rows.terminated | rows.truncated
-        return (after, rollout.add(block, rows)), jnp.where(ended, carts.steps + 1, 0)
+    seed, rank = words
+
+    def step(carry: Any, key: jax.Array) -> Any:
+        playing, block = carry
+        act = ppo.act(state.params, playing.obs, key)
+        playing, result = episodes.step(ENV, ENV.params, seed, rank, ENV.max_steps, playing, act)
+        block = rollout.add(block, result.transition)
+        return (playing, block), (result.ended, result.ret)
 
     key_steps, key_update = jax.random.split(key)
     block = rollout.init(state.params.spec.env.example(), LENGTH, ENVS)
     keys = jax.random.split(key_steps, LENGTH)
-    (carts, block), lengths = jax.lax.scan(collect_step, (carts, block), keys)
+    (playing, block), (ended, returns) = jax.lax.scan(step, (playing, block), keys)
     batch = ppo.prepare(state.params, rollout.get(block))
     state, info = ppo.update(state, batch._replace(key=key_update))
-    # Every step has reward 1, so the return of an episode is its length.
-    return state, carts, info | {"return": lengths.sum() / (lengths > 0).sum()}
+    return state, playing, info | {"return": jnp.mean(returns, where=ended)}
 
 
 def main(steps: int = 200_000, seed: int = 0) -> float:
     """Train; return the mean return of the episodes in the last epoch."""
     rank = mpi.proc_id()
-    spec = ppo.Spec(
-        EnvSpec((4,), Discrete(2)), train_pi_iters=10, train_v_iters=10, minibatch_size=256
-    )
+    words = np.array([seed, rank], np.uint32)
+    spec = ppo.Spec(ENV.spec, train_pi_iters=10, train_v_iters=10, minibatch_size=256)
     state = ppo.init(rng.stream(seed, rank, "init"), spec)
-    carts = jax.vmap(reset)(jax.random.split(rng.stream(seed, rank, "env"), ENVS))
+    playing = episodes.reset(ENV, ENV.params, words[0], words[1], ENVS)
+    playing = jax.tree.map(jnp.copy, playing)  # state and observation are the same array
     score = 0.0
     for number in range(-(-steps // (ENVS * LENGTH))):
-        state, carts, info = epoch(state, carts, rng.stream(seed, rank, "epoch", number))
+        key = rng.stream(seed, rank, "epoch", number)
+        state, playing, info = epoch(state, playing, words, key)
         score = float(info["return"])
         if number % 5 == 4:
             done = (number + 1) * ENVS * LENGTH

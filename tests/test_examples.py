@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -232,29 +231,22 @@ def test_a_whole_epoch_is_one_program():
     assert float(out.split()[-1]) > 50  # a random policy stands for 22 steps
 
 
-def test_the_cart_pole_in_jax_is_that_of_gymnasium(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    import custom_ppo_jax
+def test_many_seeds_learn_in_one_program_and_are_drawn(tmp_path):
+    words = ("--seeds", "3", "--steps", "10240", "--save", str(tmp_path / "curve.png"))
+    out = run("examples/run_scan_ppo.py", *words)
+    assert re.search(r"^step +10,240  return +\d+\.\d$", out, re.MULTILINE)
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
 
-    env, key, ends = gymnasium.make("CartPole-v1").unwrapped, jax.random.key(0), 0
-    cart = custom_ppo_jax.reset(key)
-    env.reset(seed=0)
-    for t in range(300):
-        env.state, act = np.asarray(cart.obs, np.float64), t // 3 % 2
-        obs, _, terminated, _, _ = env.step(act)
-        after, row = custom_ppo_jax.step(cart, act, key)
-        np.testing.assert_allclose(row.next_obs, obs, rtol=1e-5, atol=1e-6)
-        assert (bool(row.terminated), float(row.rew)) == (terminated, 1.0)
-        np.testing.assert_array_equal(row.obs, cart.obs)
-        if terminated:
-            env.reset()
-            ends += 1
-            np.testing.assert_array_equal(after.obs, custom_ppo_jax.reset(key).obs)
-        cart = after
-    assert ends > 1
-    late = cart._replace(obs=np.zeros(4, np.float32), steps=np.int32(499))
-    after, row = custom_ppo_jax.step(late, 1, key)
-    assert (bool(row.terminated), bool(row.truncated), int(after.steps)) == (False, True, 0)
+
+def test_a_custom_environment_in_jax_is_trained_in():
+    out = run("examples/custom_jax_env.py", "--steps", "1600")
+    assert re.search(r"^step +1,600  test return +-\d+\.\d  distance left \d", out, re.MULTILINE)
+
+
+def test_both_loops_learn_the_same():
+    out = run("examples/compare_loops.py", "--steps", "400")
+    assert re.search(r"^(\d+) and \1 episodes with equal returns$", out, re.MULTILINE)
+    assert float(out.split()[-1]) < 1e-3
 
 
 def test_a_custom_critic_trains():

@@ -42,6 +42,9 @@ SHORT = {
     "examples/custom_td3_loop.py": ["--steps", "1200"],
     "examples/custom_ppo_jax.py": ["--steps", "8192"],
     "examples/vmap_seeds.py": ["--steps", "1200"],
+    "examples/run_scan_ppo.py": ["--steps", "5120", "--seeds", "2"],
+    "examples/custom_jax_env.py": ["--steps", "2000"],
+    "examples/compare_loops.py": ["--steps", "400"],
     "examples/bench_ppo_cartpole.py": ["--num_runs", "1", "--epochs", "1"],
 }
 # Fewer steps, smaller networks and fewer test episodes for the snippets.

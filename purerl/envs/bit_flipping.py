@@ -60,6 +60,8 @@ class BitFlipping:
     ends_at_goal: bool = True
     params: None = None  # no parameters of the protocol
 
+    jax_compute_reward = staticmethod(compute_reward)
+
     def __post_init__(self) -> None:
         """Check the fields."""
         checks.integer("n_bits", self.n_bits, 1)
@@ -74,6 +76,11 @@ class BitFlipping:
     def max_steps(self) -> int:
         """Number of steps after which an episode is cut."""
         return self.n_bits
+
+    @property
+    def jax_compute_terminated(self) -> Any:
+        """Function that returns whether goals end an episode."""
+        return is_at_goal if self.ends_at_goal else is_never_over
 
     def reset(self, key: jax.Array, params: None) -> tuple[jax.Array, jax.Array]:
         """Return a state, random bits and then a random goal, and the observation, which equals it.
@@ -104,7 +111,7 @@ class BitFlipping:
         bits, goal = state[: self.n_bits], state[self.n_bits :]
         success = is_at_goal(bits, goal)
         info = {"achieved_goal": bits, "is_success": success}
-        terminated = success if self.ends_at_goal else is_never_over(bits, goal)
+        terminated = self.jax_compute_terminated(bits, goal)
         return state, state, compute_reward(bits, goal), terminated, info
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from purerl.envs.acrobot import Acrobot
-from purerl.envs.cartpole import CartPole
-from purerl.envs.mountain_car import MountainCar, MountainCarContinuous
-from purerl.envs.pendulum import Pendulum
+from purerl.envs.classic.acrobot import Acrobot
+from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.classic.mountain_car import MountainCar, MountainCarContinuous
+from purerl.envs.classic.pendulum import Pendulum
 
 GYMNASIUM: dict[type, str] = {
     CartPole: "CartPole-v1",

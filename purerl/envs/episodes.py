@@ -3,7 +3,7 @@
 An environment has no time limit and never resets itself (`purerl.envs.protocol`). This module is
 the one place that adds both. Its functions are pure: compile, scan, and map them over seeds.
 
-    >>> from purerl.envs.cartpole import CartPole
+    >>> from purerl.envs.classic.cartpole import CartPole
     >>> env, seed, rank = CartPole(), 0, 0
     >>> now = reset(env, env.params, seed, rank, num_envs=2)
     >>> actions = jnp.zeros(2, jnp.int32)
@@ -190,14 +190,15 @@ def _keep_dtypes(old: Any, new: Any) -> Any:
 
     def convert(path: Any, a: Any, b: Any) -> jax.Array:
         a, b = jnp.asarray(a), jnp.asarray(b)
-        same = a.dtype == b.dtype or jnp.promote_types(a.dtype, b.dtype) == a.dtype
+        is_key = any(jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in (a, b))
+        same = a.dtype == b.dtype
+        same = same or (not is_key and jnp.promote_types(a.dtype, b.dtype) == a.dtype)
         if a.shape != b.shape or not same:
             raise ValueError(
                 f"state{jax.tree_util.keystr(path)} must keep its shape and dtype, but reset "
                 f"returns {a.dtype} {a.shape[1:]} and step {b.dtype} {b.shape[1:]}. Convert it in "
                 f"reset, for example with jnp.float32(...)."
             )
-        is_key = jnp.issubdtype(a.dtype, jax.dtypes.extended)
         return b if is_key else jax.lax.convert_element_type(b, a.dtype)
 
     return jax.tree_util.tree_map_with_path(convert, old, new)

@@ -33,7 +33,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         render_mode: None or "rgb_array".
 
     Example:
-        >>> from purerl.envs.cartpole import CartPole
+        >>> from purerl.envs.classic.cartpole import CartPole
         >>> env = GymnasiumEnv(CartPole())
         >>> obs, info = env.reset(seed=0)
         >>> obs, reward, terminated, truncated, info = env.step(1)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from purerl.envs.protocol import JaxEnv
 
 OWN = {  # name -> module in purerl.envs, and class
-    "CartPole-v1": ("cartpole", "CartPole"),
-    "Pendulum-v1": ("pendulum", "Pendulum"),
-    "Acrobot-v1": ("acrobot", "Acrobot"),
-    "MountainCar-v0": ("mountain_car", "MountainCar"),
-    "MountainCarContinuous-v0": ("mountain_car", "MountainCarContinuous"),
+    "CartPole-v1": ("classic.cartpole", "CartPole"),
+    "Pendulum-v1": ("classic.pendulum", "Pendulum"),
+    "Acrobot-v1": ("classic.acrobot", "Acrobot"),
+    "MountainCar-v0": ("classic.mountain_car", "MountainCar"),
+    "MountainCarContinuous-v0": ("classic.mountain_car", "MountainCarContinuous"),
     "Catch-v0": ("catch", "Catch"),
     "Breakout-v0": ("breakout", "Breakout"),
     "BitFlipping-v0": ("bit_flipping", "BitFlipping"),

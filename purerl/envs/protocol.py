@@ -11,7 +11,7 @@ are arguments of `reset` and `step`, so that `jax.vmap` maps over variants of an
 
     >>> import jax
     >>> import jax.numpy as jnp
-    >>> from purerl.envs.cartpole import CartPole
+    >>> from purerl.envs.classic.cartpole import CartPole
     >>> env = CartPole()
     >>> state, obs = env.reset(jax.random.key(0), env.params)
     >>> moons = env.params._replace(gravity=jnp.array([1.6, 9.8]))

@@ -3,14 +3,22 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from purerl.lazy import load_on_use
+
 if TYPE_CHECKING:
-    from purerl.loops import adapters, carry, gym, snapshot
+    from purerl.loops import adapters, carry, gym, scan, snapshot
 
-__all__ = ["adapters", "carry", "gym", "snapshot"]
+__all__ = ["adapters", "carry", "gym", "scan", "snapshot"]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a submodule on first use."""
-    if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def choose_loop(env: Any) -> Any:
+    """Return the loop for an environment: `scan` for one in JAX, `gym` for a function.
+
+    Both have `start`, `advance`, `run`, `finish`, `evaluate` and `evaluate_epoch`.
+    """
+    from purerl.loops.adapters.in_jax import is_jax_env  # start-up time
+
+    return importlib.import_module(f"{__name__}.{'scan' if is_jax_env(env) else 'gym'}")
+
+
+__getattr__ = load_on_use(__name__, __all__)

@@ -2,10 +2,9 @@
 
 import dataclasses
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 
 from purerl.buffers import goals, replay
 from purerl.loops import adapters
@@ -16,6 +15,9 @@ from purerl.schedules import (
     ResolvedSequenceSchedule,
 )
 from purerl.types import Rows
+
+if TYPE_CHECKING:
+    from purerl.envs.episodes import Episodes
 
 Record = dict[str, Any]
 
@@ -32,11 +34,12 @@ class BaseCarry:
     metrics: tuple[str, ...]  # names of the columns of `tally`
     tally: jax.Array  # statistics of the metrics since the last record, on the device
     envs: adapters.Envs  # adapter over the environments, with their episodes in progress
-    obs: np.ndarray  # [N, ...], observations to act on next
+    obs: Any  # [N, ...], observations to act on next
     # Rows beyond the last border, of the shapes to collect; only NEXT_STEP environments leave any.
     surplus: Rows
-    ep_return: np.ndarray  # [N] float64, returns so far of the episodes in progress
-    ep_length: np.ndarray  # [N] int64, their lengths so far
+    ep_return: Any  # [N] float64, returns so far of the episodes in progress
+    ep_length: Any  # [N] int64, their lengths so far
+    episodes: "Episodes | None" = None  # all of this of environments in JAX, on the device
     # Returns and lengths of this rank's episodes that ended since the last record.
     ep_returns: tuple[float, ...] = ()
     ep_lengths: tuple[int, ...] = ()
@@ -45,6 +48,31 @@ class BaseCarry:
     calls: int = 0  # calls of the environments' `step` on this rank
     updates: int = 0
     epoch: int = 0  # number of records so far
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether an `advance` has consumed this carry; every `advance` donates the learner."""
+        return _has_deleted_leaves(self.learner)
+
+    def refuse_stale(self) -> None:
+        """Refuse a carry without arrays; `is_stale` says whether it is one."""
+        if self.is_stale:
+            raise ValueError(
+                "this carry was consumed by an earlier advance, or is part of several seeds. "
+                "Continue with the carry that advance returned, or with one of scan.split."
+            )
+
+    def get_gym_envs(self) -> adapters.GymEnvs:
+        """Return the adapter over environments of Gymnasium; refuse a carry of the other loop."""
+        if isinstance(self.envs, adapters.JaxEnvs):
+            raise ValueError("this carry is one of purerl.loops.scan. Continue with its advance.")
+        return self.envs
+
+    def get_jax_envs(self) -> adapters.JaxEnvs:
+        """Return the adapter over environments in JAX; refuse a carry of the other loop."""
+        if not isinstance(self.envs, adapters.JaxEnvs):
+            raise ValueError("this carry is one of purerl.loops.gym. Continue with its advance.")
+        return self.envs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,11 +96,6 @@ class OnPolicyCarry(BaseCarry):
     schedule: ResolvedOnPolicySchedule
     buffer: None = None
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether an `advance` has consumed this carry; every `advance` donates the learner."""
-        return _has_deleted_leaves(self.learner)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SequenceCarry(BaseCarry):
@@ -84,14 +107,10 @@ class SequenceCarry(BaseCarry):
     schedule: ResolvedSequenceSchedule
     buffer: replay.Replay
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether an `advance` has consumed this carry; every `advance` donates the learner."""
-        return _has_deleted_leaves(self.learner)
-
 
 Carry = OffPolicyCarry | OnPolicyCarry | SequenceCarry  # the class says how the algorithm learns
 
 
 def _has_deleted_leaves(tree: Any) -> bool:
-    return any(leaf.is_deleted() for leaf in jax.tree.leaves(tree))
+    """Return whether arrays were donated, or dropped because they are part of a `Together`."""
+    return any(not hasattr(x, "is_deleted") or x.is_deleted() for x in jax.tree.leaves(tree))

@@ -96,7 +96,9 @@ def check_platform() -> None:
         ) from error
 
 
-def check_memory(env: EnvSpec, schedule: ResolvedSchedule, learner: Any, ranks: int = 1) -> None:
+def check_memory(
+    env: EnvSpec, schedule: ResolvedSchedule, learner: Any, ranks: int = 1, carries: int = 1
+) -> None:
     """Refuse a run that does not fit into memory, and name the setting that takes most of it.
 
     The ranks of one host share its memory, and so do the devices of a CPU.
@@ -107,8 +109,9 @@ def check_memory(env: EnvSpec, schedule: ResolvedSchedule, learner: Any, ranks: 
         learner: The learner's arrays, or their shapes as `jax.eval_shape` returns them.
         ranks: Number of ranks that divide the transitions. Before they are started, all of them
             count as ranks of this host.
+        carries: Number of such runs in one process.
     """
-    copies = _count_copies(schedule, ranks)
+    copies = carries * _count_copies(schedule, ranks)
     needs = {k: copies * x for k, x in estimate_memory(env, schedule, learner, ranks).items()}
     total, free = sum(needs.values()), replay.free_memory()
     if free is None or total <= free:

@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 
 from purerl import algos, checks, mpi, rng
-from purerl.buffers.goals import make_example
-from purerl.errors import AdvanceStopped, CountsRounded, EpisodesLost, NonFiniteError
-from purerl.loops import adapters, devices, faults, offpolicy, onpolicy, records, snapshot
-from purerl.loops.acting import make_test_policy
-from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, Record, SequenceCarry
-from purerl.loops.hindsight.rewards import Relabelling, inspect_env
-from purerl.schedules import (
-    ResolvedOffPolicySchedule,
-    ResolvedOnPolicySchedule,
-    ResolvedSchedule,
-    ResolvedSequenceSchedule,
-    Schedule,
-    choose_her,
-    describe_rounding,
+from purerl.errors import AdvanceStopped, EpisodesLost, NonFiniteError
+from purerl.loops import (
+    adapters,
+    devices,
+    faults,
+    first_carry,
+    offpolicy,
+    onpolicy,
+    records,
+    snapshot,
 )
+from purerl.loops.acting import make_test_policy
+from purerl.loops.carry import Carry, OffPolicyCarry, Record
+from purerl.loops.hindsight.rewards import inspect_env
+from purerl.schedules import ResolvedOffPolicySchedule, ResolvedOnPolicySchedule, Schedule
 
 __all__ = [
     "Carry",
@@ -63,18 +63,10 @@ def start(
         schedule: Schedule of the class of `algo.SCHEDULE`. Counts are rounded up to what fits.
         seed: Integer in 0 .. 2**32 - 1. Seed and other arguments together determine the run.
     """
-    checks.seed(seed)
-    devices.check_platform()
     algo = algos.load(algo)
-    algos.check_settings(algo, spec, schedule)
-    ranks, rank = mpi.num_procs(), mpi.proc_id()
-    resolved = choose_her(schedule, spec.env.goal_size).resolve(ranks)
+    resolved = first_carry.resolve_schedule(algo, spec, schedule, seed)
     replays_goals = isinstance(resolved, ResolvedOffPolicySchedule) and resolved.her
-    if rounded := describe_rounding(schedule, resolved):
-        warnings.warn(rounded, CountsRounded, stacklevel=2)
-    # Check on every rank before any rank allocates memory.
-    devices.check_memory(spec.env, resolved, None, ranks)
-    devices.check_world(algo, spec, resolved, seed)
+    rank = mpi.proc_id()
     envs = adapters.make_envs(
         env_fn,
         resolved.num_envs,
@@ -89,51 +81,12 @@ def start(
         else:
             faults.check_env(envs.env, spec, needs_limit=False)
         resolved, relabelling = inspect_env(spec, resolved, envs, schedule.log_info is None)
-        return _init_carry(algo, spec, resolved, seed, envs, relabelling)
+        if isinstance(resolved, ResolvedOnPolicySchedule):
+            onpolicy.check_cut(resolved, envs)
+        return first_carry.make_carry(algo, spec, resolved, seed, envs, envs.reset(), relabelling)
     except BaseException:
         envs.close()  # the caller has no carry to close them with
         raise
-
-
-def _init_carry(
-    algo: ModuleType,
-    spec: Any,
-    schedule: ResolvedSchedule,
-    seed: int,
-    envs: adapters.Envs,
-    relabelling: Relabelling | None,
-) -> Carry:
-    """Build the first carry of a run; the class of the schedule decides its class."""
-    ranks, rank, number = mpi.num_procs(), mpi.proc_id(), schedule.num_envs
-    words = np.array([seed, rank], np.uint32)
-    if isinstance(schedule, ResolvedOnPolicySchedule):
-        onpolicy.check_cut(schedule, envs)
-        learner = onpolicy.init(algo, spec, words)
-        metrics = onpolicy.list_metrics(algo, learner, schedule)
-    else:
-        goal_envs = number if relabelling else 0
-        rows = schedule.replay_size // ranks
-        learner, buffer = offpolicy.init(algo, spec, rows, words, goal_envs)
-        metrics = offpolicy.list_metrics(algo, learner, buffer, schedule.batch_size)
-    row = make_example(spec.env) if relabelling else algos.make_row(algo, spec)
-    fields: dict[str, Any] = {
-        **{"algo": algo, "seed": seed, "rank": rank, "ranks": ranks, "envs": envs},
-        "obs": envs.reset(),
-        "learner": devices.replicate(mpi.sync(learner), schedule.devices),
-        "metrics": metrics,
-        "tally": devices.init_tally(len(metrics), schedule.devices),
-        "surplus": records.allocate_rows(row, 0),
-        "ep_return": np.zeros(number),
-        "ep_length": np.zeros(number, np.int64),
-    }
-    if isinstance(schedule, ResolvedSequenceSchedule) and schedule.replay_ratio:
-        buffer = onpolicy.make_buffer(algo, learner, schedule, ranks)
-        buffer = devices.replicate(buffer, schedule.devices)
-        return SequenceCarry(schedule=schedule, buffer=buffer, **fields)
-    if isinstance(schedule, ResolvedOnPolicySchedule):
-        return OnPolicyCarry(schedule=schedule, **fields)
-    buffer = devices.replicate(buffer, schedule.devices)
-    return OffPolicyCarry(schedule=schedule, buffer=buffer, relabelling=relabelling, **fields)
 
 
 def advance(
@@ -158,6 +111,7 @@ def advance(
         `ep_NAME` is a list with the values of the episodes that ended.
     """
     schedule = carry.schedule
+    carry.get_gym_envs()
     if carry.is_stale:
         raise ValueError(
             "this carry was consumed by an earlier advance. Continue with the carry that advance "
@@ -178,7 +132,7 @@ def advance(
 
 def _collect_and_learn(carry: Carry, should_stop: Callable[[], bool] | None) -> Carry | None:
     """Return the next carry, or None if the advance was stopped."""
-    envs = carry.envs
+    envs = carry.get_gym_envs()
     if envs.has_moved:  # an earlier advance from this carry was interrupted
         carry, lost = snapshot.replay_episodes(carry, *envs.list_episodes())
         if lost:
@@ -225,18 +179,7 @@ def finish(carry: Carry, env_fn: Callable[[], Any]) -> Generator[Record, None, C
 
     `env_fn` makes the environment of the test episodes.
     """
-    schedule = carry.schedule
-    try:
-        while carry.steps < schedule.steps:
-            carry, record = advance(carry)
-            if record is None:
-                continue
-            if schedule.num_test_episodes:
-                record |= evaluate_epoch(carry, env_fn)
-            yield record
-        return carry
-    finally:
-        carry.envs.close()
+    return (yield from records.finish(carry, env_fn, advance, evaluate))
 
 
 def evaluate_epoch(
@@ -246,18 +189,7 @@ def evaluate_epoch(
 
     If `should_stop` returns True between two steps, the evaluation ends and the record is empty.
     """
-    schedule = carry.schedule
-    own: Record = {"test_returns": [], "test_lengths": []}
-    own |= records.name_info("test", schedule.log_info, ())
-    episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
-    if episodes:
-        args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len, True)
-        params, rest = carry.learner.params, (should_stop, schedule.log_info)
-        own = evaluate(carry.algo, params, env_fn, *args, *rest)
-    everyone = mpi.allgather(own)
-    if not all(everyone):  # a rank was stopped
-        return {}
-    return {name: [x for one in everyone for x in one[name]] for name in own}
+    return records.evaluate_epoch(carry, env_fn, evaluate, should_stop)
 
 
 def evaluate(

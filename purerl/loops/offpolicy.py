@@ -179,16 +179,38 @@ def _burst(
     buffer = relabel.add_rows(buffer, block, count)
     if not updates:
         return buffer, jnp.bool_(True)
+    learner, info = learn_once(
+        algo, updates, batch_size, devices, relabelling, learner, buffer, words
+    )
+    learner, tally, finite = _finish_burst(devices, learner, tally, info)
+    return learner, buffer, tally, finite
+
+
+def learn_once(
+    algo: ModuleType,
+    updates: int,
+    batch_size: int,
+    devices: int,
+    relabelling: Relabelling | None,
+    learner: Any,
+    buffer: Buffer,
+    words: jax.Array,
+) -> tuple[Any, Any]:
+    """Sample and update `updates` times inside of a compiled program, as `run_burst` does.
+
+    Returns:
+        The learner, and the metrics of each update.
+    """
     keys = relabel.split_key(words, updates)
     draw = functools.partial(draw_batch, algo, learner, buffer, batch_size, relabelling=relabelling)
     own = draw if devices == 1 else lambda key: mpi.own_rows(draw(key))
     row = sum(x.nbytes // x.shape[0] for x in jax.tree.leaves(buffer.data))
+    result: tuple[Any, Any]
     if updates * batch_size * row <= BURST_BYTES:
-        learner, info = jax.lax.scan(algo.update, learner, jax.vmap(own)(keys))
+        result = jax.lax.scan(algo.update, learner, jax.vmap(own)(keys))
     else:  # batches of images: gather them one by one
-        learner, info = jax.lax.scan(lambda x, key: algo.update(x, own(key)), learner, keys)
-    learner, tally, finite = _finish_burst(devices, learner, tally, info)
-    return learner, buffer, tally, finite
+        result = jax.lax.scan(lambda x, key: algo.update(x, own(key)), learner, keys)
+    return result
 
 
 def _finish_burst(devices: int, learner: Any, tally: jax.Array, info: Any) -> tuple[Any, ...]:
@@ -240,9 +262,8 @@ def init(
     return learner, replay.init(algos.make_row(algo, spec), capacity)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)
-def draw_random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
-    """Draw uniform actions `[number, ...]` in the environment's units."""
+def random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
+    """Return uniform actions `[number, ...]` in the environment's units."""
     key = rng.stream(words[0], words[1], "start", words[2:])
     if isinstance(env.action, Box):
         shape = (number, *(env.action.shape or ()))
@@ -253,6 +274,11 @@ def draw_random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Arra
         shape = (number, len(action.sizes))
         return first + jax.random.randint(key, shape, 0, sizes, jnp.int32)
     return action.start + jax.random.randint(key, (number,), 0, action.n, jnp.int32)
+
+
+draw_random_actions = jax.jit(
+    random_actions, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY
+)
 
 
 def list_metrics(
@@ -275,7 +301,7 @@ def collect(
     Returns:
         The carry, a block of fixed size, and the number of its valid rows.
     """
-    schedule, envs = carry.schedule, carry.envs
+    schedule, envs = carry.schedule, carry.get_gym_envs()
     size, number = schedule.update_every // carry.ranks, schedule.num_envs
     length = size + number
     stage = map_rows(lambda x: np.empty((length, *x.shape[1:]), x.dtype), carry.surplus)

@@ -109,9 +109,21 @@ def _learn(
     rollout: AnyRollout,
     words: jax.Array,
 ) -> tuple[Any, jax.Array, jax.Array]:
+    learner, tally = learn_once(algo, devices, learner, tally, rollout, words)
+    return learner, tally, is_finite(learner, tally)
+
+
+def learn_once(
+    algo: ModuleType,
+    devices: int,
+    learner: Any,
+    tally: jax.Array,
+    rollout: AnyRollout,
+    words: jax.Array,
+) -> tuple[Any, jax.Array]:
+    """Do the work of `learn` inside of a compiled program; return the learner and the tally."""
     batch = algo.prepare(learner.params, rollout)
-    learner, tally = _update(algo, devices, learner, tally, _add_key(batch, words))
-    return learner, tally, _is_finite(learner, tally)
+    return _update(algo, devices, learner, tally, _add_key(batch, words))
 
 
 def _add_key(batch: Any, words: jax.Array) -> Any:
@@ -119,7 +131,8 @@ def _add_key(batch: Any, words: jax.Array) -> Any:
     return batch._replace(key=rng.stream(words[0], words[1], "update", words[2:]))
 
 
-def _is_finite(learner: Any, tally: jax.Array) -> jax.Array:
+def is_finite(learner: Any, tally: jax.Array) -> jax.Array:
+    """Return whether the learner and the metrics are finite, as a boolean on the device."""
     return records.are_all_finite((records.list_numbers(learner), tally[1]))
 
 
@@ -192,11 +205,15 @@ def _compiled_replay() -> Any:
 
 
 def _split_replay(algo: ModuleType, devices: int, plan: ReplayPlan, *args: Any) -> Any:
-    body = functools.partial(_learn_and_replay, algo, devices, plan)
+    def body(*args: Any) -> Any:
+        learner, buffer, tally, updates = replay_once(algo, devices, plan, *args)
+        finite = is_finite(learner, tally).astype(jnp.int32)
+        return learner, buffer, tally, jnp.stack([updates, finite])
+
     return (map_over_devices(body, devices) if devices > 1 else body)(*args)
 
 
-def _learn_and_replay(
+def replay_once(
     algo: ModuleType,
     devices: int,
     plan: ReplayPlan,
@@ -206,6 +223,11 @@ def _learn_and_replay(
     rollout: AnyRollout,
     words: jax.Array,
 ) -> tuple[Any, replay.Replay, jax.Array, jax.Array]:
+    """Do the work of `learn_and_replay` inside of a compiled program.
+
+    Returns:
+        The learner, the buffer, the tally, and the number of updates.
+    """
     batch = algo.prepare(learner.params, rollout)
     buffer = replay.add(buffer, batch)
     learner, tally = _update(algo, devices, learner, tally, _add_key(batch, words))
@@ -215,8 +237,7 @@ def _learn_and_replay(
         return _update(algo, devices, *state, draw_sequences(plan, buffer, words, i))
 
     learner, tally = jax.lax.fori_loop(0, number, update, (learner, tally))
-    finite = _is_finite(learner, tally).astype(jnp.int32)
-    return learner, buffer, tally, jnp.stack([1 + number, finite])
+    return learner, buffer, tally, 1 + number
 
 
 def count_replays(plan: ReplayPlan, buffer: replay.Replay, words: Any) -> jax.Array:
@@ -243,14 +264,17 @@ def check_cut(schedule: ResolvedOnPolicySchedule, envs: adapters.Envs) -> None:
     if schedule.continue_episodes:
         return
     length = schedule.rollout_length
-    if not isinstance(envs, adapters.SingleEnvs):
+    if isinstance(envs, adapters.VectorEnvs):
         raise ValueError(
             "continue_episodes=False needs single environments, which the loop can reset, but "
             "env_fn returns a vector environment. Return a single one and set num_envs, or set "
             "continue_episodes=True."
         )
-    own = faults.get_time_limit(envs.envs[0])
-    limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
+    if isinstance(envs, adapters.JaxEnvs):
+        limit = envs.max_steps or 0
+    else:
+        own = faults.get_time_limit(envs.envs[0])
+        limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
     if limit > length:
         warnings.warn(
             f"episodes may have {limit:,} steps, but a rollout of one environment has {length:,}. "
@@ -258,7 +282,7 @@ def check_cut(schedule: ResolvedOnPolicySchedule, envs: adapters.Envs) -> None:
             f"and starts new ones. REINFORCE learns only from episodes that end, so it learns "
             f"nothing if all are cut. Raise rollout_steps or lower num_envs.",
             EpisodesCut,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
@@ -308,7 +332,7 @@ def collect(
     A vector environment in NEXT_STEP mode spends steps on resets, so its columns fill unevenly.
     Further steps of a full column count in their episode, but the rollout does not contain them.
     """
-    schedule, envs = carry.schedule, carry.envs
+    schedule, envs = carry.schedule, carry.get_gym_envs()
     number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode
     stage = map_rows(lambda x: np.empty((most, number, *x.shape[1:]), x.dtype), carry.surplus)
     arrays = list_leaves(stage)

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -104,6 +104,54 @@ def close_epoch(carry: Carry) -> tuple[Carry, Record]:
         epoch=carry.epoch + 1,
     )
     return carry, record
+
+
+def finish(
+    carry: Carry, env: Any, advance: Callable[..., Any], evaluate: Callable[..., Record]
+) -> Generator[Record, None, Carry]:
+    """Continue a run to its end with the functions of a loop; yield one record per epoch.
+
+    Args:
+        carry: The carry to start from. Its environments are closed at the end.
+        env: What makes or is the environment of the test episodes.
+        advance: Function `advance` of the loop.
+        evaluate: Function `evaluate` of the loop.
+    """
+    try:
+        while carry.steps < carry.schedule.steps:
+            carry, record = advance(carry)
+            if record is None:
+                continue
+            if carry.schedule.num_test_episodes:
+                record |= evaluate_epoch(carry, env, evaluate)
+            yield record
+        return carry
+    finally:
+        carry.envs.close()
+
+
+def evaluate_epoch(
+    carry: Carry,
+    env: Any,
+    evaluate: Callable[..., Record],
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Record:
+    """Play the schedule's test episodes on all ranks; return their returns and lengths.
+
+    If `should_stop` ended the evaluation of a rank, the record is empty.
+    """
+    schedule = carry.schedule
+    own: Record = {"test_returns": [], "test_lengths": []}
+    own |= name_info("test", schedule.log_info, ())
+    episodes = len(range(carry.rank, schedule.num_test_episodes, carry.ranks))
+    if episodes:
+        args = (carry.seed, carry.epoch, episodes, schedule.max_ep_len, True)
+        params, rest = carry.learner.params, (should_stop, schedule.log_info)
+        own = evaluate(carry.algo, params, env, *args, *rest)
+    everyone = mpi.allgather(own)
+    if not all(everyone):  # a rank was stopped
+        return {}
+    return {name: [x for one in everyone for x in one[name]] for name in own}
 
 
 def name_info(

@@ -6,7 +6,8 @@
 Keys and seeds are derived from counters, so a snapshot has no states of generators, except for the
 global ones of Python and NumPy if an environment draws from them. It stores an
 episode in progress as its seed and the actions so far. `thaw` replays these actions and compares
-the observations, rewards and flags bit for bit. This module does not touch the disk.
+the observations, rewards and flags bit for bit. Episodes in progress of environments in JAX are
+arrays, which are stored as they are. This module does not touch the disk.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ import numpy as np
 
 from purerl.buffers import goals, replay
 from purerl.errors import SnapshotMismatch
-from purerl.loops.adapters import Episodes, generators
+from purerl.loops.adapters import Episodes, JaxEnvs, generators
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
 from purerl.loops.devices import replicate, unreplicate
 from purerl.types import ExtendedTransition, SequenceBatch, list_arrays, make_rows
@@ -49,6 +50,7 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
             with the carry, so use them before the next `advance`. Copying a million rows takes as
             long as writing them to disk.
     """
+    carry.refuse_stale()
     learner = _list_leaves(unreplicate(carry.learner))
     host = {name: np.array(getattr(carry, name)) for name in _HOST}
     host["tally"] = np.asarray(unreplicate(carry.tally))
@@ -57,9 +59,12 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     host |= {name: np.array(getattr(carry, name), dtype) for name, dtype in _ENDED.items()}
     if names := carry.schedule.log_info:
         host["ep_infos"] = np.array(carry.ep_infos, np.float64).reshape(-1, len(names))
-    facts["episodes"], actions, facts["digests"] = carry.envs.list_episodes()
-    host |= generators.read_if_new(carry.envs.generators)
-    host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
+    if isinstance(carry.envs, JaxEnvs):
+        host |= _list_episodes(carry)
+    else:
+        facts["episodes"], actions, facts["digests"] = carry.envs.list_episodes()
+        host |= generators.read_if_new(carry.envs.generators)
+        host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
     if isinstance(carry, OnPolicyCarry):
         return Frozen(learner, host, facts, None)
     stop = _count_rows(carry)
@@ -98,8 +103,16 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     rows |= {f"surplus.{k}": x for k, x in list_arrays(carry.surplus).items()}
     if names := carry.schedule.log_info:
         rows["ep_infos"] = np.empty((0, len(names)))
-    episodes, taken, _ = carry.envs.list_episodes()
-    rows |= {f"actions.{i}": x for i, x in enumerate(taken)}
+    if isinstance(carry.envs, JaxEnvs):
+        playing = _list_episodes(carry)
+        saved = _fit_arrays("host ", playing, frozen.host)
+        leaves, tree = jax.tree.flatten(carry.episodes)
+        arrays = [_wrap_like(old, x) for old, x in zip(leaves, saved, strict=True)]
+        fields["episodes"] = jax.tree.unflatten(tree, arrays)
+        actions: list[np.ndarray] = []
+    else:
+        actions = carry.envs.list_episodes()[1]
+        rows |= {f"actions.{i}": x for i, x in enumerate(actions)}
     long = {k: x for k, x in frozen.host.items() if k not in wanted}
     _fit_arrays("host ", _drop_rows(rows), _drop_rows(long))
     fields |= {name: tuple(long[name].tolist()) for name in _ENDED}
@@ -107,12 +120,14 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
         fields["ep_infos"] = tuple(map(tuple, long["ep_infos"].tolist()))
     surplus = {name: long[f"surplus.{name}"] for name in list_arrays(carry.surplus)}
     fields["surplus"] = make_rows(surplus)
-    fields |= _check_counters(frozen.facts, len(episodes))
+    fields |= _check_counters(frozen.facts, len(actions))
     if not isinstance(carry, OnPolicyCarry):
         fields["buffer"] = _fill_replay(carry, frozen)
-    actions = [long[f"actions.{i}"] for i in range(len(taken))]
-    numbers, digests = frozen.facts["episodes"], frozen.facts.get("digests")
     carry = dataclasses.replace(carry, learner=replicate(learner, devices), **fields)
+    if isinstance(carry.envs, JaxEnvs):
+        return carry, []
+    actions = [long[f"actions.{i}"] for i in range(len(actions))]
+    numbers, digests = frozen.facts["episodes"], frozen.facts.get("digests")
     carry, lost = replay_episodes(carry, numbers, actions, digests)
     generators.restore(frozen.host)  # after the replay, which may draw from them
     return carry, lost
@@ -123,7 +138,7 @@ def replay_episodes(
 ) -> tuple[Carry, list[int]]:
     """Bring the environments of a carry to its observations; return those that could not."""
     saved = Episodes(numbers, actions, carry.obs, carry.ep_return, carry.ep_length, digests)
-    obs, lost = carry.envs.replay_episodes(saved)
+    obs, lost = carry.get_gym_envs().replay_episodes(saved)
     ep_return, ep_length = carry.ep_return.copy(), carry.ep_length.copy()
     ep_return[lost] = ep_length[lost] = 0
     return dataclasses.replace(carry, obs=obs, ep_return=ep_return, ep_length=ep_length), lost
@@ -138,7 +153,7 @@ def select_shared(carry: Carry) -> dict[str, Any]:
 def _check_counters(facts: dict[str, Any], number: int) -> dict[str, int]:
     """Return the counters, after checking them and the numbers of the episodes in progress."""
     values = [(name, facts.get(name)) for name in _COUNTERS]
-    for name in ("episodes", "digests"):
+    for name in ("episodes", "digests") if number else ():
         found = facts.get(name, [0] * number if name == "digests" else None)  # old ones have none
         if not isinstance(found, list) or len(found) != number:
             raise SnapshotMismatch(
@@ -199,9 +214,30 @@ def _read_ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
     return np.concatenate([tail, x[: number - len(tail)]])
 
 
+def _list_episodes(carry: Carry) -> dict[str, np.ndarray]:
+    """Return the episodes in progress of environments in JAX."""
+    return {f"episodes{path}": x for path, x in _list_leaves(carry.episodes).items()}
+
+
 def _list_leaves(tree: Any) -> dict[str, np.ndarray]:
     pairs = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in pairs}
+    return {jax.tree_util.keystr(path): _read_array(leaf) for path, leaf in pairs}
+
+
+def _read_array(x: Any) -> np.ndarray:
+    """Copy an array to the host; of typed keys, which a state may contain, copy their data."""
+    return np.array(jax.random.key_data(x) if _is_key(x) else x)
+
+
+def _wrap_like(old: Any, x: np.ndarray) -> jax.Array:
+    """Return an array on the device, as keys if the old ones were keys."""
+    if not _is_key(old):
+        return jnp.asarray(x)
+    return jax.random.wrap_key_data(jnp.asarray(x), impl=jax.random.key_impl(old))
+
+
+def _is_key(x: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key)
 
 
 def _drop_rows(fields: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from purerl.envs import adapters, episodes, names
-from purerl.envs.acrobot import Acrobot
 from purerl.envs.breakout import Breakout
-from purerl.envs.cartpole import CartPole
 from purerl.envs.catch import Catch
-from purerl.envs.mountain_car import MountainCar, MountainCarContinuous
-from purerl.envs.pendulum import Pendulum
-from tests.envs.classic import sample_action
+from purerl.envs.classic.acrobot import Acrobot
+from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.classic.mountain_car import MountainCar, MountainCarContinuous
+from purerl.envs.classic.pendulum import Pendulum
+from tests.envs.classic.compare import sample_action
 
 STEP = jax.jit(lambda env, *args: env.step(*args), static_argnums=0)
 pytestmark = [pytest.mark.complete, pytest.mark.filterwarnings("ignore")]

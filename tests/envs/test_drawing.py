@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from purerl.envs import drawing
-from purerl.envs.acrobot import Acrobot
 from purerl.envs.bit_flipping import BitFlipping
 from purerl.envs.breakout import Breakout
-from purerl.envs.cartpole import CartPole
 from purerl.envs.catch import Catch, State
-from purerl.envs.mountain_car import MountainCar, MountainCarContinuous
-from purerl.envs.pendulum import Pendulum
+from purerl.envs.classic.acrobot import Acrobot
+from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.classic.mountain_car import MountainCar, MountainCarContinuous
+from purerl.envs.classic.pendulum import Pendulum
 
 CLASSIC = [CartPole(), Pendulum(), Acrobot(), MountainCar(), MountainCarContinuous()]
 

@@ -11,7 +11,7 @@ import pytest
 
 from purerl import rng
 from purerl.envs import episodes
-from purerl.envs.cartpole import CartPole
+from purerl.envs.classic.cartpole import CartPole
 from purerl.spaces import Box, Discrete, EnvSpec
 
 FLAGS = EnvSpec((2,), Discrete(2))

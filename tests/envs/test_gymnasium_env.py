@@ -11,17 +11,17 @@ from gymnasium.utils.env_checker import check_env
 
 from purerl import rng
 from purerl.envs import episodes
-from purerl.envs.acrobot import Acrobot
 from purerl.envs.bit_flipping import BitFlipping
 from purerl.envs.breakout import Breakout
-from purerl.envs.cartpole import CartPole
 from purerl.envs.catch import Catch
+from purerl.envs.classic.acrobot import Acrobot
+from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.classic.mountain_car import MountainCar, MountainCarContinuous
+from purerl.envs.classic.pendulum import Pendulum
 from purerl.envs.gymnasium_env import GymnasiumEnv, make_action_space, make_obs_space
-from purerl.envs.mountain_car import MountainCar, MountainCarContinuous
-from purerl.envs.pendulum import Pendulum
 from purerl.loops.faults import get_time_limit
 from purerl.spaces import Box, Discrete, EnvSpec, MultiDiscrete
-from tests.envs.classic import sample_action
+from tests.envs.classic.compare import sample_action
 
 ALL = [
     *(CartPole(), Pendulum(), Acrobot(), MountainCar(), MountainCarContinuous()),

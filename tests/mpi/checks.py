@@ -32,7 +32,7 @@ import purerl
 from purerl import algos, errors, moments, mpi
 from purerl.algos import trpo
 from purerl.buffers import replay
-from purerl.loops import devices, records, snapshot
+from purerl.loops import devices, records, scan, snapshot
 from purerl.loops import gym as loop
 from purerl.mpi import collective, world
 from purerl.runs.record import checkpoint
@@ -45,6 +45,7 @@ from purerl.spaces import EnvSpec
 from tests.algos.pg import theta
 from tests.algos.test_trpo import normal
 from tests.cases import CASES
+from tests.loops.scan.drift import make_case
 
 RANK = mpi.proc_id()
 RANKS = mpi.num_procs()
@@ -376,6 +377,26 @@ def check_loops_divide_counts_and_report_over_all_ranks() -> None:
         assert all(one == last for one in mpi.allgather(last))
         assert len({*last["test_returns"]}) == len(last["test_returns"]) or name == "dqn"
         assert {k: last[k] for k in record} == record  # and the same again
+
+
+def check_programs_with_environments_in_jax_stay_in_step() -> None:
+    """Ranks play other episodes, make programs of one length, and learn the same."""
+    for name, changes in (("dqn", {"batch_size": 4}), ("acer", {"replay_size": 240})):
+        algo, spec, env, schedule = make_case(name, **changes)
+        counts = {x: getattr(schedule, x) * RANKS for x in ("steps", "steps_per_epoch")}
+        if name == "acer":
+            counts |= {"rollout_steps": 16 * RANKS, "replay_start": 32 * RANKS}
+        carry = scan.start(algo, spec, env, dataclasses.replace(schedule, **counts), seed=0)
+        carry.envs.pace.seconds = 1e-3 * (RANK + 1)  # ranks of different speed
+        lengths = []
+        while carry.steps < carry.schedule.steps:
+            before = carry.calls
+            carry, record = scan.advance(carry)  # compares the learners at the end of an epoch
+            lengths.append(carry.calls - before)
+        assert same_everywhere((np.array(lengths), carry.updates, carry.learner))
+        assert carry.updates > 3
+        assert len({x.tobytes() for x in mpi.allgather(np.asarray(carry.obs))}) == RANKS
+        assert record == mpi.allgather(record)[0]
 
 
 def check_means_of_metrics_are_over_the_updates_of_all_ranks() -> None:

@@ -38,6 +38,7 @@ from tests.mutants import (
     reliability,
     reports,
     runs,
+    scan,
     sequences,
     subtle,
 )
@@ -46,7 +47,7 @@ ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(envs, goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
-    *(ranks, reliability, reports, runs, sequences, subtle),
+    *(ranks, reliability, reports, runs, scan, sequences, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

@@ -3,10 +3,10 @@
 from tests.mutants import Mutant
 
 EPISODES, T_EPISODES = "purerl/envs/episodes.py", "tests/envs/test_episodes.py"
-CARTPOLE, T_CARTPOLE = "purerl/envs/cartpole.py", "tests/envs/test_cartpole.py"
-PENDULUM, T_PENDULUM = "purerl/envs/pendulum.py", "tests/envs/test_pendulum.py"
-ACROBOT, T_ACROBOT = "purerl/envs/acrobot.py", "tests/envs/test_acrobot.py"
-CAR, T_CAR = "purerl/envs/mountain_car.py", "tests/envs/test_mountain_car.py"
+CARTPOLE, T_CARTPOLE = "purerl/envs/classic/cartpole.py", "tests/envs/classic/test_cartpole.py"
+PENDULUM, T_PENDULUM = "purerl/envs/classic/pendulum.py", "tests/envs/classic/test_pendulum.py"
+ACROBOT, T_ACROBOT = "purerl/envs/classic/acrobot.py", "tests/envs/classic/test_acrobot.py"
+CAR, T_CAR = "purerl/envs/classic/mountain_car.py", "tests/envs/classic/test_mountain_car.py"
 CATCH, T_CATCH = "purerl/envs/catch.py", "tests/envs/test_catch.py"
 BREAKOUT, T_BREAKOUT = "purerl/envs/breakout.py", "tests/envs/test_breakout.py"
 GYM, T_GYM = "purerl/envs/gymnasium_env.py", "tests/envs/test_gymnasium_env.py"

@@ -78,7 +78,7 @@ MUTANTS = [
     Mutant(BITS, "(achieved_goal == desired_goal).all(axis=-1)", "(achieved_goal == desired_goal).any(axis=-1)", T_BITS),
     Mutant(BITS, ".astype(np.float32) - np.float32(1)", ".astype(np.float32)", T_BITS),
     Mutant(BITS, "set(1 - state[action])", "set(1)", T_BITS),
-    Mutant(BITS, "terminated = success if self.ends_at_goal else", "terminated = success if True else", T_BITS),
+    Mutant(BITS, "terminated = self.jax_compute_terminated(bits, goal)", "terminated = success", T_BITS),
     Mutant(BITS, "self._bits[action] = 1 - self._bits[action]", "self._bits[action] = 1", T_BITS),
     Mutant(BITS, "not terminated and self._steps >=", "self._steps >=", T_BITS),
     Mutant(BITS, "self._steps >= self._max", "self._steps > self._max", T_BITS),

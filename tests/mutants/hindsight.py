@@ -87,7 +87,12 @@ MUTANTS = [
         "    return function",
         T_REWARDS,
     ),
-    Mutant(REWARDS, "if is_default and outcome.success:", "if outcome.success:", T_RELABEL),
+    Mutant(
+        REWARDS,
+        "if is_default and outcome.success:\n        schedule = dataclasses.replace(schedule, log_info=(outcome.success,))\n        envs",
+        "if outcome.success:\n        schedule = dataclasses.replace(schedule, log_info=(outcome.success,))\n        envs",
+        T_RELABEL,
+    ),
     Mutant(REWARDS, 'SUCCESS = ("is_success", "success")', 'SUCCESS = ("is_success",)', T_RELABEL),
     Mutant(
         REWARDS,

@@ -5,7 +5,7 @@ from tests.mutants import Mutant
 T_SCHEDULES = "tests/test_schedules.py"
 PRESETS, T_PRESETS = "purerl/runs/settings/presets.py", "tests/runs/settings/test_presets.py"
 ON, T_ON = "purerl/loops/onpolicy.py", "tests/loops/test_onpolicy.py"
-GYM = "purerl/loops/gym.py"
+FIRST = "purerl/loops/first_carry.py"
 RECORDS, T_RECORDS = "purerl/loops/records.py", "tests/loops/test_records.py"
 PROGRESS, T_PROGRESS = "purerl/runs/record/progress.py", "tests/runs/record/test_progress.py"
 TRAIN, T_TRAIN = "purerl/runs/training/train.py", "tests/runs/training/test_train.py"
@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant(SCHEDULE_PARTS, "return max(unit, count // unit * unit)", "return count // unit * unit", T_SCHEDULES),
     Mutant(ON_SCHEDULE, "epoch = round_down(portion(steps, FEWEST_ROWS, EPOCH), rollout)", "epoch = round_up(portion(steps, FEWEST_ROWS, EPOCH), rollout)", T_SCHEDULES),
     Mutant(SCHEDULES, "not in (None, getattr(settled, name))", "!= getattr(settled, name)", T_SCHEDULES),
-    Mutant(GYM, "    if rounded := describe_rounding(schedule, resolved):", "    if False:", T_ON),
+    Mutant(FIRST, "    if rounded := describe_rounding(schedule, resolved):", "    if False:", T_ON),
     Mutant(ON, "return learner, merge_tallies(tally, tally_values(info))", "return learner, tally_values(info)", T_ON),
     Mutant(RECORDS, "min(carry.steps, carry.schedule.start_steps) - began", "carry.schedule.start_steps - began", T_RECORDS),
     Mutant(RECORDS, "if random > 0 else {}", "if random >= 0 else {}", T_RECORDS),
@@ -60,7 +60,8 @@ MUTANTS = [
     Mutant(CONSOLE, "if not self.live or self.row_is_open or now", "if not self.live or now", T_BAR),
     Mutant(REPORT, "        self.session.begin_row(row)\n", "        self.session.say(row)\n", T_BAR),
     Mutant(REPORT, '        self.end_row("")\n        for line in lines:', "        for line in lines:", T_BAR),
-    Mutant(PRESETS, "found.get(env if name is None else name)", "found.get(env)", T_PRESETS),
+    Mutant(PRESETS, 'found.get(env.removeprefix("jax:"))', "None", T_PRESETS),
+    Mutant(PRESETS, "    if name in found:\n        return found[name]\n", "", T_PRESETS),
     Mutant(PRESETS, "if name is None and not isinstance(env, str):", "if False:", T_PRESETS),
     Mutant(PRESETS, "sum(scores) / len(scores)", "max(scores)", T_PRESETS),
     Mutant(COMMAND, "word = presets.NONE if args.config else args.preset", "word = args.preset", T_PRESETS),

@@ -11,7 +11,7 @@ SIGNALS = "purerl/mpi/signals.py"
 CARRY = "purerl/loops/carry.py"
 OFF = "purerl/loops/offpolicy.py"
 ON = "purerl/loops/onpolicy.py"
-LOOP = "purerl/loops/gym.py"
+FIRST, RECORDS = "purerl/loops/first_carry.py", "purerl/loops/records.py"
 TYPES = "purerl/types.py"
 TRAIN = "purerl/runs/training/train.py"
 CHECKPOINT = "purerl/runs/record/checkpoint.py"
@@ -85,15 +85,15 @@ MUTANTS = [
     Mutant(LAUNCH, "next((some & unfinished for some in ended if some & unfinished), unfinished)", "unfinished", T_LAUNCH),
     Mutant(LAUNCH, "env.setdefault(name, str(max(1, cores // ranks)))", "env[name] = str(max(1, cores // ranks))", T_LAUNCH),
     Mutant(LAUNCH, '    if importlib.util.find_spec("mpi4py") is None:', "    if False:", T_PROGRAMS),
-    Mutant("purerl/loops/records.py", "    if carry.ranks > 1:\n        mpi.assert_in_sync", "    if False:\n        mpi.assert_in_sync", T_WORLD),
-    Mutant("purerl/loops/records.py", "zip(*mpi.allgather(mine), strict=True)", "zip(*[mine], strict=True)", T_RANKS),
-    Mutant("purerl/loops/records.py", "tally=init_tally(len(carry.metrics), carry.schedule.devices)", "tally=init_tally(len(carry.metrics), 1)", T_DEVICES),
+    Mutant(RECORDS, "    if carry.ranks > 1:\n        mpi.assert_in_sync", "    if False:\n        mpi.assert_in_sync", T_WORLD),
+    Mutant(RECORDS, "zip(*mpi.allgather(mine), strict=True)", "zip(*[mine], strict=True)", T_RANKS),
+    Mutant(RECORDS, "tally=init_tally(len(carry.metrics), carry.schedule.devices)", "tally=init_tally(len(carry.metrics), 1)", T_DEVICES),
     Mutant("purerl/loops/devices.py", "return jax.tree.map(lambda x: x.addressable_data(0), params)", "return params", T_DEVICES),
-    Mutant(LOOP, '"learner": devices.replicate(mpi.sync(learner), schedule.devices)', '"learner": learner', T_DEVICES),
-    Mutant(LOOP, "    devices.check_world(algo, spec, resolved, seed)\n", "", T_DEVICES),
-    Mutant(LOOP, "    devices.check_world(algo, spec, resolved, seed)\n", "", T_WORLD),
-    Mutant(LOOP, "range(carry.rank, schedule.num_test_episodes, carry.ranks)", "range(schedule.num_test_episodes)", T_RANKS),
-    Mutant(LOOP, "everyone = mpi.allgather(own)", "everyone = [own]", T_RANKS),
+    Mutant(FIRST, '"learner": devices.replicate(mpi.sync(learner), schedule.devices)', '"learner": learner', T_DEVICES),
+    Mutant(FIRST, "    devices.check_world(algo, spec, resolved, seed)\n", "", T_DEVICES),
+    Mutant(FIRST, "    devices.check_world(algo, spec, resolved, seed)\n", "", T_WORLD),
+    Mutant(RECORDS, "range(carry.rank, schedule.num_test_episodes, carry.ranks)", "range(schedule.num_test_episodes)", T_RANKS),
+    Mutant(RECORDS, "everyone = mpi.allgather(own)", "everyone = [own]", T_RANKS),
     Mutant(OFF, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
     Mutant(ON, "        info = mpi.pmean(info)\n", "        pass\n", T_DEVICES),
     Mutant(ON, "        if devices > 1:  #", "        if False:  #", T_DEVICES),

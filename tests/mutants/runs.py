@@ -108,7 +108,7 @@ MUTANTS = [
     Mutant(TABLE, "        path.unlink()  # `Logs` starts it again, with its header\n", "        pass\n", T_PROGRESS),
     Mutant(KEEPER, 'return found | {"ranks": mpi.num_procs()}', "return found", T_TRAIN),
     Mutant(KEEPER, "steps // freq > before // freq:", "False:", T_SAVING),
-    Mutant("purerl/runs/settings/environments.py", '    if ":" in env:\n        raise', "    if False:\n        raise", T_COMMANDS),
+    Mutant("purerl/runs/settings/environments.py", '    if ":" in env and not is_jax_name(env):\n        raise', "    if False:\n        raise", T_COMMANDS),
     Mutant(CONFIG, "        if name not in known:", "        if False:", T_COMMANDS),
     Mutant(PLACES, 'if state.get("status") == "running" and not is_running(run):', "if False:", T_COMMANDS),
     # A stop request inside of an evaluation.

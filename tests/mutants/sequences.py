@@ -4,7 +4,7 @@ from tests.mutants import Mutant
 
 ACER, ON = "purerl/algos/acer.py", "purerl/loops/onpolicy.py"
 SNAPSHOT, REPLAY, RNG = "purerl/loops/snapshot.py", "purerl/buffers/replay.py", "purerl/rng.py"
-GYM, PROGRESS = "purerl/loops/gym.py", "purerl/runs/record/progress.py"
+FIRST, PROGRESS = "purerl/loops/first_carry.py", "purerl/runs/record/progress.py"
 DIAGNOSIS, DRY_RUN = "purerl/runs/training/diagnosis.py", "purerl/runs/training/dry_run.py"
 T_ACER, T_ON = "tests/algos/test_acer.py", "tests/loops/test_onpolicy.py"
 T_SCHEDULES, T_SNAPSHOT = "tests/test_schedules.py", "tests/loops/test_snapshot.py"
@@ -117,13 +117,13 @@ MUTANTS = [
     Mutant(ON, "jax.random.poisson(key, plan.ratio, (), jnp.int32)", "jnp.int32(plan.ratio)", NUMBERS),
     Mutant(ON, 'words[1], "sample", words[2:])', 'words[1], "sample", 0)', ADVANCE),
     Mutant(ON, "jax.random.fold_in(key, i), plan.sequences)", "key, plan.sequences)", ADVANCE),
-    Mutant(ON, "jnp.stack([1 + number, finite])", "jnp.stack([number, finite])", ADVANCE),
-    Mutant(ON, "jnp.stack([1 + number, finite])", "jnp.stack([1 + number, jnp.ones_like(finite)])", DIVERGED),
+    Mutant(ON, "return learner, buffer, tally, 1 + number", "return learner, buffer, tally, number", ADVANCE),
+    Mutant(ON, "jnp.stack([updates, finite])", "jnp.stack([updates, jnp.ones_like(finite)])", DIVERGED),
     Mutant(ON, "start = schedule.replay_start // (ranks * schedule.rollout_length)", "start = schedule.replay_start // ranks", ADVANCE),
     Mutant(ON, "schedule.replay_size // (ranks * schedule.rollout_length)", "schedule.replay_size // ranks", ADVANCE),
     Mutant(ON, "return ReplayPlan(schedule.replay_ratio, start, schedule.num_envs)", "return ReplayPlan(schedule.replay_ratio, start, 1)", ADVANCE),
     Mutant(RNG, '_SHARED = ("init", "replays")', '_SHARED = ("init",)', NUMBERS),
-    Mutant(GYM, " and schedule.replay_ratio:", ":", NO_REPLAY),
+    Mutant(FIRST, " and schedule.replay_ratio:", ":", NO_REPLAY),
     Mutant("purerl/algos/__init__.py", "    if not isinstance(schedule, kind) or mixed:", "    if not isinstance(schedule, kind):", MIXED),
     Mutant(REPLAY, "        return rows._replace(key=key_batch)\n", "        return rows\n", SAMPLES),
     # Snapshots, schedules, and what is told about a run.

@@ -94,9 +94,9 @@ MUTANTS = [
     Mutant(TRPO, SEARCHED, "loss, kl = mpi.pmean(actor_loss(new, batch)[0]), divergence(new, params, batch)", T_RANKS),
     # Evaluation.
     Mutant(GYM, '"eval", epoch, i, n', '"eval", 0, i, n', T_GYM),
-    Mutant(GYM, "args = (carry.seed, carry.epoch, episodes,", "args = (carry.seed, 0, episodes,", T_GYM),
+    Mutant("purerl/loops/records.py", "args = (carry.seed, carry.epoch, episodes,", "args = (carry.seed, 0, episodes,", T_GYM),
     Mutant(GYM, "        max_ep_len,\n", "        None,\n", T_GYM),
-    Mutant(GYM, "episodes, schedule.max_ep_len, True)", "episodes, None, True)", T_GYM),
+    Mutant("purerl/loops/records.py", "episodes, schedule.max_ep_len, True)", "episodes, None, True)", T_GYM),
     Mutant(ACTING, "*rng.words(epoch)", "*rng.words(0)", T_ACTING),
     # Collecting rows.
     Mutant(OFF, "env.from_unit(jax.random.uniform(key, shape, jnp.float32, -1.0, 1.0))", "env.from_unit(jnp.broadcast_to(jax.random.uniform(key, shape[1:], jnp.float32, -1.0, 1.0), shape))", T_OFF),

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from purerl.cli import main as cli
+from purerl.loops import gym
 from purerl.runs import interrupts
 from purerl.runs.record import status
 from purerl.runs.training import train
@@ -60,7 +61,7 @@ def test_a_lost_ctrl_c_stops_a_run_before_its_first_advance(tmp_path, monkeypatc
         lose_in_except()
         return quietly(tiny(), tmp_path).code
 
-    monkeypatch.setattr(train.loop, "advance", lambda *_: pytest.fail("it trains"))
+    monkeypatch.setattr(gym, "advance", lambda *_: pytest.fail("it trains"))
     assert cli.run_and_report(command, []) == 130
     state = status.read_status(the_run(tmp_path))
     assert (state["status"], state["reason"]) == ("stopped", "interrupted")

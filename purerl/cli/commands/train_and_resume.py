@@ -182,7 +182,7 @@ def _add_run_flags(parser: Parser, grid: bool) -> None:
     absent: Any = {"default": argparse.SUPPRESS}  # for flags that are settings
     # fmt: off
     add("--env", "--env-id", "--env-name", dest="env", metavar="ID",
-        help="Gymnasium id, or module:Id of a custom environment", **absent)
+        help="Gymnasium id, module:Id of a custom one, or jax:Id", **absent)
     add("--seed", type=values.parse_seed, nargs="+", metavar="S", help="seeds, one run each (0)")
     add("--epochs", type=values.parse_integer, metavar="INT",
         help="number of epochs, which sets steps to epochs * steps-per-epoch", **absent)

@@ -1,18 +1,30 @@
-"""Adapters over environments: over N single ones, or over a user's vector environment."""
+"""Adapters over environments: N single ones, a user's vector environment, or N in JAX."""
 
 from collections.abc import Callable
 from typing import Any
 
 from purerl.errors import EnvFault
 from purerl.loops import faults
+from purerl.loops.adapters.in_jax import JaxEnvs
 from purerl.loops.adapters.single import SingleEnvs
 from purerl.loops.adapters.step import NOTHING, Episodes, InfoRequest, Step, begin_use, end_use
 from purerl.loops.adapters.vector import VectorEnvs
 from purerl.spaces import EnvSpec
 
-__all__ = ["Envs", "Episodes", "InfoRequest", "SingleEnvs", "Step", "VectorEnvs", "make_envs"]
+__all__ = [
+    "Envs",
+    "Episodes",
+    "GymEnvs",
+    "InfoRequest",
+    "JaxEnvs",
+    "SingleEnvs",
+    "Step",
+    "VectorEnvs",
+    "make_envs",
+]
 
-Envs = SingleEnvs | VectorEnvs
+GymEnvs = SingleEnvs | VectorEnvs
+Envs = GymEnvs | JaxEnvs
 
 
 def make_envs(
@@ -21,7 +33,7 @@ def make_envs(
     seed_of: Callable[[int, int], int],
     max_ep_len: int | None = None,
     wanted: InfoRequest = NOTHING,
-) -> Envs:
+) -> GymEnvs:
     """Make `num_envs` environments or one vector environment; return the adapter over them.
 
     Args:
@@ -51,7 +63,7 @@ def _make_adapter(
     seed_of: Callable[[int, int], int],
     max_ep_len: int | None,
     wanted: InfoRequest,
-) -> Envs:
+) -> GymEnvs:
     """Append the other environments to `made`, and return the adapter over all of them."""
     first = made[0]
     if not hasattr(first, "single_observation_space"):

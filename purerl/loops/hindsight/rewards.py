@@ -9,17 +9,22 @@ environments whose episodes end at the goal.
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from purerl import rng
+from purerl import checks, rng
 from purerl.errors import EnvFault
 from purerl.loops import adapters, faults
 from purerl.loops.adapters import goals
 from purerl.loops.adapters.step import make_action_converter
 from purerl.schedules import ResolvedOffPolicySchedule, ResolvedSchedule
 from purerl.spaces import Box, EnvSpec
+
+if TYPE_CHECKING:
+    from purerl.envs.protocol import JaxEnv
 
 SUCCESS = ("is_success", "success")  # names in `info`: of most environments, of the mazes
 SPARSE = (-1.0, 0.0)  # rewards that bound the targets of `clip_targets`
@@ -35,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def inspect_env(
-    spec: Any, schedule: ResolvedSchedule, envs: adapters.Envs, is_default: bool
+    spec: Any, schedule: ResolvedSchedule, envs: adapters.GymEnvs, is_default: bool
 ) -> tuple[ResolvedSchedule, "Relabelling | None"]:
     """Find out from one step of an environment what it logs and how it computes rewards.
 
@@ -60,6 +65,45 @@ def inspect_env(
     is_sparse = has_clipped_targets(spec)
     args = (outcome, schedule.her_strategy, schedule.her_k, is_sparse)
     return schedule, find_relabelling(envs.get_goal_env(), *args)
+
+
+def inspect_jax_env(
+    spec: Any, schedule: ResolvedSchedule, env: "JaxEnv", is_default: bool
+) -> tuple[ResolvedSchedule, "Relabelling | None"]:
+    """Do what `inspect_env` does, for an environment in JAX."""
+    if not spec.env.goal_size:
+        return schedule, None
+    outcome = _try_jax_step(env)
+    if is_default and outcome.success:
+        schedule = dataclasses.replace(schedule, log_info=(outcome.success,))
+    if not (isinstance(schedule, ResolvedOffPolicySchedule) and schedule.her):
+        return schedule, None
+    how = (outcome, schedule.her_strategy, schedule.her_k, has_clipped_targets(spec))
+    relabelling = find_relabelling(env, *how)
+    if not relabelling.in_jax:
+        raise ValueError(
+            "her needs jax_compute_reward(achieved_goal, desired_goal, info) of the environment, "
+            "which it lacks. Add the method, or set her=False (--no-her)."
+        )
+    return schedule, relabelling
+
+
+def _try_jax_step(env: "JaxEnv") -> Outcome:
+    """Take one step in an environment with goals, to learn what it returns."""
+    state, _ = env.reset(jax.random.key(0), env.params)
+    if isinstance(env.spec.action, Box):
+        first = env.spec.clip(np.zeros(env.spec.action.shape, np.float32))
+    else:
+        first = np.array(env.spec.action.start, np.int32)
+    _, obs, reward, _, info = env.step(jax.random.key(1), state, jnp.asarray(first), env.params)
+    if "achieved_goal" not in info:
+        raise ValueError(
+            f"step of an environment with goals must return info['achieved_goal'], got "
+            f"{', '.join(info) or 'nothing'}."
+        )
+    checks.shape("info['achieved_goal'] of step", info["achieved_goal"], (env.spec.goal_size,))
+    achieved, desired = np.asarray(info["achieved_goal"]), np.asarray(obs)[-env.spec.goal_size :]
+    return Outcome(achieved, desired, float(reward), find_success(info, ()))
 
 
 def has_clipped_targets(spec: Any) -> bool:
@@ -89,10 +133,10 @@ def try_step(env: Any, spec: EnvSpec) -> Outcome:
     desired, rewards = flat[..., -spec.goal_size :], np.ravel(rew)
     achieved, desired = (x.reshape(-1, spec.goal_size)[0] for x in (achieved, desired))
     shape = () if number is None else (number,)
-    return Outcome(achieved, desired, float(rewards[0]), _find_success(info, shape))
+    return Outcome(achieved, desired, float(rewards[0]), find_success(info, shape))
 
 
-def _find_success(info: Mapping[str, Any], shape: tuple[int, ...]) -> str | None:
+def find_success(info: Mapping[str, Any], shape: tuple[int, ...]) -> str | None:
     """Return the name of success in `info`, if it is a number for each environment."""
     found = {name: np.asarray(info[name]) for name in SUCCESS if name in info}
     good = (name for name, x in found.items() if x.shape == shape and x.dtype.kind in "biuf")

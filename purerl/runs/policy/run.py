@@ -24,9 +24,9 @@ import numpy as np
 
 from purerl import algos
 from purerl.errors import ConfigError, Damaged
-from purerl.loops import devices
-from purerl.loops import gym as loop
+from purerl.loops import choose_loop, devices
 from purerl.loops.adapters.goals import flatten_obs
+from purerl.loops.adapters.in_jax import is_jax_env
 from purerl.runs.policy import evaluation, export, video
 from purerl.runs.record import checkpoint as checkpoints
 from purerl.runs.record import checkpoint_folders, files, progress, status
@@ -127,8 +127,11 @@ class Run:
             max_ep_len = self.config.schedule.max_ep_len
         how = (seed, 0, episodes, max_ep_len or None, deterministic)
         names = progress.list_logged_success(self.folder)
+        chosen = self._choose_env_fn()
+        env = chosen.env if isinstance(chosen, environments.JaxMaker) else self.make_env_fn()
         try:
-            found = loop.evaluate(self.algo, self.params, self.make_env_fn(), *how, log_info=names)
+            loop = choose_loop(env)
+            found = loop.evaluate(self.algo, self.params, env, *how, log_info=names)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         values = (found[f"test_{what}"] for what in ("returns", "lengths", *names))
@@ -144,9 +147,7 @@ class Run:
 
     def make_env_fn(self) -> Callable[..., Any]:
         """Return a function that makes the environment, or raises `ConfigError` with the cause."""
-        env = self.config.env
-        given = self.env_fn or environments.make_env_fn_of_file(env)
-        env_fn = environments.choose_env_fn(given, env, self.config.options.wrapper)
+        env, env_fn = self.config.env, self._choose_env_fn()
 
         def make(**options: Any) -> Any:
             try:
@@ -157,6 +158,11 @@ class Run:
                 raise ConfigError(f"environment {env}: {error}{hint}") from error
 
         return make
+
+    def _choose_env_fn(self) -> Callable[..., Any]:
+        env = self.config.env
+        given = self.env_fn or environments.make_env_fn_of_file(env)
+        return environments.choose_env_fn(given, env, self.config.options.wrapper)
 
 
 def load(
@@ -182,6 +188,7 @@ def load(
         NoCheckpoint: if no checkpoint can be used.
     """
     devices.check_platform()
+    env_fn = environments.JaxMaker(env_fn) if is_jax_env(env_fn) else env_fn
     folder = Path(path)
     content = status.read_config(folder)
     spaces = configs.parse_spaces(content["spaces"]) if "spaces" in content else None
@@ -199,7 +206,7 @@ def load(
 
 def train(
     algo: str | Any,
-    env: str | Callable[[], Any],
+    env: Any,
     *,
     seed: int = 0,
     name: str | None = None,
@@ -216,7 +223,8 @@ def train(
 
     Args:
         algo: Name of an algorithm, or the module of a custom one.
-        env: Gymnasium id, or a function that makes the environment.
+        env: Gymnasium id or a name such as `jax:CartPole-v1`; a function that makes the
+            environment; or an environment in JAX.
         seed: Integer in 0 .. 2**32 - 1.
         name: Name of the run; None for environment and algorithm.
         env_name: Name of an environment given as a function; None for the function's name. If it
@@ -230,7 +238,10 @@ def train(
         **settings: Fields of the algorithm's `Spec` (also networks), of its schedule, and of
             `purerl.runs.settings.config.Options`.
     """
-    if callable(env):
+    env_fn: Any
+    if is_jax_env(env):
+        env_fn, word = environments.JaxMaker(env), str(env_name or f"{type(env).__name__}()")
+    elif callable(env):
         env_fn, word = env, str(env_name or getattr(env, "__name__", "env"))
         if env_name is None and status.is_id(word):
             word += "()"  # otherwise commands would make Gymnasium's environment of this name
@@ -238,8 +249,8 @@ def train(
         env_fn, word = environments.make_env_fn(env), env
     else:
         raise ConfigError(
-            f"env must be a Gymnasium id or a function that makes the environment, such as "
-            f"lambda: gymnasium.make('CartPole-v1'), got {env!r}."
+            f"env must be a Gymnasium id, a function that makes the environment, such as "
+            f"lambda: gymnasium.make('CartPole-v1'), or an environment in JAX, got {env!r}."
         )
     algo = algos.load(algo)
     given = {"algo": algos.get_name(algo), "env": word, "seed": seed}
@@ -261,7 +272,7 @@ def train(
         datestamp=datestamp,
     )
     state = devices.unreplicate(outcome.carry.learner)
-    own_env_fn = env_fn if callable(env) else None
+    own_env_fn = None if isinstance(env, str) else env_fn
     return Run(outcome.run, outcome.config, outcome.step, state.params, own_env_fn, state=state)
 
 

@@ -157,7 +157,7 @@ def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
             call = CALLS[verb].format(run=str(run), parts=", ".join(parts))
             return call.replace(":", f" on {ranks} ranks:", 1) if several else call
         env, algo = (str(config.get(name, "")) for name in ("env", "algo"))
-        words += ["--env", env] if ":" in env and verb != "plot" else []
+        words += ["--env", env] if verb != "plot" and imports_module(env) else []
         words += ["--algo", algo] if algo not in ("", *NAMES) and verb != "plot" else []
     words += ["--num-cpu", str(ranks)] if several else []
     return quote_words(words)
@@ -175,12 +175,14 @@ def list_custom_parts(config: dict[str, Any]) -> list[str]:
 
 
 def is_id(env: str) -> bool:
-    """Return whether Gymnasium makes an environment of this name, in this process or another."""
+    """Return whether Gymnasium or purerl makes an environment of this name, here or elsewhere."""
     from gymnasium import error  # here for start-up time
     from gymnasium.envs import registration
 
     from purerl.envs.registration import lacks_robotics, register_env
 
+    if ":" in env and not imports_module(env):
+        return True
     env = register_env(env)
     if lacks_robotics(env):  # another process may have it
         return True
@@ -191,6 +193,13 @@ def is_id(env: str) -> bool:
     if version is None and registration.find_highest_version(space, name) is not None:
         return True
     return ":" in env or env in registration.registry
+
+
+def imports_module(env: str) -> bool:
+    """Return whether an id has the form `module:Id`, unlike `jax:CartPole-v1`."""
+    from purerl.envs.names import is_jax_name  # here for start-up time
+
+    return ":" in env and not is_jax_name(env)
 
 
 def list_runs(data_dir: Path) -> Iterator[RunStatus]:

@@ -265,7 +265,8 @@ def find_mistakes(make: Callable[..., Any], fields: Mapping[str, Any]) -> list[s
 
 def choose_name(algo: str, env: str) -> str:
     """Return the default name of a run, such as `pendulum-v1-sac`."""
-    word = re.sub(r"[^A-Za-z0-9.]+", "-", env.rpartition(":")[2]).strip("-.").lower()
+    word = env if environments.is_jax_name(env) else env.rpartition(":")[2]
+    word = re.sub(r"[^A-Za-z0-9.]+", "-", word).strip("-.").lower()
     return f"{word or 'env'}-{algo}"
 
 

@@ -3,6 +3,7 @@
 Functions import Gymnasium only when they need it, so that `purerl list envs` starts quickly.
 """
 
+import dataclasses
 import functools
 import importlib.util
 import re
@@ -20,7 +21,7 @@ WRAPPERS = ("flatten",)
 
 
 class Stock(NamedTuple):
-    """An environment as Gymnasium 1.4, purerl or gymnasium-robotics 1.4 registers it."""
+    """An environment of Gymnasium 1.4, purerl or gymnasium-robotics 1.4."""
 
     id: str
     observations: int  # with the goal, if there is one
@@ -41,12 +42,16 @@ class Stock(NamedTuple):
         return machine.explain_missing(self.extra) if self.extra else ""
 
 
-STOCK = (
+_TWICE = (  # for Gymnasium, and in JAX
     Stock("CartPole-v1", 4, 2, True, 500),
     Stock("Acrobot-v1", 6, 3, True, 500),
     Stock("MountainCar-v0", 2, 3, True, 200),
     Stock("MountainCarContinuous-v0", 2, 1, False, 999),
     Stock("Pendulum-v1", 3, 1, False, 200),
+    Stock("BitFlipping-v0", 20, 10, True, 10),
+)
+STOCK = (
+    *_TWICE,
     Stock("FrozenLake-v1", 16, 4, True, 100),
     Stock("Taxi-v4", 500, 6, True, 200),
     Stock("LunarLander-v3", 8, 4, True, 1000, "box2d"),
@@ -64,7 +69,9 @@ STOCK = (
     Stock("Ant-v5", 105, 8, False, 1000, "mujoco"),
     Stock("Humanoid-v5", 348, 17, False, 1000, "mujoco"),
     Stock("HumanoidStandup-v5", 348, 17, False, 1000, "mujoco"),
-    Stock("BitFlipping-v0", 20, 10, True, 10),
+    *(one._replace(id=f"jax:{one.id}") for one in _TWICE),
+    Stock("jax:Catch-v0", 50, 3, True, 10),
+    Stock("jax:Breakout-v0", 400, 3, True, 1000),
     Stock("FetchReach-v4", 13, 4, False, 50, "robotics"),
     Stock("FetchPush-v4", 28, 4, False, 50, "robotics"),
     Stock("FetchSlide-v4", 28, 4, False, 50, "robotics"),
@@ -87,8 +94,34 @@ def list_rows(algo: str | None = None) -> list[tuple[str, ...]]:
     return rows
 
 
+@dataclasses.dataclass(frozen=True)
+class JaxMaker:
+    """Function that makes an environment in JAX as one of Gymnasium; training uses `env` itself."""
+
+    env: Any
+
+    def __call__(self, **options: Any) -> Any:
+        """Make a Gymnasium environment that plays the same episodes."""
+        from purerl.envs.gymnasium_env import GymnasiumEnv  # start-up time
+
+        return GymnasiumEnv(self.env, **options)
+
+
+def is_jax_name(env: str) -> bool:
+    """Return whether a text names an environment in JAX, such as jax:CartPole-v1."""
+    from purerl.envs import names  # start-up time
+
+    return names.is_jax_name(env)
+
+
+def _make_jax_env(env: str) -> Any:
+    from purerl.envs import names  # start-up time
+
+    return names.make(env)
+
+
 def check_id(env: str) -> None:
-    """Refuse a text that does not have the form of a Gymnasium id."""
+    """Refuse a text that has neither the form of a Gymnasium id nor that of a name in JAX."""
     if env.endswith("()"):
         raise ConfigError(
             f"the environment {env} of this run was a Python function, which no file contains. In "
@@ -107,6 +140,9 @@ def check_available(env: str) -> None:
     The module of `module:Id` is not imported here: only the run itself imports it.
     """
     check_id(env)
+    if is_jax_name(env):
+        _make_jax_env(env)
+        return
     if ":" in env:
         return
     from gymnasium import error
@@ -126,20 +162,36 @@ def check_available(env: str) -> None:
 
 
 def make_env_fn(env: str) -> Callable[[], Any]:
-    """Return the function that makes an environment of a Gymnasium id.
+    """Return the function that makes an environment of a Gymnasium id, or of a name in JAX.
 
     Observations of Dict, Tuple and similar spaces are flattened into a vector. Discrete parts
     become one-hot. Those of environments with goals stay as they are, for HER.
     """
+    if is_jax_name(env):
+        return JaxMaker(_make_jax_env(env))
     return functools.partial(_make_env, env)
 
 
-def choose_env_fn(
-    env_fn: Callable[..., Any] | None, env: str, wrapper: str | None
-) -> Callable[..., Any]:
-    """Return a custom `env_fn`, or that of an id; a wrapper of `WRAPPERS` is put around both."""
-    made_by = env_fn or make_env_fn(env)
+def choose_env_fn(env_fn: Any, env: str, wrapper: str | None) -> Callable[..., Any]:
+    """Return a custom `env_fn`, or that of an id; a wrapper of `WRAPPERS` is put around both.
+
+    A custom environment in JAX may stand in the place of `env_fn`.
+    """
+    from purerl.loops.adapters.in_jax import is_jax_env  # start-up time
+
+    made_by = JaxMaker(env_fn) if is_jax_env(env_fn) else env_fn or make_env_fn(env)
+    if wrapper is not None and isinstance(made_by, JaxMaker):
+        raise ConfigError(
+            f"wrapper={wrapper} is for environments of Gymnasium, and {env} is in JAX. Leave "
+            f"wrapper (--wrapper) out."
+        )
     return made_by if wrapper is None else functools.partial(_make_flat_env, made_by)
+
+
+def choose_training_env(env_fn: Any, env: str, wrapper: str | None) -> Any:
+    """Return what a loop trains in: an environment in JAX, or a function of `choose_env_fn`."""
+    made_by = choose_env_fn(env_fn, env, wrapper)
+    return made_by.env if isinstance(made_by, JaxMaker) else made_by
 
 
 def _make_flat_env(env_fn: Callable[..., Any], **options: Any) -> Any:
@@ -198,7 +250,7 @@ def _report_mujoco_once() -> None:
 
 def make_env_fn_of_file(env: str) -> Callable[[], Any]:
     """Return `make_env_fn(env)` for an id from a file; refuse an id that imports a module."""
-    if ":" in env:
+    if ":" in env and not is_jax_name(env):
         raise ConfigError(
             f"env {env!r} imports a module, which purerl never does for an id from a file. Give "
             f"the environment yourself, with --env or env_fn."
@@ -209,6 +261,9 @@ def make_env_fn_of_file(env: str) -> Callable[[], Any]:
 
 def read_env_spec(env: str, env_fn: Callable[[], Any]) -> EnvSpec:
     """Read the spaces of an environment, or raise `ConfigError` with the reason."""
+    if isinstance(env_fn, JaxMaker):
+        spec: EnvSpec = env_fn.env.spec
+        return spec
     try:
         with warnings.catch_warnings(record=True) as caught:
             made = env_fn()

@@ -35,12 +35,17 @@ def read_presets(algo: Any) -> dict[str, Preset]:
 
 
 def choose_preset(algo: Any, env: Any, name: str | None = None) -> Preset | None:
-    """Return the preset of a name; without a name, that of the environment if it has one."""
+    """Return the preset of a name; without a name, that of the environment if it has one.
+
+    Environments such as `jax:CartPole-v1` have the preset of their twin in Gymnasium.
+    """
     if name is None and not isinstance(env, str):
         return None
     found = read_presets(algo)
-    if name is None or name in found:
-        return found.get(env if name is None else name)
+    if name is None:
+        return found.get(env, found.get(env.removeprefix("jax:")))
+    if name in found:
+        return found[name]
     if name == NONE:
         return None
     known = [*found, NONE]

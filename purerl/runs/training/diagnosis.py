@@ -18,8 +18,8 @@ import numpy as np
 from purerl import rng
 from purerl.buffers import replay
 from purerl.errors import Diverged, NonFiniteError
-from purerl.loops import acting, devices, offpolicy, onpolicy, records
-from purerl.loops import gym as loop
+from purerl.loops import acting, choose_loop, devices, offpolicy, onpolicy, records, scan
+from purerl.loops.adapters import JaxEnvs
 from purerl.loops.carry import Carry, OffPolicyCarry, SequenceCarry
 from purerl.loops.hindsight import relabel
 from purerl.mpi.collective import to_host
@@ -27,6 +27,7 @@ from purerl.runs.record import checkpoint, checkpoint_folders, files, safe_files
 from purerl.runs.settings import environments
 from purerl.runs.training import train
 from purerl.runs.training.saving import describe_run
+from purerl.types import make_rollout, map_rows
 
 SHOWN = 8  # most names of non-finite values to print
 
@@ -72,14 +73,19 @@ def diagnose(
     """
     safe_files.get_subfolder(run, "doctor")  # refuse a link before the replay
     config = train.read_config(run, env_fn, spec, None, algo)
-    env_fn = environments.choose_env_fn(env_fn, config.env, config.options.wrapper)
+    env_fn = environments.choose_training_env(env_fn, config.env, config.options.wrapper)
 
     def restore() -> Carry:
         if not checkpoint_folders.list_steps(run):
-            return train.start_carry(config, env_fn)
-        loaded = checkpoint.load(run, describe_run(config), 0, at)
-        return train.restore_carry(config, env_fn, loaded)[0]
+            carry = train.start_carry(config, env_fn)
+        else:
+            loaded = checkpoint.load(run, describe_run(config), 0, at)
+            carry = train.restore_carry(config, env_fn, loaded)[0]
+        if isinstance(carry.envs, JaxEnvs):
+            carry.envs.pace.target = 0.0  # programs of one burst or rollout
+        return carry
 
+    loop = choose_loop(env_fn)
     carry = restore()
     say(f"replaying from step {carry.steps:,}")
     try:
@@ -106,8 +112,12 @@ def _collect(carry: Carry) -> tuple[int, list[Any]]:
     """Collect the batches of the next burst or rollout; return them with the step after it."""
     algo = carry.algo
     if not isinstance(carry, OffPolicyCarry):
-        stepped, rollout = onpolicy.collect(carry, carry.schedule.rollout_length)
-        params = devices.unreplicate(stepped.learner.params)
+        length = carry.schedule.rollout_length
+        if isinstance(carry.envs, JaxEnvs):
+            rollout = make_rollout(scan.collect(carry, length))
+        else:
+            _, rollout = onpolicy.collect(carry, length)
+        params = devices.unreplicate(carry.learner.params)
         key = rng.stream(carry.seed, carry.rank, "update", carry.updates)
         batch = jax.jit(algo.prepare)(params, rollout)
         batches = [batch._replace(key=key)]
@@ -115,10 +125,15 @@ def _collect(carry: Carry) -> tuple[int, list[Any]]:
             batches += _replay(carry, batch)
         return carry.steps + carry.schedule.rollout_steps, batches
     border, updates = offpolicy.plan_burst(carry)
-    collected, block, count = offpolicy.collect(carry, (border - carry.steps) // carry.ranks)
+    count: Any = (border - carry.steps) // carry.ranks
+    if isinstance(carry.envs, JaxEnvs):
+        rows = scan.collect(carry, count // carry.envs.num_envs)
+        block = map_rows(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+    else:
+        _, block, count = offpolicy.collect(carry, count)
     ring = relabel.add_rows(devices.unreplicate(carry.buffer), block, count)
     keys = jax.random.split(rng.stream(carry.seed, carry.rank, "sample", carry.updates), updates)
-    args = (algo, devices.unreplicate(collected.learner), ring, carry.schedule.batch_size)
+    args = (algo, devices.unreplicate(carry.learner), ring, carry.schedule.batch_size)
     return border, [offpolicy.draw_batch(*args, key, carry.relabelling) for key in keys]
 
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from purerl.buffers.replay import free_memory
 from purerl.envs.registration import register_env
-from purerl.loops import devices
-from purerl.loops import gym as loop
+from purerl.loops import choose_loop, devices
+from purerl.loops.adapters.in_jax import is_jax_env
+from purerl.loops.carry import Carry
 from purerl.runs.console import format_size, print_lines
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments
@@ -37,7 +38,7 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
     made, rounded = zip(*(configs.settle(config, ranks) for config in made), strict=True)
     config = made[0]
     check_memory(config, ranks)
-    env_fn = environments.choose_env_fn(env_fn, config.env, config.options.wrapper)
+    env_fn = environments.choose_training_env(env_fn, config.env, config.options.wrapper)
     env = config.spec.env
     print_lines(f"{config.algo} on {config.env}: dry run, nothing is saved")
     for line in filter(None, [configs.describe_torso(config.spec), rounded[0]]):
@@ -46,7 +47,7 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
     print_lines(f"actions       {env.action}")
     began = time.monotonic()
     short = dataclasses.replace(config, schedule=_shorten(config.schedule))
-    carry = start_carry(short, env_fn, print_lines)
+    carry, loop = start_carry(short, env_fn, print_lines), choose_loop(env_fn)
     try:
         params, parameters = carry.learner.params, 0
         for name in (field.name for field in dataclasses.fields(params) if field.name != "spec"):
@@ -93,7 +94,7 @@ def _shorten(schedule: Any) -> Any:
     return dataclasses.replace(schedule, **changes)
 
 
-def _describe_memory(config: Config, carry: loop.Carry, ranks: int) -> Iterator[str]:
+def _describe_memory(config: Config, carry: Carry, ranks: int) -> Iterator[str]:
     """Yield lines about the memory of the runs."""
     learner = sum(x.nbytes for x in jax.tree.leaves(carry.learner) if hasattr(x, "nbytes"))
     short = sum(x.nbytes for x in jax.tree.leaves(carry.buffer))
@@ -110,7 +111,7 @@ def _describe_memory(config: Config, carry: loop.Carry, ranks: int) -> Iterator[
 
 
 def _describe_time(
-    made: Sequence[Config], env_fn: Callable[[], Any], carry: loop.Carry, rate: float, ranks: int
+    made: Sequence[Config], env_fn: Any, carry: Carry, rate: float, ranks: int
 ) -> Iterator[str]:
     """Yield lines about the time that the runs need."""
     schedule = made[0].schedule
@@ -118,12 +119,14 @@ def _describe_time(
     line = f"{schedule.steps:,} steps"
     if schedule.num_test_episodes:
         limit = schedule.max_ep_len
-        known = gymnasium.registry.get(register_env(made[0].env))
-        limit = limit or getattr(known, "max_episode_steps", None)
+        known: Any = env_fn
+        if not is_jax_env(env_fn):
+            known = gymnasium.registry.get(register_env(made[0].env))
+        limit = limit or getattr(known, "max_episode_steps", getattr(known, "max_steps", None))
         for number in range(2):  # the first one compiles
             began = time.monotonic()
             args = (carry.algo, carry.learner.params, env_fn, carry.seed, number, 1)
-            played = loop.evaluate(*args, max_ep_len=min(limit or 200, 200))
+            played = choose_loop(env_fn).evaluate(*args, max_ep_len=min(limit or 200, 200))
         length = played["test_lengths"][0]
         most, each = limit or length, (time.monotonic() - began) / length
         epochs = -(-schedule.steps // schedule.steps_per_epoch)

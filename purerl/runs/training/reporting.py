@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from purerl import errors, mpi
+from purerl import errors, loops, mpi
 from purerl.errors import EnvWarning
 from purerl.loops.carry import Carry, Record
 from purerl.loops.faults import format_in_a_line
@@ -30,11 +30,16 @@ class Session(NamedTuple):
 
     run: Path  # its folder
     config: Config
-    env_fn: Callable[[], Any]
+    env_fn: Any  # function that makes the environment, or an environment in JAX
     screen: Screen
     sinks: Sequence[Sink]  # custom ones, in addition to those of the options
-    eval_env_fn: Callable[[], Any]  # makes the environment of the test episodes
+    eval_env_fn: Any  # the same for test episodes
     on_record: Callable[[Record], Any] | None = None  # called on all ranks
+
+    @property
+    def loop(self) -> Any:
+        """Module of the loop that trains in the environment."""
+        return loops.choose_loop(self.env_fn)
 
     def say(self, *lines: str) -> None:
         """Write lines to the screen and to `stdout.log`, on rank 0."""

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 
-from purerl import errors, mpi
+from purerl import errors, loops, mpi
 from purerl.errors import ConfigError, EnvFault, SnapshotMismatch
 from purerl.loops import devices, snapshot
-from purerl.loops import gym as loop
 from purerl.loops.carry import Carry, Record
 from purerl.mpi.host import run_on_root
 from purerl.runs.interrupts import agree_to_stop, collect_requests
@@ -196,9 +195,9 @@ def check_memory(config: Config, ranks: int) -> None:
 def _choose_env_fns(
     config: Config, env_fn: EnvFn | None, eval_env_fn: EnvFn | None
 ) -> tuple[EnvFn, EnvFn]:
-    """Return the functions that make the environments of training and of test episodes."""
+    """Return what makes the environments of training and of test episodes; in JAX, these."""
     training, test = (
-        environments.choose_env_fn(one, config.env, config.options.wrapper)
+        environments.choose_training_env(one, config.env, config.options.wrapper)
         for one in (env_fn, eval_env_fn or env_fn)
     )
     return training, test
@@ -247,6 +246,7 @@ def start_carry(config: Config, env_fn: EnvFn, tell: Tell = lambda line: None) -
     """Return the first carry of a run; `tell` gets a line for each warning of the loop."""
     try:
         with reporting.report_warnings(tell):
+            loop = loops.choose_loop(env_fn)
             return loop.start(config.module, config.spec, env_fn, config.schedule, config.seed)
     except ValueError as error:  # devices, memory, an environment of other spaces
         raise ConfigError(str(error)) from error
@@ -283,7 +283,7 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                 before, record = carry.steps, pending
                 if record is None:
                     with saver.save_on_fault(carry, score):
-                        carry, record = loop.advance(carry, lambda: bool(asked))
+                        carry, record = session.loop.advance(carry, lambda: bool(asked))
                 if record:
                     saver.check_files()
                 is_tested = bool(carry.schedule.num_test_episodes)
@@ -292,7 +292,9 @@ def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outc
                     if record:
                         report.begin_row(record, is_tested)
                 if record and is_tested:
-                    tests = loop.evaluate_epoch(carry, session.eval_env_fn, lambda: bool(asked))
+                    tests = session.loop.evaluate_epoch(
+                        carry, session.eval_env_fn, lambda: bool(asked)
+                    )
                     record, pending = (record | tests, None) if tests else (None, record)
                 score = _compute_score(record, score) if record else score
                 if report:

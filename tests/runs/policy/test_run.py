@@ -397,7 +397,7 @@ def test_an_environment_may_be_a_function(tmp_path):
 
 def test_an_environment_instance_is_refused(tmp_path):
     env = gymnasium.make("CartPole-v1")
-    with pytest.raises(ConfigError, match=r"a Gymnasium id or a function that makes the environ"):
+    with pytest.raises(ConfigError, match=r"a Gymnasium id, a function that makes the environ"):
         purerl.train("ppo", env, data_dir=str(tmp_path))
     env.close()
 

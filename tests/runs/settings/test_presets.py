@@ -65,7 +65,9 @@ def test_spinning_ups_rollouts_are_a_preset(algo):
 
 def test_the_preset_of_the_environment_is_chosen_unless_another_is_named(ours):
     assert presets.choose_preset("ppo", "CartPole-v1").settings["gamma"] == 0.5
+    assert presets.choose_preset("ppo", "jax:CartPole-v1").name == "CartPole-v1"
     assert presets.choose_preset("ppo", "Acrobot-v1") is None
+    assert presets.choose_preset("ppo", "jax:Acrobot-v1") is None
     assert presets.choose_preset("ppo", None) is None
     assert presets.choose_preset("ppo", Unhashable()) is None
     assert presets.choose_preset("ppo", "CartPole-v1", "none") is None

@@ -10,6 +10,7 @@ import pytest
 
 from purerl.cli import main as cli
 from purerl.errors import EpisodesCut
+from purerl.loops import gym
 from purerl.runs.record import status
 from purerl.runs.training import reporting, train
 from purerl.runs.training.progress_bar import Screen
@@ -51,7 +52,7 @@ def test_loop_warnings_become_lines_and_others_stay_warnings():
 
 
 def test_a_failed_run_writes_the_reason_into_its_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(train.loop, "advance", lambda *_: 1 / 0)
+    monkeypatch.setattr(gym, "advance", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train.train(settings("ppo"), data_dir=str(tmp_path), screen=Screen(quiet=True))
     run = the_run(tmp_path)
@@ -75,7 +76,7 @@ def test_paths_and_errors_that_are_not_utf_8_are_written_as_escapes(tmp_path, mo
 
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     place = tmp_path / "caf\udce9"
-    monkeypatch.setattr(train.loop, "advance", fail)
+    monkeypatch.setattr(gym, "advance", fail)
     with pytest.raises(RuntimeError):
         train.train(tiny(), data_dir=str(place), screen=Screen(out))
     (found,) = status.list_runs(place)
@@ -145,7 +146,7 @@ def test_a_run_interrupted_at_its_start_can_be_resumed(tmp_path, monkeypatch):
     def leave(carry, should_stop):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train.loop, "advance", leave)
+    monkeypatch.setattr(gym, "advance", leave)
     with pytest.raises(KeyboardInterrupt) as caught:
         quietly(tiny(), tmp_path)
     monkeypatch.undo()
@@ -208,11 +209,11 @@ def test_a_failed_check_in_jax_names_the_cache_of_compiled_programs(tmp_path, mo
     def fail(carry, should_stop):
         exec(compile("assert False", "/x/jax/_src/interpreters/pxla.py", "exec"))
 
-    monkeypatch.setattr(train.loop, "advance", fail)
+    monkeypatch.setattr(gym, "advance", fail)
     with pytest.raises(AssertionError) as caught:
         quietly(tiny(), tmp_path)
     assert "Delete the cache: " in caught.value.__notes__[0]
-    monkeypatch.setattr(train.loop, "advance", lambda *_: exec("assert False"))
+    monkeypatch.setattr(gym, "advance", lambda *_: exec("assert False"))
     with pytest.raises(AssertionError) as caught:
         quietly(tiny(), tmp_path)
     assert "Delete" not in str(caught.value.__notes__)

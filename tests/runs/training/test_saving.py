@@ -10,6 +10,7 @@ import pytest
 
 from purerl import errors
 from purerl.errors import EnvFault
+from purerl.loops import gym
 from purerl.runs.record import (
     checkpoint,
     checkpoint_folders,
@@ -255,7 +256,7 @@ def test_new_bests_cause_no_extra_saves_on_a_failing_disk(tmp_path, scores, monk
 
 def meddle_at(monkeypatch, step, meddle):
     """Call a function with the run's folder after the first advance beyond a step."""
-    real, left = train.loop.advance, [meddle]
+    real, left = gym.advance, [meddle]
 
     def advance(carry, should_stop):
         carry, record = real(carry, should_stop)
@@ -263,7 +264,7 @@ def meddle_at(monkeypatch, step, meddle):
             left.pop()()
         return carry, record
 
-    monkeypatch.setattr(train.loop, "advance", advance)
+    monkeypatch.setattr(gym, "advance", advance)
 
 
 def small(algo, **options):

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.envs.mountain_car import MountainCar, MountainCarContinuous
-from tests.envs.classic import (
+from purerl.envs.classic.mountain_car import MountainCar, MountainCarContinuous
+from tests.envs.classic.compare import (
     check_params_under_vmap,
     check_spec,
     compare_episodes,

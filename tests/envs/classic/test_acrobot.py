@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.envs.acrobot import Acrobot
-from tests.envs.classic import (
+from purerl.envs.classic.acrobot import Acrobot
+from tests.envs.classic.compare import (
     check_params_under_vmap,
     check_spec,
     compare_episodes,
