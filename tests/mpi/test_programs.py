@@ -43,7 +43,8 @@ def test_an_error_on_all_ranks_is_printed_once_with_its_exit_code(tmp_path):
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("fork", [True, pytest.param(False, marks=pytest.mark.mpi)])
+@pytest.mark.mpi
+@pytest.mark.parametrize("fork", [True, False])
 def test_an_example_runs_on_two_ranks(fork):
     words = ["examples/run_vpg.py", "--steps", "2000", "--steps-per-epoch", "1000"]
     words += ["--hidden", "8", "--train-v-iters", "2", "--num-test-episodes", "1"]
@@ -87,6 +88,7 @@ def test_a_grid_is_refused_on_two_ranks(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.mpi
 def test_a_command_for_one_process_is_refused_on_two_ranks():
     done = ranks(2, "-m", "purerl", "eval", "anything")
     assert done.code == 2

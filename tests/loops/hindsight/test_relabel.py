@@ -75,7 +75,7 @@ def test_new_goals_are_of_the_same_episode_and_have_their_own_reward(terminates)
     ("strategy", "terminates"),
     [
         ("future", False),
-        ("final", True),
+        pytest.param("final", True, marks=pytest.mark.complete),
         pytest.param("episode", True, marks=pytest.mark.complete),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from purerl import rng
 from purerl.algos import acer, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
@@ -88,6 +89,12 @@ CASES = {
     "ppo": (ppo, DISCRETE, PASSES | {"train_pi_iters": 2}, on),
     "acer": (acer, DISCRETE, {}, sequences),
 }
+
+
+def mark_complete(names: Any, more: tuple[str, ...]) -> list[Any]:
+    """Return names as parameters of tests; `make test` leaves out those in `more`."""
+    marks = [pytest.mark.complete]
+    return [pytest.param(name, marks=marks if name in more else []) for name in names]
 
 
 def make_case(name: str, **changes: Any) -> tuple[Any, Any, Any, Any]:

@@ -30,8 +30,8 @@ INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
         ("ppo-discrete", INTEGERS, {"normalise_obs": True}),
         ("dqn", INTEGERS, {"hidden": (16,), "normalise_obs": True}),
         ("td3", LONG, {"normalise_obs": True}),
-        ("vpg-discrete", INTEGERS, {}),
-        ("acer", INTEGERS, {}),
+        pytest.param("vpg-discrete", INTEGERS, {}, marks=pytest.mark.complete),
+        pytest.param("acer", INTEGERS, {}, marks=pytest.mark.complete),
         ("ppo-discrete", SWITCHES, {}),
     ],
 )

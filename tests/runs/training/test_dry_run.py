@@ -15,7 +15,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(dry_run, "SECONDS", 0.0)
 
 
-@pytest.mark.parametrize("algo", ["vpg", "dqn", "acer"])
+@pytest.mark.parametrize("algo", ["vpg", "dqn", pytest.param("acer", marks=pytest.mark.complete)])
 def test_a_dry_run_prints_its_needs_and_saves_nothing(tmp_path, monkeypatch, capsys, algo):
     monkeypatch.chdir(tmp_path)
     small = {"dqn": {"batch_size": 8}, "acer": {"steps": 6_400, "rollout_steps": 160}}

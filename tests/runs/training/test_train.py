@@ -207,6 +207,7 @@ def test_two_processes_never_share_a_folder(tmp_path):
         train.resume(run)
 
 
+@pytest.mark.mpi
 def test_on_two_ranks_one_writes_and_both_resume(tmp_path):
     words = ("-m", "tests.runs.script")
     done = ranks(2, *words, "train", "ppo", str(tmp_path), "2000")
