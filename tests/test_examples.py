@@ -88,7 +88,7 @@ def test_run_td3_refuses_bad_arguments_in_one_line(words, message):
     ("name", "env", "words"),
     [
         pytest.param("ddpg", "Pendulum-v1", (), marks=pytest.mark.complete),
-        ("sac", "Pendulum-v1", ("--alpha", "auto")),
+        pytest.param("sac", "Pendulum-v1", ("--alpha", "auto"), marks=pytest.mark.complete),
         pytest.param(
             "dqn",
             "CartPole-v1",

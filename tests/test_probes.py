@@ -1,6 +1,6 @@
 """Every algorithm learns the known values of the probe environments, in seconds each.
 
-`make test` runs two probes, for the policy and for bootstrapping, with td3, dqn, reinforce and ppo.
+`make test` runs two probes, for the policy and for bootstrapping, with td3, dqn and ppo.
 `make test-all` runs every probe with all algorithms and both kinds of action spaces.
 """
 
@@ -81,7 +81,7 @@ LEARNERS = {
 
 # Learners that share most of their code with another one; `make test-all` runs them.
 COMPLETE = ("ddpg", "reinforce-discrete", "vpg-box", "vpg-discrete", "trpo-box", "trpo-discrete")
-COMPLETE += ("ppo-discrete", "acer", "sac")
+COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

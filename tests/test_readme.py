@@ -76,6 +76,7 @@ def test_the_snippets_run_as_one_program(tmp_path):
     assert len(run.stdout.splitlines()) == 8  # the records of the two loops, and of a run
 
 
+@pytest.mark.complete
 def test_the_snippets_of_the_mpi_page_continue_the_first_one(tmp_path):
     text = (ROOT / "docs" / "mpi.md").read_text()
     first = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0]

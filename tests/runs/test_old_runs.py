@@ -21,7 +21,7 @@ ROUNDED = ("sac",)  # since these runs, its log-densities have other rounding er
 DECISIVE = ("python", "jax", "jaxlib", "numpy", "flax", "optax")  # versions that affect results
 
 
-@pytest.fixture(params=["sac", "ppo"])
+@pytest.fixture(params=["sac", pytest.param("ppo", marks=pytest.mark.complete)])
 def old(request):
     return FIXTURES / request.param / f"{request.param}_s3"
 

@@ -137,6 +137,7 @@ def test_an_on_policy_update_is_repeated_with_its_own_key():
     carry.envs.close()
 
 
+@pytest.mark.complete
 def test_the_batches_of_a_burst_with_goals_are_drawn_again():
     whole, _ = reach.finish(reach.start(), 36)
     carry, _ = reach.finish(reach.start(), 24)
