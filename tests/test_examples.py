@@ -226,6 +226,7 @@ def test_custom_loop_runs_and_is_short():
     assert len((ROOT / "examples" / "custom_td3_loop.py").read_text().splitlines()) <= 62
 
 
+@pytest.mark.complete
 def test_a_whole_epoch_is_one_program():
     out = run("examples/custom_ppo_jax.py", "--steps", "40960")
     assert re.search(r"^step +40,960  return +\d+\.\d  kl \d", out, re.MULTILINE)

@@ -55,7 +55,7 @@ def records(name, schedule):
 
 @pytest.mark.parametrize(
     "name",
-    ["sac", "ppo", *(pytest.param(x, marks=pytest.mark.complete) for x in ("acer", "td3", "dqn"))],
+    ["dqn", "ppo", *(pytest.param(x, marks=pytest.mark.complete) for x in ("acer", "td3", "sac"))],
 )
 def test_two_devices_train_like_one(name):
     schedule = {"ppo": ON, "acer": SEQUENCES}.get(name, OFF)

@@ -95,12 +95,10 @@ def test_a_command_for_one_process_is_refused_on_two_ranks():
     assert "purerl eval: this command runs in one process. Start it without mpiexec." in done.err
 
 
+@pytest.mark.mpi
 @pytest.mark.parametrize(
     "words",
-    [
-        "examples/run_vpg.py --polyack 1",
-        pytest.param("-m purerl train vpg --env X-v0 --gamma 2", marks=pytest.mark.mpi),
-    ],
+    ["examples/run_vpg.py --polyack 1", "-m purerl train vpg --env X-v0 --gamma 2"],
 )
 def test_ranks_print_a_mistake_in_the_command_line_once(words):
     done = ranks(2, *words.split())
