@@ -239,7 +239,7 @@ def check_states_come_into_step_and_are_equal() -> None:
     raises(mpi.RanksDisagree, "1 of 2 entries of words", mpi.assert_in_sync, words, "words")
 
 
-FEW = ("td3", "ppo-options")
+FEW = ("td3",)
 
 
 def check_every_algorithm_learns_the_same_from_parts_as_one_from_all() -> None:
@@ -439,6 +439,8 @@ def check_moments_are_of_all_rows_where_ranks_have_unequal_numbers_of_them() -> 
 
 
 def check_minibatches_on_scaled_rewards_stay_in_step() -> None:
+    if RANKS == 2:  # slow to compile: `make test-mpi`
+        return
     ppo = algos.load("ppo")
     words = dict.fromkeys(("normalise_obs", "scale_rewards", "recompute_advantages"), True)
     spec = ppo.Spec(EnvSpec.of(pole()), hidden=(8,), minibatch_size=16, train_pi_iters=2, **words)
