@@ -88,7 +88,7 @@ $(VENV)/.installed-mujoco: pyproject.toml | $(BIN)/python
 	.venv-peers/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r $<
 	touch $@
 
-# Rejax needs a gymnax that excludes the Gymnasium of the other peers.
+# Rejax needs an old gymnax, so it has an environment of its own.
 .venv-rejax/.installed: benchmarks/requirements-rejax.txt
 	$(PYTHON) -m venv .venv-rejax
 	.venv-rejax/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r $<
