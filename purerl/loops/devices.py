@@ -47,19 +47,29 @@ _FAST_OPTIONS = {
 }
 
 
-def map_over_devices(body: Callable[..., Any], devices: int) -> Callable[..., Any]:
-    """Return a function that runs `body` on several devices; each device gets all arguments.
+def map_over_devices(
+    body: Callable[..., Any], devices: int, in_specs: Any = P(), out_specs: Any = P()
+) -> Callable[..., Any]:
+    """Return a function that runs `body` on several devices.
 
-    `body` runs with the axis `mpi.AXIS` bound, so `mpi.own_rows` and averages work in it.
+    `body` runs with the axis `mpi.AXIS` bound, so `mpi.own_rows` and averages work in it. Each
+    device gets all arguments, except for those that `in_specs` splits by `SPLIT`.
     """
-    return jax.shard_map(
-        body, mesh=_make_mesh(devices), in_specs=P(), out_specs=P(), check_vma=False
-    )
+    mesh = _make_mesh(devices)
+    return jax.shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+
+
+SPLIT = P(mpi.AXIS)  # of arrays whose leading axis is split over devices
 
 
 def replicate(tree: Any, devices: int) -> Any:
     """Copy a tree to each device."""
     return tree if devices == 1 else jax.device_put(tree, NamedSharding(_make_mesh(devices), P()))
+
+
+def split_rows(tree: Any, devices: int) -> Any:
+    """Split the leading axis of all arrays of a tree over devices."""
+    return tree if devices == 1 else jax.device_put(tree, NamedSharding(_make_mesh(devices), SPLIT))
 
 
 @functools.cache

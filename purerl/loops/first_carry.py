@@ -1,5 +1,6 @@
 """The first carry of a run: learner, replay buffer and counters, for every kind of loop."""
 
+import dataclasses
 import warnings
 from types import ModuleType
 from typing import Any
@@ -68,7 +69,7 @@ def make_carry(
     words = np.array([seed, rank], np.uint32)
     if isinstance(schedule, ResolvedOnPolicySchedule):
         learner = onpolicy.init(algo, spec, words)
-        metrics = onpolicy.list_metrics(algo, learner, schedule)
+        metrics = onpolicy.list_metrics(algo, learner, _divide_rollout(schedule, envs))
     else:
         goal_envs = number if relabelling else 0
         rows = schedule.replay_size // ranks
@@ -94,3 +95,16 @@ def make_carry(
         return OnPolicyCarry(schedule=schedule, **fields)
     buffer = devices.replicate(buffer, schedule.devices)
     return OffPolicyCarry(schedule=schedule, buffer=buffer, relabelling=relabelling, **fields)
+
+
+def _divide_rollout(
+    schedule: ResolvedOnPolicySchedule, envs: adapters.Envs
+) -> ResolvedOnPolicySchedule:
+    """Return the schedule of a device that prepares the rollout of its own environments.
+
+    The devices of environments of Gymnasium all get the whole rollout.
+    """
+    if not isinstance(envs, adapters.JaxEnvs):
+        return schedule
+    number = schedule.num_envs // schedule.devices
+    return dataclasses.replace(schedule, num_envs=number, devices=1)

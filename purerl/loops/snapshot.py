@@ -21,7 +21,7 @@ from purerl.buffers import goals, replay
 from purerl.errors import SnapshotMismatch
 from purerl.loops.adapters import Episodes, JaxEnvs, generators
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
-from purerl.loops.devices import replicate, unreplicate
+from purerl.loops.devices import replicate, split_rows, unreplicate
 from purerl.types import ExtendedTransition, SequenceBatch, list_arrays, make_rows
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
@@ -108,7 +108,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
         saved = _fit_arrays("host ", playing, frozen.host)
         leaves, tree = jax.tree.flatten(carry.episodes)
         arrays = [_wrap_like(old, x) for old, x in zip(leaves, saved, strict=True)]
-        fields["episodes"] = jax.tree.unflatten(tree, arrays)
+        fields["episodes"] = split_rows(jax.tree.unflatten(tree, arrays), devices)
         actions: list[np.ndarray] = []
     else:
         actions = carry.envs.list_episodes()[1]

@@ -27,13 +27,14 @@ from purerl.mpi.world import abort, all_raise, fail
 if TYPE_CHECKING:
     from purerl.mpi.collective import AXIS, pmax, pmean, pmean_grads, pmin, psum
     from purerl.mpi.host import allgather, assert_in_sync, broadcast, statistics, sync
-    from purerl.mpi.sharding import own_rows, shard_update
+    from purerl.mpi.sharding import all_parts, own_part, own_rows, shard_update
 
 __all__ = [
     "AXIS",
     "MPIUnavailable",
     "RanksDisagree",
     "abort",
+    "all_parts",
     "all_raise",
     "allgather",
     "assert_in_sync",
@@ -44,6 +45,7 @@ __all__ = [
     "is_root",
     "num_local",
     "num_procs",
+    "own_part",
     "own_rows",
     "pmax",
     "pmean",
@@ -59,7 +61,7 @@ __all__ = [
 _IN_MODULE = {  # these modules import JAX, so each is loaded on first use
     **dict.fromkeys(("AXIS", "pmax", "pmean", "pmean_grads", "pmin", "psum"), "collective"),
     **dict.fromkeys(("allgather", "assert_in_sync", "broadcast", "statistics", "sync"), "host"),
-    **dict.fromkeys(("own_rows", "shard_update"), "sharding"),
+    **dict.fromkeys(("all_parts", "own_part", "own_rows", "shard_update"), "sharding"),
 }
 
 

@@ -20,7 +20,7 @@ from purerl.loops.carry import Carry, OffPolicyCarry, Record, SequenceCarry
 from purerl.loops.hindsight import rewards
 from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
 from purerl.loops.onpolicy import RolloutCarry
-from purerl.loops.scan import programs, stepping
+from purerl.loops.scan import programs, sharing, stepping
 from purerl.loops.scan.evaluation import evaluate
 from purerl.loops.scan.programs import BurstPlan, BurstTimes, Data, Outcome, RolloutPlan
 from purerl.loops.scan.seeds import Together, check_seeds, join, read_data, select_seed, write_data
@@ -75,11 +75,7 @@ def start(
             f"spec.env must equal the spaces of the environment, {env.spec}, got {spec.env}. Make "
             f"the spec with Spec(env.spec), or use the environment that it was made for."
         )
-    if resolved.devices > 1:
-        raise ValueError(
-            f"devices={resolved.devices} is not supported with environments in JAX. Set devices=1; "
-            f"ranks (--num-cpu) use several cores."
-        )
+    sharing.check_devices(resolved, len(several))
     resolved, relabelling = rewards.inspect_jax_env(spec, resolved, env, schedule.log_info is None)
     max_steps = in_jax.limit_steps(env, resolved.max_ep_len)
     envs = JaxEnvs(env, resolved.num_envs, max_steps)
@@ -100,7 +96,9 @@ def _make_carry(
     """Build the first carry of one seed."""
     world = _describe_world(algo, spec, schedule, envs)
     words = np.array([seed, mpi.proc_id()], np.uint32)
-    episodes = stepping.reset(world, envs.env.params, words)
+    whole = world._replace(num_envs=envs.num_envs, devices=1)
+    episodes = stepping.reset(whole, envs.env.params, words)
+    episodes = sharing.split_episodes(episodes, world)
     fields = {"ep_return": episodes.ret, "ep_length": episodes.length, "episodes": episodes}
     args = (algo, spec, schedule, seed, envs, episodes.obs, relabelling)
     return first_carry.make_carry(*args, **fields)
@@ -114,7 +112,9 @@ def _describe_world(
     stored = algos.find_stored_info(algo, spec) or {}
     store = tuple(stepping.Stored(name, x.shape, str(x.dtype)) for name, x in stored.items())
     kinds = (goals, has_clipped_targets(spec))
-    return World(envs.env, envs.num_envs, envs.max_steps, schedule.log_info, store, *kinds)
+    number = envs.num_envs // schedule.devices
+    how = (schedule.log_info, store, *kinds, schedule.devices)
+    return World(envs.env, number, envs.max_steps, *how)
 
 
 @typing.overload
@@ -265,8 +265,10 @@ def collect(carry: Carry, length: int) -> Any:
     random = 0
     if isinstance(schedule, ResolvedOffPolicySchedule):
         random = max(schedule.start_steps - carry.steps, 0) // stride
-    args = (carry.learner, carry.episodes, envs.env.params, _read_clock(carry))
-    return programs.collect_rows(carry.algo, world, length, *args, np.int32(random))
+    world = world._replace(num_envs=envs.num_envs, devices=1)
+    data = jax.device_put((carry.learner, carry.episodes), jax.local_devices()[0])
+    args = (*data, envs.env.params, _read_clock(carry), np.int32(random))
+    return programs.collect_rows(carry.algo, world, length, *args)
 
 
 def _plan_bursts(carry: OffPolicyCarry, stride: int, steps: int) -> tuple[BurstPlan, BurstTimes]:
