@@ -47,8 +47,12 @@ _FAST_OPTIONS = {
 }
 
 
+WHOLE = P()  # of arrays that each device has
+SPLIT = P(mpi.AXIS)  # of arrays whose leading axis is split over devices
+
+
 def map_over_devices(
-    body: Callable[..., Any], devices: int, in_specs: Any = P(), out_specs: Any = P()
+    body: Callable[..., Any], devices: int, in_specs: Any = WHOLE, out_specs: Any = WHOLE
 ) -> Callable[..., Any]:
     """Return a function that runs `body` on several devices.
 
@@ -59,12 +63,9 @@ def map_over_devices(
     return jax.shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
-SPLIT = P(mpi.AXIS)  # of arrays whose leading axis is split over devices
-
-
 def replicate(tree: Any, devices: int) -> Any:
     """Copy a tree to each device."""
-    return tree if devices == 1 else jax.device_put(tree, NamedSharding(_make_mesh(devices), P()))
+    return tree if devices == 1 else jax.device_put(tree, NamedSharding(_make_mesh(devices), WHOLE))
 
 
 def split_rows(tree: Any, devices: int) -> Any:

@@ -75,7 +75,7 @@ def start(
             f"spec.env must equal the spaces of the environment, {env.spec}, got {spec.env}. Make "
             f"the spec with Spec(env.spec), or use the environment that it was made for."
         )
-    sharing.check_devices(resolved, len(several))
+    sharing.check_devices(resolved, together=seeds is not None)
     resolved, relabelling = rewards.inspect_jax_env(spec, resolved, env, schedule.log_info is None)
     max_steps = in_jax.limit_steps(env, resolved.max_ep_len)
     envs = JaxEnvs(env, resolved.num_envs, max_steps)
@@ -99,7 +99,11 @@ def _make_carry(
     whole = world._replace(num_envs=envs.num_envs, devices=1)
     episodes = stepping.reset(whole, envs.env.params, words)
     episodes = sharing.split_episodes(episodes, world)
-    fields = {"ep_return": episodes.ret, "ep_length": episodes.length, "episodes": episodes}
+    fields: dict[str, Any] = {
+        "ep_return": episodes.ret,
+        "ep_length": episodes.length,
+        "episodes": episodes,
+    }
     args = (algo, spec, schedule, seed, envs, episodes.obs, relabelling)
     return first_carry.make_carry(*args, **fields)
 

@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec as P
 
 from purerl import mpi, rng
 from purerl.buffers import replay
 from purerl.envs import episodes as in_progress
 from purerl.envs.episodes import Episodes
 from purerl.loops import offpolicy, onpolicy
-from purerl.loops.devices import SPLIT, jit_fast, map_over_devices
+from purerl.loops.devices import SPLIT, WHOLE, jit_fast, map_over_devices
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.relabel import Buffer
 from purerl.loops.hindsight.rewards import Relabelling
@@ -37,7 +36,7 @@ class Data(NamedTuple):
 
     learner: Any
     buffer: Any  # replay buffer, or None
-    tally: jax.Array
+    tally: Any
     episodes: Any  # episodes in progress
 
 
@@ -269,10 +268,10 @@ def _map_devices(run: Callable[..., Any]) -> Callable[..., Any]:
     """Map a program over devices, which have equal data except for the episodes."""
 
     def run_all(*args: Any) -> Any:
-        body, devices = functools.partial(run, *args[:4]), args[1].devices
-        if devices > 1:
-            data = Data(P(), P(), P(), SPLIT)
-            body = map_over_devices(body, devices, (data, P(), P(), P()), (data, P()))
+        body: Callable[..., Any] = functools.partial(run, *args[:4])
+        if (devices := args[1].devices) > 1:
+            data = Data(WHOLE, WHOLE, WHOLE, SPLIT)
+            body = map_over_devices(body, devices, (data, *[WHOLE] * 3), (data, WHOLE))
         return body(*args[4:])
 
     return run_all

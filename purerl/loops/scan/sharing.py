@@ -1,4 +1,4 @@
-"""What the devices of one program share: rows, updates, and the first number to refuse.
+"""Exchange rows, updates and faults between the devices of one program.
 
 Each device steps its own environments. Everything else is as on one device: all of them have the
 same learner and the same replay buffer, and draw the same actions and batches.
@@ -21,10 +21,10 @@ from purerl.schedules import ResolvedSchedule
 from purerl.types import Rows, map_rows
 
 
-def check_devices(schedule: ResolvedSchedule, seeds: int) -> None:
+def check_devices(schedule: ResolvedSchedule, together: bool) -> None:
     """Refuse several seeds on several devices, and environments that devices cannot share."""
     devices, number = schedule.devices, schedule.num_envs
-    if devices > 1 and seeds > 1:
+    if devices > 1 and together:
         raise ValueError(
             f"several seeds in one program need devices=1, got {devices}. Set devices=1, or start "
             f"the seeds one after the other."
