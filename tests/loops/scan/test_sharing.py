@@ -1,6 +1,7 @@
 """Programs on two devices: the same run as on one, except for rounding."""
 
 import dataclasses
+import types
 
 import chex
 import jax
@@ -8,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl import errors
+from purerl import errors, rng
 from purerl.algos import dqn, ppo
 from purerl.envs.bit_flipping import BitFlipping
-from purerl.loops import devices, scan, snapshot
+from purerl.loops import devices, metrics, scan, snapshot
 from purerl.loops.scan import programs, sharing
 from purerl.loops.scan.stepping import Fault, World
-from purerl.types import Transition
+from purerl.types import PolicyBatch, Transition
 from tests.loops.scan.drift import CASES, DISCRETE, Drift, make_case, mark_complete, off, on
 from tests.loops.scan.test_loop import finish, split_numbers
 
@@ -129,6 +130,30 @@ def test_an_error_names_the_environment_and_step_as_on_one_device(name):
         messages.append(str(raised.value))
     assert messages[0] == messages[1]
     assert "environment 3" in messages[0]
+
+
+def test_each_device_updates_with_its_own_key_and_all_values_are_counted():
+    batch = PolicyBatch(*[jnp.zeros(1)] * 7)
+    toy = types.SimpleNamespace(
+        prepare=lambda params, rollout: batch._replace(val=rollout.rew.ravel()),
+        update=lambda state, batch: (
+            state,
+            {"drawn": jax.random.uniform(batch.key), "val": batch.val.mean()},
+        ),
+    )
+
+    def body(rew):
+        learner = types.SimpleNamespace(params=None)
+        rollout, words = types.SimpleNamespace(rew=rew), jnp.array([3, 1, 0, 7], jnp.uint32)
+        return sharing.learn_once(toy, learner, jnp.zeros((5, 2)), rollout, words)[1]
+
+    x = jnp.array([[1.0, 4.0], [0.0, 2.0]])
+    tally = jax.jit(devices.map_over_devices(body, 2, devices.SPLIT))(x)
+    found = metrics.read_tally(("drawn", "val"), np.asarray(tally), single=1)
+    key = rng.stream(3, 1, "update", 7)
+    drawn = [jax.random.uniform(jax.random.fold_in(key, device)) for device in range(2)]
+    np.testing.assert_allclose(found["drawn"], np.mean(drawn), rtol=1e-5)
+    assert (found["val_min"], found["val_max"]) == (0.0, 4.0)
 
 
 def test_the_first_fault_of_all_devices_is_reported():
