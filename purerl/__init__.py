@@ -105,6 +105,8 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
     from purerl import mpi
 
     mpi.init()  # from now on, a rank that fails ends the whole job
+    if devices > 1:
+        mpi.connect_devices()
 
 
 def find_cache() -> str:

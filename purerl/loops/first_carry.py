@@ -24,11 +24,17 @@ from purerl.schedules import (
 
 
 def resolve_schedule(
-    algo: ModuleType, spec: Any, schedule: Schedule, seed: int, copies: int = 1
+    algo: ModuleType,
+    spec: Any,
+    schedule: Schedule,
+    seed: int,
+    copies: int = 1,
+    in_jax: bool = False,
 ) -> ResolvedSchedule:
     """Fill in a schedule for this number of ranks, after checks of all arguments of a run.
 
-    `copies` is the number of carries that the memory must hold.
+    `copies` is the number of carries that the memory must hold, `in_jax` whether environments are
+    in JAX.
     """
     checks.seed(seed)
     devices.check_platform()
@@ -39,7 +45,7 @@ def resolve_schedule(
         warnings.warn(rounded, CountsRounded, stacklevel=3)
     # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks, copies)
-    devices.check_world(algo, spec, resolved, seed)
+    devices.check_world(algo, spec, resolved, seed, in_jax)
     return resolved
 
 
@@ -89,11 +95,11 @@ def make_carry(
     fields |= episodes
     if isinstance(schedule, ResolvedSequenceSchedule) and schedule.replay_ratio:
         buffer = onpolicy.make_buffer(algo, learner, schedule, ranks)
-        buffer = devices.replicate(buffer, schedule.devices)
+        buffer = devices.replicate_own(buffer, schedule.devices)
         return SequenceCarry(schedule=schedule, buffer=buffer, **fields)
     if isinstance(schedule, ResolvedOnPolicySchedule):
         return OnPolicyCarry(schedule=schedule, **fields)
-    buffer = devices.replicate(buffer, schedule.devices)
+    buffer = devices.replicate_own(buffer, schedule.devices)
     return OffPolicyCarry(schedule=schedule, buffer=buffer, relabelling=relabelling, **fields)
 
 

@@ -25,12 +25,22 @@ from purerl.mpi.launch import fork
 from purerl.mpi.world import abort, all_raise, fail
 
 if TYPE_CHECKING:
-    from purerl.mpi.collective import AXIS, pmax, pmean, pmean_grads, pmin, psum
+    from purerl.mpi.collective import (
+        AXIS,
+        RANK_AXIS,
+        find_axes,
+        pmax,
+        pmean,
+        pmean_grads,
+        pmin,
+        psum,
+    )
     from purerl.mpi.host import allgather, assert_in_sync, broadcast, statistics, sync
     from purerl.mpi.sharding import all_parts, own_part, own_rows, shard_update
 
 __all__ = [
     "AXIS",
+    "RANK_AXIS",
     "MPIUnavailable",
     "RanksDisagree",
     "abort",
@@ -39,7 +49,9 @@ __all__ = [
     "allgather",
     "assert_in_sync",
     "broadcast",
+    "connect_devices",
     "fail",
+    "find_axes",
     "fork",
     "init",
     "is_root",
@@ -59,7 +71,8 @@ __all__ = [
 ]
 
 _IN_MODULE = {  # these modules import JAX, so each is loaded on first use
-    **dict.fromkeys(("AXIS", "pmax", "pmean", "pmean_grads", "pmin", "psum"), "collective"),
+    **dict.fromkeys(("AXIS", "RANK_AXIS", "find_axes"), "collective"),
+    **dict.fromkeys(("pmax", "pmean", "pmean_grads", "pmin", "psum"), "collective"),
     **dict.fromkeys(("allgather", "assert_in_sync", "broadcast", "statistics", "sync"), "host"),
     **dict.fromkeys(("all_parts", "own_part", "own_rows", "shard_update"), "sharding"),
 }
@@ -81,6 +94,14 @@ def init() -> None:
     job. Before it, a failure may leave the other ranks waiting.
     """
     world.get_world()
+
+
+def connect_devices() -> None:
+    """Connect the devices of all ranks by `jax.distributed`, before JAX starts."""
+    if num_procs() > 1:
+        from purerl.mpi import distributed  # start-up time
+
+        distributed.connect()
 
 
 def num_procs() -> int:

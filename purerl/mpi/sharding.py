@@ -65,9 +65,15 @@ def own_part(x: jax.Array) -> jax.Array:
     return lax.dynamic_slice_in_dim(x, lax.axis_index(AXIS) * number, number)
 
 
-def all_parts(tree: Tree, axis: int = 0) -> Tree:
-    """Join the arrays of all devices along an axis, in the order of devices."""
-    return jax.tree.map(lambda x: lax.all_gather(x, AXIS, axis=axis, tiled=True), tree)
+def all_parts(tree: Tree, axis: int = 0, over: str | tuple[str, ...] = AXIS) -> Tree:
+    """Join the arrays of all devices along an axis, in the order of devices.
+
+    Args:
+        tree: Arrays of this device.
+        axis: Axis along which they are joined.
+        over: Names of the bound axes. The default joins the devices of this rank.
+    """
+    return jax.tree.map(lambda x: lax.all_gather(x, over, axis=axis, tiled=True), tree)
 
 
 def _fold(batch: Any) -> Any:

@@ -81,7 +81,7 @@ MUTANTS = [
     Mutant(IN_JAX, "max(unit, steps // unit * unit)", "max(unit, steps)", T_IN_JAX),
     Mutant(IN_JAX, "min((n for n in (env.max_steps, max_ep_len) if n is not None), default=None)", "max_ep_len or env.max_steps", T_IN_JAX),
     # Snapshots and runs.
-    Mutant(SNAPSHOT, 'fields["episodes"] = jax.tree.unflatten(tree, arrays)', "pass", T_LOOP),
+    Mutant(SNAPSHOT, 'fields["episodes"] = split_rows(jax.tree.unflatten(tree, arrays), devices)', "pass", T_LOOP),
     Mutant(FLIP, "return is_at_goal if self.ends_at_goal else is_never_over\n\n    def reset", "return is_never_over\n\n    def reset", "tests/envs/test_bit_flipping.py"),
     Mutant(CONFIG, 'word = env if environments.is_jax_name(env) else env.rpartition(":")[2]', 'word = env.rpartition(":")[2]', T_RUNS),
     Mutant(STATUS, 'return ":" in env and not is_jax_name(env)', 'return ":" in env', T_RUNS),
@@ -133,7 +133,6 @@ MUTANTS = [
     Mutant(SNAPSHOT, "split_rows(jax.tree.unflatten(tree, arrays), devices)", "jax.tree.unflatten(tree, arrays)", f"{T_SHARING}::test_a_resumed_run_on_two_devices_has_the_same_bits"),
     Mutant(FIRST, "_divide_rollout(schedule, envs))", "schedule)", f"{T_SHARING}::test_statistics_of_rollouts_are_those_of_all_environments"),
     Mutant(SEEDS, "    check_devices(first.schedule, together=True)\n", "", T_SHARING),
-    Mutant(SHARDING, "lax.axis_index(AXIS) * number, number)", "0, number)", T_SHARDING),
     Mutant(SHARDING, "axis=axis, tiled=True", "axis=0, tiled=True", T_SHARDING),
     Mutant(EPISODES, "dtype=jnp.uint32) + jnp.uint32(first)", "dtype=jnp.uint32)", "tests/envs/test_episodes.py"),
     Mutant(EPISODES, "rank, episodes, first), going_on)", "rank, episodes), going_on)", "tests/envs/test_episodes.py"),

@@ -13,7 +13,7 @@ import numpy as np
 from purerl import algos, mpi, rng
 from purerl.envs.protocol import JaxEnv
 from purerl.errors import EnvFault, NonFiniteError
-from purerl.loops import faults, first_carry, onpolicy, records
+from purerl.loops import devices, faults, first_carry, onpolicy, records
 from purerl.loops.adapters import in_jax
 from purerl.loops.adapters.in_jax import JaxEnvs
 from purerl.loops.carry import Carry, OffPolicyCarry, Record, SequenceCarry
@@ -69,7 +69,7 @@ def start(
     several = check_seeds(seed, seeds)
     copies = 1 if seeds is None else 2 * len(several)  # `join` copies all of them
     algo, env = algos.load(algo), in_jax.check_env(env)
-    resolved = first_carry.resolve_schedule(algo, spec, schedule, several[0], copies)
+    resolved = first_carry.resolve_schedule(algo, spec, schedule, several[0], copies, in_jax=True)
     if spec.env != env.spec:
         raise ValueError(
             f"spec.env must equal the spaces of the environment, {env.spec}, got {spec.env}. Make "
@@ -165,7 +165,7 @@ def advance(carry: Any, should_stop: Callable[[], bool] | None = None) -> Any:
         return _advance_together(carry, envs)
     steps, program = _plan_program(carry, envs)
     data, outcome = program(read_data(carry), _read_clock(carry))
-    outcome = jax.device_get(outcome)
+    outcome = jax.device_get(devices.unreplicate(outcome))
     envs.pace.note_steps(steps)
     carry = _note_outcome(write_data(carry, data), outcome, steps)
     return records.close_epoch(carry) if _is_epoch_over(carry) else (carry, None)
@@ -226,7 +226,9 @@ def _plan_program(
 def _note_outcome(carry: Carry, outcome: Outcome, steps: int) -> Carry:
     """Return a carry with the counters and the episodes after a program; refuse bad numbers."""
     _check_rows(carry, outcome.fault)
-    ends = jax.tree.map(lambda x: x[outcome.ends.ended], outcome.ends)
+    ended = outcome.ends.ended
+    # XLA does not split an array without numbers, as `infos` may be, over ranks.
+    ends = jax.tree.map(lambda x: x[:, : ended.shape[1]][ended], outcome.ends)
     carry = replace(
         carry,
         ep_returns=carry.ep_returns + tuple(ends.returns.tolist()),
@@ -298,11 +300,11 @@ def _plan_rollouts(carry: RolloutCarry) -> RolloutPlan:
 
 def _check_rows(carry: Carry, fault: stepping.Fault) -> None:
     """Refuse the row of a fault: a number that is not finite, or a reward that is not sparse."""
-    if fault.place < 0:
+    place, number = fault.place.item(), carry.envs.num_envs
+    if place < 0:
         return
-    number = carry.envs.num_envs
-    first = carry.steps + int(fault.place) * carry.ranks
-    faults.check_rows(fault.row, np.array([int(fault.place) % number]), first, carry.ranks)
+    first = carry.steps + place * carry.ranks
+    faults.check_rows(fault.row, np.array([place % number]), first, carry.ranks)
     faults.check_sparse(fault.row.rew, first, carry.ranks)
 
 

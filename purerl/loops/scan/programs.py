@@ -20,7 +20,7 @@ from purerl.buffers import replay
 from purerl.envs import episodes as in_progress
 from purerl.envs.episodes import Episodes
 from purerl.loops import offpolicy, onpolicy
-from purerl.loops.devices import SPLIT, WHOLE, jit_fast, map_over_devices
+from purerl.loops.devices import jit_fast
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.relabel import Buffer
 from purerl.loops.hindsight.rewards import Relabelling
@@ -265,14 +265,11 @@ def _map_seeds(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _map_devices(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Map a program over devices, which have equal data except for the episodes."""
+    """Map a program over the devices of its world."""
 
     def run_all(*args: Any) -> Any:
-        body: Callable[..., Any] = functools.partial(run, *args[:4])
-        if (devices := args[1].devices) > 1:
-            data = Data(WHOLE, WHOLE, WHOLE, SPLIT)
-            body = map_over_devices(body, devices, (data, *[WHOLE] * 3), (data, WHOLE))
-        return body(*args[4:])
+        alone = args[1].devices == 1
+        return run(*args) if alone else sharing.run_on_devices(run, Outcome, *args)
 
     return run_all
 

@@ -4,6 +4,7 @@ Each device steps its own environments. Everything else is as on one device: all
 same learner and the same replay buffer, and draw the same actions and batches.
 """
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -12,11 +13,11 @@ import jax.numpy as jnp
 
 from purerl import mpi, rng
 from purerl.envs.episodes import Episodes
-from purerl.loops.devices import split_rows
+from purerl.loops.devices import JOINED, OWN, SPLIT, WHOLE, map_over_devices, split_rows
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.relabel import Buffer
 from purerl.loops.metrics import merge_tallies, tally_values
-from purerl.loops.scan.stepping import Fault, World, find_first
+from purerl.loops.scan.stepping import Clock, Fault, World, find_first
 from purerl.schedules import ResolvedSchedule
 from purerl.types import Rows, map_rows
 
@@ -50,6 +51,26 @@ def split_episodes(episodes: Episodes, world: World) -> Episodes:
             )
     made: Episodes = split_rows(episodes, world.devices)
     return made
+
+
+def run_on_devices(run: Callable[..., Any], outcome: Callable[..., Any], *args: Any) -> Any:
+    """Run a program on all devices. Those of a rank have equal data, except for the episodes.
+
+    Args:
+        run: `run_bursts` or `run_rollouts` of `purerl.loops.scan.programs`.
+        outcome: Class of its second result.
+        *args: Its arguments.
+    """
+    static, data, devices = args[:4], args[4], args[1].devices
+
+    def body(data: Any, params: Any, clock: Clock, times: Any) -> Any:
+        rank = jax.lax.axis_index(mpi.RANK_AXIS).astype(jnp.uint32)
+        return run(*static, data, params, clock._replace(rank=rank), times)
+
+    buffer = jax.tree.map(lambda x: OWN if x.ndim else WHOLE, data.buffer)
+    specs = type(data)(WHOLE, buffer, WHOLE, SPLIT)
+    results = (specs, outcome(JOINED, OWN, WHOLE, WHOLE))
+    return map_over_devices(body, devices, (specs, *[WHOLE] * 3), results)(*args[4:])
 
 
 def act(algo: ModuleType, world: World, params: Any, obs: jax.Array, key: jax.Array) -> jax.Array:
@@ -91,7 +112,9 @@ def learn_once(
     learner, info = algo.update(learner, batch)
     info = mpi.pmean(info)
     if "val" in info:
-        info |= {"val": mpi.all_parts(batch.val)}  # before the update, as on one device
+        info |= {
+            "val": mpi.all_parts(batch.val, over=mpi.find_axes())
+        }  # before the update, as on one device
     return learner, merge_tallies(tally, tally_values(info))
 
 
@@ -104,4 +127,4 @@ def find_first_fault(world: World, fault: Fault) -> Fault:
     found = mpi.all_parts(Fault(place[None], fault.row))
     first = found.place.argmin()
     place = jnp.where(found.place[first] == none, -1, found.place[first])
-    return Fault(place, map_rows(lambda x: x[first][None], found.row))
+    return Fault(place[None], map_rows(lambda x: x[first][None], found.row))
