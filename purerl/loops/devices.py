@@ -88,7 +88,7 @@ def split_rows(tree: Any, devices: int) -> Any:
 
 
 def _join_ranks(x: jax.Array, devices: int, spec: P) -> jax.Array:
-    """Return the array over all ranks of which `x` is the part of this one."""
+    """Return an array over all ranks, whose part on this rank is `x`."""
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         joined = _join_ranks(jax.random.key_data(x), devices, spec)
         return jax.random.wrap_key_data(joined, impl=jax.random.key_impl(x))

@@ -4,7 +4,8 @@
 
 What `pmean`, `psum`, `pmin` and `pmax` do inside a compiled program is decided during tracing:
 
-- Where `jax.shard_map` or `jax.vmap` binds the axis `"device"`, they reduce over that axis.
+- Where `jax.shard_map` or `jax.vmap` binds the axis `"device"`, they reduce over that axis, and
+  also over the axis `"mpi_rank"` in programs over the devices of all ranks.
 - With several ranks, they reduce by one ordered callback and one `Allreduce` for each dtype.
 - With neither, they return their argument and cost nothing.
 

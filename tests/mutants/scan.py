@@ -11,11 +11,12 @@ REWARDS = "purerl/loops/hindsight/rewards.py"
 ENVIRONMENTS, STATUS = "purerl/runs/settings/environments.py", "purerl/runs/record/status.py"
 SHARING, DEVICES = "purerl/loops/scan/sharing.py", "purerl/loops/devices.py"
 FIRST, SHARDING = "purerl/loops/first_carry.py", "purerl/mpi/sharding.py"
-EPISODES, DOCTOR = "purerl/envs/episodes.py", "purerl/cli/commands/doctor.py"
+EPISODES = "purerl/envs/episodes.py"
 T_LOOP, T_PROGRAMS = "tests/loops/scan/test_loop.py", "tests/loops/scan/test_programs.py"
 T_STEPPING, T_SEEDS = "tests/loops/scan/test_stepping.py", "tests/loops/scan/test_seeds.py"
 T_IN_JAX, T_RUNS = "tests/loops/test_in_jax.py", "tests/runs/training/test_train_in_jax.py"
 T_SHARING, T_SHARDING = "tests/loops/scan/test_sharing.py", "tests/mpi/test_sharding.py"
+T_JOINED, COLLECTIVE = "tests/loops/scan/test_joined.py", "purerl/mpi/collective.py"
 ALIKE = f"{T_SHARING}::test_two_devices_train_like_one"
 AGREE = f"{T_LOOP}::test_both_loops_make_the_same_transitions_and_parameters"
 
@@ -57,8 +58,8 @@ MUTANTS = [
     Mutant(STEPPING, "bad[row] & (fault.place < 0)", "bad[row]", T_STEPPING),
     Mutant(STEPPING, "(first + row).astype(jnp.int32)", "row.astype(jnp.int32)", T_STEPPING),
     Mutant(STEPPING, "bad = ~jnp.stack(good).all(axis=0)", "bad = ~jnp.stack(good).any(axis=0)", T_STEPPING),
-    Mutant(LOOP, "    _check_rows(carry, outcome.fault)\n    ends", "    ends", T_LOOP),
-    Mutant(LOOP, "first = carry.steps + int(fault.place) * carry.ranks", "first = carry.steps", T_LOOP),
+    Mutant(LOOP, "    _check_rows(carry, outcome.fault)\n    ended", "    ended", T_LOOP),
+    Mutant(LOOP, "first = carry.steps + place * carry.ranks", "first = carry.steps", T_LOOP),
     Mutant(LOOP, "records.check_learner(carry, int(outcome.updates), outcome.finite)", "pass", T_RUNS),
     # Evaluation.
     Mutant(EVALUATION, 'own_seed = rng.host_seed(seed, rank, "eval", epoch)', "own_seed = seed", T_LOOP),
@@ -103,14 +104,14 @@ MUTANTS = [
     Mutant(STEPPING, "(rows.rew == 0) | (rows.rew == -1)", "rows.rew <= 0", T_STEPPING),
     Mutant(STEPPING, "return found.astype(stored.dtype)", "return found", T_STEPPING),
     Mutant(SNAPSHOT, "    carry.refuse_stale()\n", "", T_SEEDS),
-    Mutant(SNAPSHOT, "jax.random.key_data(x) if _is_key(x) else x", "x", T_LOOP),
+    Mutant(DEVICES, "jax.random.key_data(x) if is_key else x", "x", T_LOOP),
     # Several devices.
     Mutant(SHARING, "mpi.own_part(algo.act(params, jnp.concatenate([obs] * world.devices), key))", "algo.act(params, obs, key)", ALIKE + "[ppo]"),
     Mutant(SHARING, "mpi.own_part(algo.act(params, jnp.concatenate([obs] * world.devices), key))", "algo.act(params, jnp.concatenate([obs] * world.devices), key)[: len(obs)]", ALIKE + "[ppo]"),
     Mutant(SHARING, "rows = mpi.all_parts(block, axis=1)", "rows = jax.tree.map(lambda x: jnp.concatenate([x, x], axis=1), block)", ALIKE + "[dqn]"),
     Mutant(SHARING, "steps * rows.rew.shape[1])", "None)", ALIKE + "[dqn]"),
     Mutant(SHARING, "    info = mpi.pmean(info)\n", "", ALIKE + "[ppo]"),
-    Mutant(SHARING, "mpi.all_parts(batch.val)", "batch.val", f"{T_SHARING}::test_each_device_updates_with_its_own_key_and_all_values_are_counted"),
+    Mutant(SHARING, "mpi.all_parts(batch.val, over=mpi.find_axes())", "batch.val", f"{T_SHARING}::test_each_device_updates_with_its_own_key_and_all_values_are_counted"),
     Mutant(SHARING, "jax.lax.axis_index(mpi.AXIS)\n    )", "0\n    )", f"{T_SHARING}::test_each_device_updates_with_its_own_key_and_all_values_are_counted"),
     Mutant(SHARING, "found = mpi.all_parts(Fault(place[None], fault.row))", "found = Fault(place[None], fault.row)", f"{T_SHARING}::test_the_first_fault_of_all_devices_is_reported"),
     Mutant(SHARING, "first = found.place.argmin()", "first = 0", f"{T_SHARING}::test_the_first_fault_of_all_devices_is_reported"),
@@ -134,6 +135,11 @@ MUTANTS = [
     Mutant(FIRST, "_divide_rollout(schedule, envs))", "schedule)", f"{T_SHARING}::test_statistics_of_rollouts_are_those_of_all_environments"),
     Mutant(SEEDS, "    check_devices(first.schedule, together=True)\n", "", T_SHARING),
     Mutant(SHARDING, "axis=axis, tiled=True", "axis=0, tiled=True", T_SHARDING),
+    Mutant(DEVICES, "OWN if x.ndim else WHOLE), tree)", "WHOLE), tree)", T_JOINED),
+    Mutant(DEVICES, "for start in sorted(parts)", "for start in sorted(parts, reverse=True)", T_JOINED),
+    Mutant(DEVICES, "jax.process_count() < mpi.num_procs()", "False", "tests/mpi/test_ranks.py"),
+    Mutant(COLLECTIVE, "for name in (RANK_AXIS, AXIS) if", "for name in (AXIS,) if", T_JOINED),
+    Mutant(LOOP, "x[:, : ended.shape[1]][ended]", "x[ended]", T_JOINED),
     Mutant(EPISODES, "dtype=jnp.uint32) + jnp.uint32(first)", "dtype=jnp.uint32)", "tests/envs/test_episodes.py"),
     Mutant(EPISODES, "rank, episodes, first), going_on)", "rank, episodes), going_on)", "tests/envs/test_episodes.py"),
 ]  # fmt: skip
