@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         pmin,
         psum,
     )
+    from purerl.mpi.distributed import connect_devices
     from purerl.mpi.host import allgather, assert_in_sync, broadcast, statistics, sync
     from purerl.mpi.sharding import all_parts, own_part, own_rows, shard_update
 
@@ -75,6 +76,7 @@ _IN_MODULE = {  # these modules import JAX, so each is loaded on first use
     **dict.fromkeys(("AXIS", "RANK_AXIS", "find_axes"), "collective"),
     **dict.fromkeys(("pmax", "pmean", "pmean_grads", "pmin", "psum"), "collective"),
     **dict.fromkeys(("allgather", "assert_in_sync", "broadcast", "statistics", "sync"), "host"),
+    "connect_devices": "distributed",
     **dict.fromkeys(("all_parts", "own_part", "own_rows", "shard_update"), "sharding"),
 }
 
@@ -95,14 +97,6 @@ def init() -> None:
     job. Before it, a failure may leave the other ranks waiting.
     """
     world.get_world()
-
-
-def connect_devices() -> None:
-    """Connect the devices of all ranks by `jax.distributed`, before JAX starts."""
-    if num_procs() > 1:
-        from purerl.mpi import distributed  # start-up time
-
-        distributed.connect()
 
 
 def num_procs() -> int:
