@@ -36,7 +36,8 @@ test-learning: $(VENV)/.installed-mujoco  ## the longer learning runs (about 40 
 	XLA_FLAGS= $(PYTEST) -m slow $(ARGS)
 
 test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, two devices, learning (12 minutes)
-	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py $(ARGS)
+	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py \
+		tests/loops/scan/test_sharing.py tests/loops/scan/test_joined.py $(ARGS)
 
 test-reliability: $(VENV)/.installed-dev  ## hundreds of kills, damaged and hostile files (30 minutes)
 	XLA_FLAGS= $(BIN)/python -m pytest tests/reliability tests/runs/training/test_train.py \

@@ -73,7 +73,8 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
         cache: Directory for compiled programs, which later processes load. True means
             `~/.cache/purerl/jax` (none for a user without a home folder), and False keeps JAX's
             default.
-        devices: Number of CPU devices to split batches over.
+        devices: Number of CPU devices to split batches over. With several ranks, more than one
+            connects the devices of all ranks by `jax.distributed`.
 
     Raises:
         RuntimeError: If JAX has already started, because it would ignore the settings.
@@ -105,6 +106,8 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
     from purerl import mpi
 
     mpi.init()  # from now on, a rank that fails ends the whole job
+    if devices > 1:
+        mpi.connect_devices()
 
 
 def find_cache() -> str:

@@ -209,6 +209,8 @@ def check_impossible_uses_raise() -> None:
     split = OnPolicySchedule(devices=2, steps_per_epoch=40 * RANKS, steps=80 * RANKS)
     args = (algos.load("ppo"), spec, pole, split, 0)
     raises(ValueError, "do not go together", loop.start, *args)
+    args = (*make_case("ppo", devices=2), 0)
+    raises(ValueError, "devices=2 on 2 ranks needs jax.distributed", scan.start, *args)
     uneven = OnPolicySchedule(steps_per_epoch=1_000 * RANKS + 1, steps=1_000 * RANKS + 1)
     args = (algos.load("ppo"), spec, pole, uneven, 0)
     text = f"from {1_000 * RANKS + 1:,} to {1_001 * RANKS:,}"
@@ -551,5 +553,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    mpi.connect_devices = lambda: None  # devices that are not connected, to see their misuse fail
     purerl.setup(devices=2)
     main()

@@ -99,8 +99,7 @@ def resume(words: list[str]) -> int:
     parser.add_argument("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N", help=text)
     args = parser.parse_args(words)
     args.run = status.find_run(args.run)
-    schedule = status.read_config(args.run).get("schedule")
-    devices = schedule.get("devices", 1) if isinstance(schedule, dict) else 1
+    devices = status.read_devices(args.run)
     env_fn, algo = arguments.parse_env(args.env, args.run), arguments.parse_algo(args.algo)
     mpi.fork(args.num_cpu)
     purerl.setup(devices=devices)

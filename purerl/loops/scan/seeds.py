@@ -15,6 +15,7 @@ import numpy as np
 from purerl import algos, checks, mpi
 from purerl.loops.carry import BaseCarry, Carry
 from purerl.loops.scan.programs import Data
+from purerl.loops.scan.sharing import check_devices
 
 _EQUAL = ("algo", "schedule", "envs", "steps")  # among carries that are joined
 
@@ -63,6 +64,7 @@ def join(carries: Sequence[Carry]) -> Together:
     if not carries:
         raise ValueError("join needs at least one carry, got none.")
     first = carries[0]
+    check_devices(first.schedule, together=True)
     spec = first.learner.params.spec
     for other in carries[1:]:
         if other.learner.params.spec != spec:

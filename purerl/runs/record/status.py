@@ -269,6 +269,12 @@ def find_run(given: Path) -> Path:
     return given
 
 
+def read_devices(folder: Path) -> int:
+    """Read the number of devices of a run from its `config.json`."""
+    schedule = read_config(folder).get("schedule")
+    return schedule.get("devices", 1) if isinstance(schedule, dict) else 1
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """Read the `config.json` of a run; for other folders, raise an error that suggests runs."""
     if (folder / "config.json").is_file():

@@ -16,7 +16,7 @@ from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments
 from purerl.runs.training import diagnosis, train
 from purerl.runs.training.progress_bar import Screen
-from tests.loops.scan.drift import BOX, DISCRETE, Drift, mark_complete
+from tests.loops.scan.drift import BOX, DISCRETE, Drift
 
 OFF = {"steps": 240, "steps_per_epoch": 80, "num_envs": 2, "start_steps": 20, "update_after": 20}
 OFF |= {"update_every": 8, "batch_size": 8, "replay_size": 100, "num_test_episodes": 2}
@@ -26,9 +26,12 @@ COMMON = {"hidden": (8,), "quiet": True, "seed": 1, "save_freq": 1, "preset": "n
 RUNS = {"dqn": OFF, "ppo": ON | {"train_pi_iters": 2, "train_v_iters": 2}, "acer": SEQUENCES}
 
 
-@pytest.mark.parametrize("algo", mark_complete(RUNS, ("acer",)))
-def test_a_run_resumed_in_the_middle_ends_with_the_same_bits(algo, tmp_path):
-    name, settings = "jax:CartPole-v1", COMMON | RUNS[algo]
+COMPLETE = [pytest.param(*one, marks=pytest.mark.complete) for one in (("acer", 1), ("dqn", 2))]
+
+
+@pytest.mark.parametrize(("algo", "number"), [("dqn", 1), ("ppo", 1), ("ppo", 2), *COMPLETE])
+def test_a_run_resumed_in_the_middle_ends_with_the_same_bits(algo, number, tmp_path):
+    name, settings = "jax:CartPole-v1", COMMON | RUNS[algo] | {"devices": number}
     whole = purerl.train(algo, name, data_dir=tmp_path / "whole", **settings)
     first = purerl.train(
         algo,
@@ -106,9 +109,14 @@ class Spike(Drift):
         return state, obs, reward, terminated, info
 
 
-@pytest.mark.parametrize("algo", mark_complete(("ddpg", "vpg"), ("vpg",)))
-def test_doctor_finds_the_update_that_diverged(algo, tmp_path):
-    env, settings = Spike(BOX), (OFF if algo == "ddpg" else ON)
+SPLIT = pytest.param("ddpg", 2, marks=pytest.mark.complete)
+
+
+@pytest.mark.parametrize(
+    ("algo", "number"), [("ddpg", 1), SPLIT, pytest.param("vpg", 1, marks=pytest.mark.complete)]
+)
+def test_doctor_finds_the_update_that_diverged(algo, number, tmp_path):
+    env, settings = Spike(BOX), (OFF if algo == "ddpg" else ON) | {"devices": number}
     with pytest.raises(Diverged):
         purerl.train(algo, env, data_dir=tmp_path, **COMMON | settings)
     (path,) = tmp_path.rglob("config.json")
