@@ -20,7 +20,7 @@ from purerl.runs.record import (
     status,
 )
 from purerl.runs.settings.config import Options, from_json
-from purerl.runs.training import saving, train
+from purerl.runs.training import epochs, saving, train
 from purerl.runs.training.progress_bar import Screen
 from tests.loops.hindsight import reach
 from tests.loops.hindsight.reach import Reach
@@ -30,7 +30,7 @@ from tests.runs.script import final, quietly, settings, table, the_run, tiny
 
 def test_a_nan_score_is_never_the_best(tmp_path, monkeypatch):
     scores = iter([float("nan"), -2.0, -3.0])
-    monkeypatch.setattr(train, "_compute_score", lambda record, before: next(scores, -4.0))
+    monkeypatch.setattr(epochs, "_compute_score", lambda record, before: next(scores, -4.0))
     config = settings("vpg")
     schedule = dataclasses.replace(config.schedule, steps=2_000)
     config = dataclasses.replace(config, schedule=schedule)
@@ -157,7 +157,7 @@ def test_an_environment_that_fails_to_compute_rewards_of_goals_is_named(tmp_path
     assert train.resume(the_run(tmp_path), Fails, screen=Screen(quiet=True)).step == 120
 
 
-def epochs(run):
+def read_epochs(run):
     rows = [int(row["Epoch"]) for row in table(run / "progress.txt", "\t")]
     ended = {int(row["epoch"]) for row in table(run / "episodes.csv")}
     assert len((run / "metrics.jsonl").read_text().splitlines()) == len(rows)
@@ -171,7 +171,7 @@ def scores(monkeypatch):
 
     def of(*given):
         left = iter(given)
-        monkeypatch.setattr(train, "_compute_score", lambda record, before: next(left, -9.0))
+        monkeypatch.setattr(epochs, "_compute_score", lambda record, before: next(left, -9.0))
 
     return of
 
@@ -204,14 +204,14 @@ def test_a_run_that_went_back_keeps_all_later_rows_and_checkpoints(tmp_path, sco
     outcome = train.resume(run, steps=3_500, at="best", screen=QUIET, sinks=(Stopping(1_000),))
     assert (outcome.code, outcome.step) == (errors.STOPPED, 1_000)
     assert checkpoint_folders.list_steps(run) == [500, 1_000]
-    assert epochs(run) == [1, 2]
+    assert read_epochs(run) == [1, 2]
     lines = (run / "stdout.log").read_text()
     assert "deleted the checkpoints after step 500: 2,500, 3,000\n" in lines
     outcome = train.resume(run, screen=QUIET)
     assert (outcome.code, outcome.step) == (0, 3_500)
     assert "continues at step 1,000\n" in (run / "stdout.log").read_text()
     assert checkpoint_folders.list_steps(run) == [500, 3_000, 3_500]
-    assert epochs(run) == [1, 2, 3, 4, 5, 6, 7]
+    assert read_epochs(run) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_resume_marks_the_best_checkpoint_if_a_kill_prevented_it(tmp_path, scores, monkeypatch):

@@ -14,7 +14,7 @@ from purerl.loops import scan
 from purerl.runs.record import checkpoint_folders, progress, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments
-from purerl.runs.training import diagnosis, train
+from purerl.runs.training import diagnosis, epochs, train
 from purerl.runs.training.progress_bar import Screen
 from tests.loops.scan.drift import BOX, DISCRETE, Drift, mark_complete
 
@@ -87,7 +87,7 @@ def test_a_request_to_stop_ends_the_run_between_two_programs(tmp_path, monkeypat
         programs.append(1)
         return len(programs) == 3
 
-    monkeypatch.setattr(train, "agree_to_stop", stop)
+    monkeypatch.setattr(epochs, "agree_to_stop", stop)
     part = purerl.train("ppo", "jax:CartPole-v1", data_dir=tmp_path / "part", **settings)
     assert 0 < part.step < whole.step
     assert part.status == "stopped"

@@ -1,0 +1,272 @@
+"""Runs of several seeds in one program: each as if alone, stopped, killed, failed and resumed."""
+
+import dataclasses
+import io
+import os
+import shutil
+import signal
+
+import chex
+import numpy as np
+import pytest
+
+import purerl
+from purerl import errors
+from purerl.loops import scan
+from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_files, status
+from purerl.runs.training import epochs, train
+from purerl.runs.training.progress_bar import Screen
+from tests.loops.scan.drift import mark_complete
+from tests.runs.record.test_checkpoint_folders import damage
+from tests.runs.script import final, kept, table
+from tests.runs.training.test_train_in_jax import RUNS
+
+COMMON = {"hidden": (8,), "quiet": True, "preset": "none"}
+NAME, SEEDS = "jax:CartPole-v1", (1, 2)
+SETTINGS = {name: COMMON | schedule | {"save_freq": 1} for name, schedule in RUNS.items()}
+STEPS = [64, 128, 192, 256]  # epochs of on-policy runs
+
+
+def shorten_programs(patch):
+    """Let each program make one burst or rollout."""
+    patch.setattr("purerl.loops.adapters.in_jax.Pace.choose_steps", lambda _, unit, most: unit)
+
+
+@pytest.fixture(autouse=True)
+def short_programs(monkeypatch):
+    shorten_programs(monkeypatch)
+
+
+def train_seeds(path, algo="ppo", seeds=SEEDS, env=NAME, **changes):
+    return purerl.train(algo, env, data_dir=path, seeds=seeds, **SETTINGS[algo] | changes)
+
+
+def resume_seeds(path, env=None, screen=None, **how):
+    runs = sorted(one.parent for one in path.rglob("config.json"))
+    return train.resume_together(runs, env, screen=screen or Screen(quiet=True), **how)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the ends of undisturbed runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        shorten_programs(patch)
+        runs = train_seeds(tmp_path_factory.mktemp("whole"))
+    return [final(run.folder) for run in runs]
+
+
+def read_numbers(run):
+    rows = table(run / "progress.txt", "\t")
+    return [[float(x or "nan") for key, x in row.items() if key != "Time"] for row in rows]
+
+
+@pytest.mark.parametrize("algo", mark_complete(RUNS, ("acer",)))
+def test_each_seed_has_the_folder_of_its_single_run(algo, tmp_path):
+    found = []
+    runs = train_seeds(tmp_path / "together", algo, on_record=found.append)
+    assert [record["seed"] for record in found[:2]] == list(SEEDS)
+    for seed, run in zip(SEEDS, runs, strict=True):
+        data = tmp_path / "alone"
+        alone = purerl.train(algo, NAME, data_dir=data, seed=seed, **SETTINGS[algo])
+        assert run.folder.name == alone.folder.name
+        files = [{path.name for path in one.folder.iterdir()} for one in (run, alone)]
+        assert files[0] == files[1]
+        assert len({(one.folder / "config.json").read_text() for one in (run, alone)}) == 1
+        states = [status.read_status(one.folder) for one in (run, alone)]
+        assert states[0].keys() == states[1].keys()
+        np.testing.assert_allclose(states[0].pop("score"), states[1].pop("score"), rtol=1e-3)
+        for name in ("seed", "status", "step", "steps", "ranks"):
+            assert states[0][name] == states[1][name]
+        assert kept(run.folder)[0] == kept(alone.folder)[0]
+        assert kept(run.folder)[1][0] == kept(alone.folder)[1][0]
+        np.testing.assert_allclose(*map(read_numbers, (run.folder, alone.folder)), 2e-3, 2e-4)
+        assert len({(one.folder / "episodes.csv").read_text() for one in (run, alone)}) == 1
+        frozen = [checkpoint.load(one.folder, {}, 0).frozen for one in (run, alone)]
+        assert frozen[0].facts == frozen[1].facts
+        for name, x in frozen[1].learner.items():
+            np.testing.assert_allclose(frozen[0].learner[name], x, rtol=2e-3, atol=2e-4)
+
+
+def stop_after(number):
+    """Ask a run to stop after some programs."""
+    left = iter([False] * (number - 1))
+    return lambda asked, ranks: next(left, True)
+
+
+def test_stopped_seeds_continue_together_to_the_same_bits_and_alone_nearly(
+    tmp_path, monkeypatch, whole
+):
+    monkeypatch.setattr(epochs, "agree_to_stop", stop_after(3))
+    runs = train_seeds(tmp_path / "runs")
+    monkeypatch.undo()
+    assert [(run.step, run.status) for run in runs] == [(96, "stopped")] * 2
+    said = (runs[1].folder / "stdout.log").read_text()
+    assert f"stopped at step 96 of 256. Continue: purerl resume {runs[0].folder.parent} --t" in said
+    copy = shutil.copytree(runs[0].folder, tmp_path / "copy")
+    alone = train.resume(copy, screen=Screen(quiet=True))
+    together = resume_seeds(tmp_path / "runs")
+    assert [outcome.code for outcome in (alone, *together)] == [errors.DONE] * 3
+    assert [final(run.folder) for run in runs] == whole
+    ends = (alone.carry.learner, together[0].carry.learner)
+    chex.assert_trees_all_close(*ends, rtol=2e-3, atol=2e-4)
+
+
+class Killed(BaseException):
+    """An exception that simulates a kill."""
+
+
+def kill_at(monkeypatch, number):
+    """Kill the process just before a seed saves a checkpoint, the `number`-th one of all seeds."""
+    real, calls = checkpoint.save, []
+
+    def save(run, carry, *rest):
+        calls.append(run)
+        if len(calls) == number:
+            raise Killed
+        return real(run, carry, *rest)
+
+    monkeypatch.setattr(checkpoint, "save", save)
+
+
+def find_runs(path):
+    return sorted(one.parent for one in path.rglob("config.json"))
+
+
+@pytest.mark.parametrize(("number", "there"), [(2, [[32], []]), (6, [[64, 96], [32, 64]])])
+def test_seeds_killed_between_two_saves_continue_from_the_step_that_both_have(
+    number, there, tmp_path, monkeypatch, whole
+):
+    kill_at(monkeypatch, number)
+    with pytest.raises(Killed):
+        train_seeds(tmp_path, keep=1)
+    monkeypatch.undo()
+    shorten_programs(monkeypatch)
+    runs = find_runs(tmp_path)
+    assert [checkpoint_folders.list_steps(run) for run in runs] == there
+    for run in runs:
+        folder.update_status(run, status="running", reason=None)
+    screen = Screen(io.StringIO())
+    resume_seeds(tmp_path, screen=screen)
+    assert [final(run) for run in runs] == whole
+    said = screen.stream.getvalue()
+    if there[1]:
+        assert "seed 1: continues at step 64. The 32 steps up to the newest checkpoint are" in said
+        assert "seed 2: continues at step 64\n" in said
+        assert "seed 1: deleted the checkpoints after step 64: 96\n" in said
+    else:
+        assert f"{runs[1]} has no checkpoint yet. All runs start again from step 0.\n" in said
+    assert [checkpoint_folders.list_steps(run)[-2:] for run in runs] == [[224, 256]] * 2
+
+
+def test_a_damaged_checkpoint_of_one_seed_is_skipped_in_all(tmp_path, monkeypatch, whole):
+    monkeypatch.setattr(epochs, "agree_to_stop", stop_after(3))
+    train_seeds(tmp_path)
+    monkeypatch.undo()
+    shorten_programs(monkeypatch)
+    runs = find_runs(tmp_path)
+    damage(runs[1], 96)
+    screen = Screen(io.StringIO())
+    resume_seeds(tmp_path, screen=screen)
+    said = screen.stream.getvalue()
+    assert f"step 96 is skipped: {runs[1]} has no checkpoint that can be used" in said
+    assert "seed 1: continues at step 64. The 32 steps" in said
+    assert [final(run) for run in runs] == whole
+
+
+def test_a_full_disk_of_one_folder_ends_all_seeds_saved(tmp_path, monkeypatch):
+    real = checkpoint.save
+
+    def save(run, carry, *rest):
+        if run.name.endswith("s2") and carry.steps > 32:
+            with safe_files.explain_errors(run / "x.npz"):
+                raise OSError(28, "No space left on device")
+        return real(run, carry, *rest)
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    with pytest.raises(errors.StorageError, match="the disk is full") as caught:
+        train_seeds(tmp_path, keep=1)
+    first, second = find_runs(tmp_path)
+    assert checkpoint_folders.list_steps(first) == [32, 128]  # the newest that both have stays
+    assert checkpoint_folders.list_steps(second) == [32]
+    assert [status.read_status(run)["status"] for run in (first, second)] == ["stopped", "failed"]
+    assert caught.value.__notes__ == [
+        "the checkpoint of step 128 was not saved: failure 3 in a row.",
+        f"the checkpoint of step 32 is kept. Continue: purerl resume {second}",
+        f"The other seeds: the checkpoint of step 128 is kept. Continue: purerl resume {first}",
+    ]
+
+
+def test_a_lost_folder_ends_all_seeds_after_the_epoch_is_saved(tmp_path, monkeypatch):
+    real, calls = scan.advance, []
+
+    def advance(together, should_stop):
+        calls.append(together)
+        if len(calls) == 4:
+            shutil.rmtree(find_runs(tmp_path)[0])
+        return real(together, should_stop)
+
+    monkeypatch.setattr(scan, "advance", advance)
+    with pytest.raises(errors.RunLost, match="jax-cartpole-v1-ppo_s1 was deleted") as caught:
+        train_seeds(tmp_path, save_freq=1_000)
+    monkeypatch.undo()
+    shorten_programs(monkeypatch)
+    (left,) = find_runs(tmp_path)
+    assert "The other seeds: the checkpoint of step 128 is kept." in caught.value.__notes__[-1]
+    assert len(table(left / "progress.txt", "\t")) == 1  # the record of the second is pending
+    resume_seeds(tmp_path)
+    assert len(table(left / "progress.txt", "\t")) == 4
+
+
+def test_a_new_best_is_saved_alone_and_both_continue_from_an_earlier_step(
+    tmp_path, monkeypatch, whole
+):
+    scores = iter([-9.0, -5.0, -8.0, -6.0, -7.0, -7.0, -6.0, -8.0])  # of both seeds in turns
+    monkeypatch.setattr(epochs, "_compute_score", lambda record, before: next(scores))
+    kill_at(monkeypatch, 5)
+    with pytest.raises(Killed):
+        train_seeds(tmp_path, keep=1, save_freq=1_000)
+    monkeypatch.undo()
+    shorten_programs(monkeypatch)
+    runs = find_runs(tmp_path)
+    assert [checkpoint_folders.list_steps(run) for run in runs] == [[64, 192], [64]]
+    resume_seeds(tmp_path)
+    assert [final(run) for run in runs] == whole
+
+
+def test_a_stopped_evaluation_of_one_seed_is_repeated_after_resuming(tmp_path, monkeypatch):
+    runs = train_seeds(tmp_path / "whole", "dqn")
+    whole = [final(run.folder) for run in runs]
+    real, calls = scan.evaluate_epoch, []
+
+    def evaluate(carry, env, should_stop):
+        calls.append(carry.seed)
+        if calls == [1, 2]:  # in the first epoch, when the first seed is tested
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(carry, env, should_stop)
+
+    monkeypatch.setattr(scan, "evaluate_epoch", evaluate)
+    runs = train_seeds(tmp_path / "parts", "dqn")
+    assert [(run.step, run.status) for run in runs] == [(80, "stopped")] * 2
+    assert [(run.folder / "progress.txt").exists() for run in runs] == [True, False]
+    resume_seeds(tmp_path / "parts")
+    assert calls == [1, 2, 2, 1, 2, 1, 2]
+    assert [final(run.folder) for run in runs] == whole
+
+
+def test_the_screen_has_one_table_for_all_seeds(tmp_path):
+    screen = Screen(io.StringIO())
+    made = [train_seeds(tmp_path / "first")[0].config for _ in range(1)]
+    made = [dataclasses.replace(made[0], seed=seed) for seed in SEEDS]
+    outcomes = train.train_together(made, screen=screen, data_dir=tmp_path)
+    said = screen.stream.getvalue()
+    assert all((one.run / "stdout.log").read_text() == said for one in outcomes)
+    rows = [line.split() for line in said.splitlines() if line[:10].strip().isdigit()]
+    assert [row[0] for row in rows] == ["64", "128", "192", "256"]
+    tables = [table(one.run / "progress.txt", "\t") for one in outcomes]
+    for row, each in zip(rows, zip(*tables, strict=True), strict=True):
+        means = [float(one["AverageEpRet"]) for one in each]
+        expected = [sum(means) / 2, min(means), max(means)]
+        np.testing.assert_allclose([float(x) for x in row[1:4]], expected, atol=0.051)
+    scores = sorted(one.score for one in outcomes)
+    text = f"return {sum(scores) / 2:.1f} ({scores[0]:.1f} to {scores[1]:.1f}); everything is in"
+    assert text in said
