@@ -104,7 +104,7 @@ def describe_sizes(carry: Carry) -> str:
     text = f"observations {env.obs_shape} {env.obs_dtype}, actions {actions}, {number:,} parameters"
     if carry.buffer is not None:
         rows = jax.tree.leaves(carry.buffer.data)
-        size, kind = sum(x.nbytes for x in rows) / 1e6, "rows"
+        size, kind = sum(x.size * x.dtype.itemsize for x in rows) / 1e6, "rows"
         if isinstance(carry, SequenceCarry):
             kind = f"sequences of {carry.schedule.rollout_length} rows"
         text += f", replay buffer of {len(rows[0]):,} {kind} = {size:,.0f} MB"

@@ -134,6 +134,21 @@ def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo)
 QUIET = Screen(quiet=True)
 
 
+def test_a_test_environment_that_fails_loses_nothing(tmp_path, monkeypatch):
+    config = tiny(save_freq=None)
+    schedule = dataclasses.replace(config.schedule, num_test_episodes=1)
+    config = dataclasses.replace(config, schedule=schedule)
+    whole = quietly(config, tmp_path / "whole").run
+    monkeypatch.setattr(Breaks, "steps", 0)
+    monkeypatch.setattr(Breaks, "at", 3)
+    with pytest.raises(EnvFault, match="boom"):
+        quietly(config, tmp_path / "cut", eval_env_fn=Breaks)
+    run = the_run(tmp_path / "cut")
+    assert checkpoint_folders.list_steps(run) == [100]
+    train.resume(run, screen=Screen(quiet=True))
+    assert final(run) == final(whole)
+
+
 def test_an_environment_that_fails_to_compute_rewards_of_goals_is_named(tmp_path):
     """Its rows are stored by then, so the checkpoint before remains the newest one."""
 

@@ -134,6 +134,9 @@ def test_an_unknown_name_in_jax_is_refused_with_the_nearest():
 def test_sizes_and_schedule_are_described_as_in_the_other_loop():
     env = Drift(DISCRETE)
     schedule = dqn.SCHEDULE.__class__(steps=240, batch_size=8, replay_size=100)
-    carry = scan.start(dqn, dqn.Spec(env.spec, hidden=(8,)), env, schedule, seed=0)
+    args = (dqn, dqn.Spec(env.spec, hidden=(8,)), env, schedule)
+    carry = scan.start(*args, seed=0)
+    (one,) = scan.start(*args, seeds=(0,)).carries  # has shapes in the place of arrays
+    assert progress.describe_sizes(one) == progress.describe_sizes(carry)
     assert "observations (3,) float32, actions one of 3" in progress.describe_sizes(carry)
     assert "updates every" in progress.describe_schedule(carry)
