@@ -21,7 +21,9 @@ class PurerlError(Exception):
     """Base class of all errors that purerl raises on purpose, except plain `ValueError`s."""
 
     exit_code: ClassVar[int] = INCOMPLETE
-    # If one of several seeds in a program failed: index of each other one -> carry, record or None.
+    # If one of several seeds in a program failed: which, and what a consumed program has left of
+    # the others, index -> carry, record or None.
+    seed: int | None = None
     survivors: Mapping[int, tuple[Any, Any]] = {}
 
 

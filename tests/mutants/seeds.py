@@ -12,6 +12,7 @@ STATUS = "purerl/runs/record/status.py"
 FOLDERS = "purerl/runs/record/checkpoint_folders.py"
 DRY_RUN = "purerl/runs/training/dry_run.py"
 COMMAND = "purerl/cli/commands/train_and_resume.py"
+TOGETHER, T_TOGETHER = "purerl/loops/seeds/together.py", "tests/loops/seeds/test_together.py"
 T_EPOCHS = "tests/runs/training/test_epochs.py"
 T_REQUIREMENTS = "tests/runs/training/test_requirements.py"
 T_RESTORING = "tests/runs/training/test_restoring.py"
@@ -27,18 +28,26 @@ MUTANTS = [
     Mutant(EPOCHS, "dataclasses.replace(self.carry.carries[i], learner=learner)", "dataclasses.replace(self.first, learner=learner)", f"{T_EPOCHS} -k folder_of"),
     Mutant(EPOCHS, '{"seed": self.session.config.seed}', "{}", f"{T_EPOCHS} -k folder_of"),
     # Checkpoints of the same step.
-    Mutant(EPOCHS, "if last or regular or is_first:", "if last or is_first:", f"{T_EPOCHS} -k killed"),
-    Mutant(EPOCHS, "if last or regular or is_first:", "if last or regular:", f"{T_EPOCHS} -k new_best"),
-    Mutant(EPOCHS, "if last or regular or is_first:", "if any(due):", f"{T_EPOCHS} -k new_best"),
+    Mutant(EPOCHS, "if last or (any(due) and not self.runs[0].saver.shared):", "if last:", f"{T_EPOCHS} -k new_best"),
+    Mutant(EPOCHS, "if last or (any(due) and not self.runs[0].saver.shared):", "if last or any(due):", f"{T_EPOCHS} -k new_best"),
     Mutant(EPOCHS, "                run.saver.shared = (step,)\n", "                pass\n", f"{T_EPOCHS} -k killed"),
     Mutant(EPOCHS, "all(due) and not any(run.saver.failures for run in self.runs)", "all(due)", f"{T_EPOCHS} -k full_disk"),
-    Mutant(EPOCHS, "run.saver.shared = (one.step,) if one and len(self.runs) > 1 else ()", "pass", f"{T_EPOCHS} -k killed"),
+    Mutant(EPOCHS, "run.saver.shared = (one.step,) if one and len(self.runs) > 1 else ()", "pass", f"{T_EPOCHS} -k kept_until"),
     Mutant(FOLDERS, "*({*shared} & {*steps})", "", f"{T_EPOCHS} -k killed"),
     Mutant(EPOCHS, "            except errors.StorageError as error:  # the other runs are saved first\n", "            except ZeroDivisionError as error:\n", f"{T_EPOCHS} -k full_disk"),
     # Errors of one run.
     Mutant(EPOCHS, "self.failed[:] = [run for run, _ in wrong]", "pass", f"{T_EPOCHS} -k full_disk"),
     Mutant(EPOCHS, "            self.failed[:] = [run.session.run]\n", "", f"{T_EPOCHS} -k lost_folder"),
-    Mutant(EPOCHS, "        elif not self.carry.is_stale:\n", "        elif False:\n", f"{T_EPOCHS} -k lost_folder"),
+    Mutant(EPOCHS, "        if not left and not self.carry.is_stale:\n", "        if False:\n", f"{T_EPOCHS} -k lost_folder"),
+    Mutant(EPOCHS, "run.saver.save_unsaved(carry, run.score, False, pending)", "run.saver.save_unsaved(carry, run.score, False)", f"{T_EPOCHS} -k bad_number"),
+    Mutant(REPORT, "        if rest:\n", "        if False:\n", f"{T_EPOCHS} -k bad_number"),
+    Mutant(REPORT, 'dict.fromkeys(runs, ("stopped", f"{failed[0].name} failed"))', 'dict.fromkeys(runs, ("failed", format_error(error)))', f"{T_EPOCHS} -k bad_number"),
+    Mutant(EPOCHS, "left = dict(error.survivors)", "left: dict = {}", f"{T_EPOCHS} -k bad_number"),
+    Mutant(EPOCHS, "if run.session.config.seed == error.seed]", "]", f"{T_EPOCHS} -k gymnasium"),
+    Mutant(TOGETHER, "            error.seed = seed\n", "            pass\n", f"{T_EPOCHS} -k gymnasium"),
+    Mutant(TOGETHER, "np.array([i not in failed for", "np.array([True for", T_TOGETHER),
+    Mutant(TOGETHER, "ended: Sequence[Record | None] = made or", "ended: Sequence[Record | None] =", f"{T_EPOCHS} -k bad_number"),
+    Mutant(TOGETHER, "        except PurerlError as error:\n            failed.setdefault(i, error)\n", "        except ZeroDivisionError as error:\n            failed.setdefault(i, error)\n", T_TOGETHER),
     # Evaluations, and the screen.
     Mutant(EPOCHS, "            if tests or not is_tested:\n", "            if True:\n", f"{T_EPOCHS} -k evaluation"),
     Mutant(EPOCHS, "ended = [run for run in self.runs if run.pending]", "ended = [*self.runs]", f"{T_EPOCHS} -k evaluation"),

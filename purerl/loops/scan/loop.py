@@ -11,6 +11,7 @@ import numpy as np
 
 from purerl import algos, mpi, rng
 from purerl.envs.protocol import JaxEnv
+from purerl.errors import EnvFault, NonFiniteError
 from purerl.loops import faults, first_carry, onpolicy, records
 from purerl.loops.adapters import in_jax
 from purerl.loops.adapters.in_jax import JaxEnvs
@@ -179,12 +180,15 @@ def _advance_together(together: Together, envs: JaxEnvs) -> tuple[Together, list
     data, outcome = program(together.data, clocks)
     outcome = jax.device_get(outcome)
     envs.pace.note_steps(steps)
-    made = []
+    made, failed = list(carries), {}
     for i, carry in enumerate(carries):
-        with name_seed(carry.seed):
-            made.append(_note_outcome(carry, jax.tree.map(lambda x, i=i: x[i], outcome), steps))
+        try:
+            with name_seed(carry.seed):
+                made[i] = _note_outcome(carry, jax.tree.map(lambda x, i=i: x[i], outcome), steps)
+        except (EnvFault, NonFiniteError) as error:
+            failed[i] = error
     together = Together(tuple(made), data)
-    check_learners(together, outcome.updates.tolist(), outcome.finite)
+    check_learners(together, outcome.updates.tolist(), outcome.finite, failed)
     return close_epochs(together)
 
 

@@ -174,9 +174,7 @@ class Training:
             run.saver.is_due(before, step, None if run.pending or run not in ended else run.score)
             for run in self.runs
         ]
-        regular = any(run.saver.is_due(before, step, None) for run in self.runs)
-        is_first = any(due) and not self.runs[0].saver.shared
-        if last or regular or is_first:
+        if last or (any(due) and not self.runs[0].saver.shared):
             due = [True] * len(self.runs)
         wrong: list[tuple[Path, errors.StorageError]] = []
         for i in (i for i, is_due in enumerate(due) if is_due):
@@ -204,10 +202,11 @@ class Training:
         is_alone = len(self.runs) == 1
         if self.first.ranks > 1 or (is_alone and not isinstance(error, EnvFault)):
             return
+        if error.seed is not None:
+            failed = [run.session for run in self.runs if run.session.config.seed == error.seed]
+            self.failed[:] = [session.run for session in failed]
         left = dict(error.survivors)
-        if left:
-            self.failed[:] = [run.session.run for i, run in enumerate(self.runs) if i not in left]
-        elif not self.carry.is_stale:
+        if not left and not self.carry.is_stale:
             left = {i: (self.select(i), run.pending) for i, run in enumerate(self.runs)}
         for i, (carry, pending) in left.items():
             run = self.runs[i]

@@ -18,7 +18,7 @@ from purerl.runs.training.sinks import Sink, check_packages
 
 EnvFn = Callable[[], Any]
 # Settings that may differ between runs that are trained together.
-OWN = ("seed", "name", *(f"options.{x}" for x in ("save_freq", "keep", "tensorboard", "wandb")))
+OWN = ("seed", "name", *(f"options.{x}" for x in ("keep", "tensorboard", "wandb")))
 
 
 def check_runs(

@@ -2,11 +2,14 @@
 
 import dataclasses
 import io
+import itertools
+import math
 import os
 import shutil
 import signal
 
 import chex
+import gymnasium
 import numpy as np
 import pytest
 
@@ -16,7 +19,7 @@ from purerl.loops import scan
 from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_files, status
 from purerl.runs.training import epochs, train
 from purerl.runs.training.progress_bar import Screen
-from tests.loops.scan.drift import mark_complete
+from tests.loops.scan.drift import DISCRETE, Drift, mark_complete
 from tests.runs.record.test_checkpoint_folders import damage
 from tests.runs.script import final, kept, table
 from tests.runs.training.test_train_in_jax import RUNS
@@ -196,6 +199,31 @@ def test_a_full_disk_of_one_folder_ends_all_seeds_saved(tmp_path, monkeypatch):
     ]
 
 
+def test_a_seed_with_a_bad_number_is_named_and_the_others_are_saved(tmp_path):
+    """The fault is in a program that ends an epoch, whose record is not lost."""
+    env, short = dataclasses.replace(Drift(DISCRETE), max_steps=7), {"steps_per_epoch": 32}
+    whole = train_seeds(tmp_path / "whole", seeds=(0, 5), env=env, **short)
+    env = dataclasses.replace(env, bad_reward_at=1, bad_above=1.3)
+    with pytest.raises(errors.NonFiniteError, match="environment step 216") as caught:
+        train_seeds(tmp_path / "parts", seeds=(0, 2, 5), env=env, **short)
+    assert errors.exit_code_of(caught.value) == 3
+    first, bad, last = find_runs(tmp_path / "parts")
+    seed, cause, others = caught.value.__notes__
+    assert seed == "The seed is 2."
+    assert "checkpoint of step 192 is kept. Find the cause: " in cause
+    assert str(bad) in cause
+    assert others.startswith("The other seeds: the checkpoint of step 224 is kept. Continue: ")
+    assert f"resume_together({[str(first), str(last)]}, " in others
+    states = [status.read_status(run) for run in (first, bad, last)]
+    assert [state["status"] for state in states] == ["stopped", "failed", "stopped"]
+    assert states[0]["reason"] == f"{bad.name} failed"
+    train.resume_together([first, last], env, screen=Screen(quiet=True))
+    for run, expected in zip((first, last), whole, strict=True):
+        np.testing.assert_allclose(*map(read_numbers, (run, expected.folder)), 2e-3, 2e-4)
+        mine, theirs = (table(one / "episodes.csv") for one in (run, expected.folder))
+        assert [row["length"] for row in mine] == [row["length"] for row in theirs]
+
+
 def test_a_lost_folder_ends_all_seeds_after_the_epoch_is_saved(tmp_path, monkeypatch):
     real, calls = scan.advance, []
 
@@ -217,11 +245,16 @@ def test_a_lost_folder_ends_all_seeds_after_the_epoch_is_saved(tmp_path, monkeyp
     assert len(table(left / "progress.txt", "\t")) == 4
 
 
+def improve_the_first_seed(monkeypatch):
+    """Let the first of two seeds have a new best score at each epoch, and the other one none."""
+    scores = itertools.chain.from_iterable((1e3 + i, math.nan) for i in range(9))
+    monkeypatch.setattr(epochs, "_compute_score", lambda record, before: next(scores))
+
+
 def test_a_new_best_is_saved_alone_and_both_continue_from_an_earlier_step(
     tmp_path, monkeypatch, whole
 ):
-    scores = iter([-9.0, -5.0, -8.0, -6.0, -7.0, -7.0, -6.0, -8.0])  # of both seeds in turns
-    monkeypatch.setattr(epochs, "_compute_score", lambda record, before: next(scores))
+    improve_the_first_seed(monkeypatch)
     kill_at(monkeypatch, 5)
     with pytest.raises(Killed):
         train_seeds(tmp_path, keep=1, save_freq=1_000)
@@ -231,6 +264,47 @@ def test_a_new_best_is_saved_alone_and_both_continue_from_an_earlier_step(
     assert [checkpoint_folders.list_steps(run) for run in runs] == [[64, 192], [64]]
     resume_seeds(tmp_path)
     assert [final(run) for run in runs] == whole
+
+
+def test_the_step_that_seeds_continue_from_is_kept_until_they_have_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(epochs, "agree_to_stop", stop_after(2))
+    train_seeds(tmp_path, keep=1, save_freq=1_000)
+    monkeypatch.undo()
+    shorten_programs(monkeypatch)
+    improve_the_first_seed(monkeypatch)
+    kill_at(monkeypatch, 3)
+    with pytest.raises(Killed):
+        resume_seeds(tmp_path)
+    assert [checkpoint_folders.list_steps(run) for run in find_runs(tmp_path)] == [[64, 192], [64]]
+
+
+class Breaks(gymnasium.Wrapper):
+    """Environment that raises an error at the 300th step of all of them."""
+
+    steps = 0
+
+    def step(self, action):
+        Breaks.steps += 1
+        if Breaks.steps == 300:
+            raise ArithmeticError("boom")
+        return self.env.step(action)
+
+
+def test_seeds_in_environments_of_gymnasium_are_saved_if_one_of_these_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(Breaks, "steps", 0)
+    settings = SETTINGS["ppo"] | {"data_dir": tmp_path, "seeds": SEEDS, "save_freq": 1_000}
+    with pytest.raises(errors.EnvFault, match="boom") as caught:
+        purerl.train("ppo", lambda: Breaks(gymnasium.make("CartPole-v1")), **settings)
+    seed = caught.value.seed
+    assert f"The seed is {seed}." in caught.value.__notes__
+    runs = find_runs(tmp_path)
+    states = {int(run.name[-1]): status.read_status(run)["status"] for run in runs}
+    assert states == {seed: "failed", 3 - seed: "stopped"}
+    (step,) = {checkpoint_folders.list_steps(run)[-1] for run in runs}
+    assert step == 128
+    env_fn = lambda: gymnasium.make("CartPole-v1")  # noqa: E731
+    outcomes = train.resume_together(runs, env_fn, screen=Screen(quiet=True))
+    assert [one.step for one in outcomes] == [256, 256]
 
 
 def test_a_stopped_evaluation_of_one_seed_is_repeated_after_resuming(tmp_path, monkeypatch):

@@ -17,11 +17,12 @@ def make(seed=0, algo="dqn", schedule=None, **parts):
 
 
 def test_seeds_share_all_settings_that_change_results():
-    own = make(1, name="other", options={"save_freq": 7, "keep": 9, "tensorboard": True})
+    own = make(1, name="other", options={"keep": 9, "tensorboard": True})
     requirements.check_together([make(), own])
     for changes, message in (
         ({"spec": {"gamma": 0.9}}, r"but spec\.gamma is 0\.99 with seed 0 and 0\.9 with seed 1"),
         ({"schedule": {"steps": 2_000}}, r"steps is 1000 .* 2000 with seed 1. Give one total with"),
+        ({"options": {"save_freq": 7}}, r"options\.save_freq is 10000 with seed 0 and 7 with"),
         ({"algo": "ppo"}, "but algo is 'dqn' with seed 0 and 'ppo' with seed 1. Train them one af"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -1,8 +1,8 @@
 """Compare k seeds in one program with k processes, two at a time on two cores.
 
-    python benchmarks/seeds.py                        # all cases three times, about two hours
-    python benchmarks/seeds.py jax: --seeds 8 --times 1
-    python benchmarks/seeds.py --steps 400 --seeds 2 --times 1     # only to see that it works
+    python benchmarks/seeds_or_processes.py         # all cases three times, about two hours
+    python benchmarks/seeds_or_processes.py jax: --seeds 8 --times 1
+    python benchmarks/seeds_or_processes.py --steps 400 --seeds 2 --times 1    # a quick trial
 
 The seconds are those of whole commands, `purerl train ... --seed 0 1 2`, from start to end, with
 imports and compilation. Each measurement begins with an empty cache of compiled programs, which its
