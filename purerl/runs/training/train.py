@@ -147,7 +147,7 @@ def resume_together(
             return _continue(sessions, candidates)
         empty = ", ".join(str(x) for x in folders if not checkpoint_folders.list_steps(x))
         which = "All runs start" if len(made) > 1 else "It starts"
-        output.say(f"{empty} has no checkpoint yet. {which} again from step 0.")
+        output.say(f"there is no checkpoint yet in {empty}. {which} again from step 0.")
         for run in folders:
             run_on_root(functools.partial(checkpoint_folders.delete_later, run, 0))
         return _begin(sessions)

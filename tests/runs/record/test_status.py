@@ -122,12 +122,15 @@ def make_folder(run):
 
 def test_the_command_for_several_runs_names_them_or_the_folder_that_has_only_them(tmp_path):
     config = {"algo": "ppo", "env": "CartPole-v1", "seed": 0, "schedule": {"steps": 9}}
-    runs = [tmp_path / f"x_s{i}" for i in range(3)]
-    for run in runs:
-        run.mkdir()
+    runs = [tmp_path / "x" / f"x_s{i}" for i in range(3)]
+    other = tmp_path / "y" / "y_s0"
+    for run in (*runs, other):
+        run.mkdir(parents=True)
         (run / "config.json").write_text(json.dumps(config))
     all_of_them = status.format_command("resume", *runs, steps=8)
-    assert all_of_them == f"purerl resume {tmp_path} --together --steps 8"
+    assert all_of_them == f"purerl resume {tmp_path / 'x'} --together --steps 8"
+    apart = status.format_command("resume", other, runs[0])
+    assert apart == f"purerl resume {other} {runs[0]} --together"
     two = status.format_command("resume", *runs[:2])
     assert two == f"purerl resume {runs[0]} {runs[1]} --together"
     assert status.format_command("resume", runs[0]) == f"purerl resume {runs[0]}"

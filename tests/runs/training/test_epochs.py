@@ -5,8 +5,12 @@ import io
 import itertools
 import math
 import os
+import random
 import shutil
 import signal
+import subprocess
+import sys
+import time
 
 import chex
 import gymnasium
@@ -20,6 +24,7 @@ from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_file
 from purerl.runs.training import epochs, train
 from purerl.runs.training.progress_bar import Screen
 from tests.loops.scan.drift import DISCRETE, Drift, mark_complete
+from tests.mpi.launch import ROOT, clean
 from tests.runs.record.test_checkpoint_folders import damage
 from tests.runs.script import final, kept, table
 from tests.runs.training.test_train_in_jax import RUNS
@@ -149,6 +154,13 @@ def test_seeds_killed_between_two_saves_continue_from_the_step_that_both_have(
     for run in runs:
         folder.update_status(run, status="running", reason=None)
     screen = Screen(io.StringIO())
+    if not there[1]:
+        kill_at(monkeypatch, 1)
+        with pytest.raises(Killed):
+            resume_seeds(tmp_path, screen=screen)
+        monkeypatch.undo()
+        shorten_programs(monkeypatch)
+        assert not any(map(checkpoint_folders.list_steps, runs))
     resume_seeds(tmp_path, screen=screen)
     assert [final(run) for run in runs] == whole
     said = screen.stream.getvalue()
@@ -157,7 +169,7 @@ def test_seeds_killed_between_two_saves_continue_from_the_step_that_both_have(
         assert "seed 2: continues at step 64\n" in said
         assert "seed 1: deleted the checkpoints after step 64: 96\n" in said
     else:
-        assert f"{runs[1]} has no checkpoint yet. All runs start again from step 0.\n" in said
+        assert f"is no checkpoint yet in {runs[1]}. All runs start again from step 0.\n" in said
     assert [checkpoint_folders.list_steps(run)[-2:] for run in runs] == [[224, 256]] * 2
 
 
@@ -344,3 +356,37 @@ def test_the_screen_has_one_table_for_all_seeds(tmp_path):
     scores = sorted(one.score for one in outcomes)
     text = f"return {sum(scores) / 2:.1f} ({scores[0]:.1f} to {scores[1]:.1f}); everything is in"
     assert text in said
+
+
+def start(*words):
+    words = (sys.executable, "-m", "purerl", *words)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("env", [NAME, "CartPole-v1"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_seeds_killed_at_random_moments_continue_to_the_same_end(tmp_path, env, number):
+    words = ["dqn", "--env", env, "--seed", "0", "1", "2", "--together", "--hidden", "8"]
+    words += ["--steps", "4000", "--steps-per-epoch", "200", "--save-freq", "100", "--keep", "1"]
+    words += ["--preset", "none", "--num-test-episodes", "1", "--data-dir"]
+    start("train", *words, str(tmp_path / "whole")).communicate()
+    rng, killed, process = random.Random(number), 0, start("train", *words, str(tmp_path / "cut"))
+    while True:
+        for line in process.stdout:
+            if "steps/s" in line and killed < 3:
+                time.sleep(rng.random())
+                process.send_signal(number)
+                break
+        out, _ = process.communicate(timeout=600)
+        runs = find_runs(tmp_path / "cut")
+        if process.returncode == errors.DONE:
+            break
+        killed += 1
+        assert process.returncode == (errors.STOPPED if number == signal.SIGTERM else -number), out
+        if number == signal.SIGTERM:
+            assert f"Continue: purerl resume {runs[0].parent} --together\n" in out
+        process = start("resume", str(runs[0].parent), "--together")
+    assert killed
+    assert [final(run) for run in runs] == [final(run) for run in find_runs(tmp_path / "whole")]

@@ -61,6 +61,7 @@ def test_several_seeds_need_twice_the_memory_of_each(monkeypatch, tmp_path):
     learner = 2**21
     monkeypatch.setattr(replay, "free_memory", lambda: 6 * (need + learner))
     requirements.check_memory(made[0], 1, 3)
+    monkeypatch.setattr(replay, "free_memory", lambda: need + learner)
     requirements.check_memory(made[0], 1)
     monkeypatch.setattr(replay, "free_memory", lambda: 6 * need - 1)
     with pytest.raises(ConfigError, match="Lower replay_size"):
