@@ -154,8 +154,8 @@ def advance(carry: Any, should_stop: Callable[[], bool] | None = None) -> Any:
     run, whichever comes first. An on-policy advance is one rollout and its updates.
 
     If `should_stop` returns True between two steps of the environments on any rank, this advance is
-    discarded: the same carry is returned, without a record. The next advance from it, also after an
-    exception in `advance`, first replays the episodes in progress.
+    discarded, and the same carry is returned without a record. The next advance from it, also after
+    an exception in `advance`, first replays the episodes in progress.
 
     Several seeds make their steps together. An error of one of them ends the advance of all, and
     has a note with the seed.

@@ -317,6 +317,7 @@ def step_envs(carry: OffPolicyCarry, needed: int) -> acting.Steps:
     if has_clipped_targets(carry.learner.params.spec):
         faults.check_sparse(fresh.rew, carry.steps + kept * carry.ranks, carry.ranks)
     surplus = map_rows(lambda rows: rows[needed:filled].copy(), stage)
+    envs.calls = calls
     carry = dataclasses.replace(
         carry, obs=obs, calls=calls, surplus=surplus, **episodes.to_fields()
     )

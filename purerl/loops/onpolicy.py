@@ -334,6 +334,7 @@ def step_envs(carry: RolloutCarry, length: int) -> acting.Steps:
     if not schedule.continue_episodes:
         obs = envs.reset()
         episodes.drop()
+    envs.calls = calls
     carry = dataclasses.replace(carry, obs=obs, calls=calls, **episodes.to_fields())
     return carry, make_rollout(stage)
 

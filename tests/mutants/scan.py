@@ -3,14 +3,14 @@
 from tests.mutants import Mutant
 
 LOOP, PROGRAMS = "purerl/loops/scan/loop.py", "purerl/loops/scan/programs.py"
-STEPPING, SEEDS = "purerl/loops/scan/stepping.py", "purerl/loops/scan/seeds.py"
+STEPPING = "purerl/loops/scan/stepping.py"
 EVALUATION, IN_JAX = "purerl/loops/scan/evaluation.py", "purerl/loops/adapters/in_jax.py"
 SNAPSHOT, FLIP = "purerl/loops/snapshot.py", "purerl/envs/bit_flipping.py"
 DIAGNOSIS, CONFIG = "purerl/runs/training/diagnosis.py", "purerl/runs/settings/config.py"
 REWARDS = "purerl/loops/hindsight/rewards.py"
 ENVIRONMENTS, STATUS = "purerl/runs/settings/environments.py", "purerl/runs/record/status.py"
 T_LOOP, T_PROGRAMS = "tests/loops/scan/test_loop.py", "tests/loops/scan/test_programs.py"
-T_STEPPING, T_SEEDS = "tests/loops/scan/test_stepping.py", "tests/loops/scan/test_seeds.py"
+T_STEPPING, T_SEEDS = "tests/loops/scan/test_stepping.py", "tests/loops/seeds/test_together.py"
 T_IN_JAX, T_RUNS = "tests/loops/test_in_jax.py", "tests/runs/training/test_train_in_jax.py"
 AGREE = f"{T_LOOP}::test_both_loops_make_the_same_transitions_and_parameters"
 
@@ -65,11 +65,6 @@ MUTANTS = [
     # Several seeds.
     Mutant(PROGRAMS, "axes = (0, None, Clock(0, None, None, 0), None)", "axes = (0, None, Clock(None, None, None, 0), None)", T_SEEDS),
     Mutant(LOOP, "clocks = jax.tree.map(lambda *x: np.stack(x), *map(_read_clock, carries))", "clocks = jax.tree.map(lambda *x: np.stack(x), *map(_read_clock, carries[:1] * len(carries)))", T_SEEDS),
-    Mutant(LOOP, "data = data._replace(tally=jnp.stack([one.tally for one, _ in closed]))", "pass", T_SEEDS),
-    Mutant(SEEDS, "    if len(set(several)) < len(several):", "    if False:", T_SEEDS),
-    Mutant(SEEDS, '"envs", "steps")', '"envs")', T_SEEDS),
-    Mutant(SEEDS, "if other.learner.params.spec != spec:", "if False:", T_SEEDS),
-    Mutant(SEEDS, "jax.tree.map(lambda x: x[i], together.data)", "jax.tree.map(lambda x: x[0], together.data)", T_SEEDS),
     # The adapter, and lengths of programs.
     Mutant(IN_JAX, "not isinstance(env, type) and all", "all", T_IN_JAX),
     Mutant(IN_JAX, "_GROWTH * max(self.steps, unit)", "most", T_IN_JAX),
@@ -91,10 +86,6 @@ MUTANTS = [
     Mutant(LOOP, "min(left, most))", "left)", T_LOOP),
     Mutant(REWARDS, "if is_default and outcome.success:\n        schedule = dataclasses.replace(schedule, log_info=(outcome.success,))\n    if", "if outcome.success:\n        schedule = dataclasses.replace(schedule, log_info=(outcome.success,))\n    if", T_LOOP),
     Mutant(REWARDS, "env.spec.clip(np.zeros(env.spec.action.shape, np.float32))", "np.zeros(env.spec.action.shape, np.float32)", T_LOOP),
-    Mutant(LOOP, "carry if one.finite else select_seed(together, i)", "carry", T_SEEDS),
-    Mutant(SEEDS, '"schedule", "envs", "steps"', '"schedule", "steps"', T_SEEDS),
-    Mutant(SEEDS, '("learner", "buffer", "episodes")', '("buffer",)', T_SEEDS),
-    Mutant(SEEDS, "        one.refuse_stale()\n", "", T_SEEDS),
     Mutant(STEPPING, "(rows.rew == 0) | (rows.rew == -1)", "rows.rew <= 0", T_STEPPING),
     Mutant(STEPPING, "return found.astype(stored.dtype)", "return found", T_STEPPING),
     Mutant(SNAPSHOT, "    carry.refuse_stale()\n", "", T_SEEDS),

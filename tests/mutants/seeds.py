@@ -1,80 +1,69 @@
-"""Mutants of runs of several seeds in one program."""
+"""Mutants of several seeds in one program."""
 
 from tests.mutants import Mutant
 
-EPOCHS = "purerl/runs/training/epochs.py"
-REQUIREMENTS = "purerl/runs/training/requirements.py"
-RESTORING = "purerl/runs/training/restoring.py"
-REPORT = "purerl/runs/training/reporting.py"
-TRAIN = "purerl/runs/training/train.py"
-TABLE = "purerl/runs/record/progress.py"
-STATUS = "purerl/runs/record/status.py"
-FOLDERS = "purerl/runs/record/checkpoint_folders.py"
-DRY_RUN = "purerl/runs/training/dry_run.py"
-COMMAND = "purerl/cli/commands/train_and_resume.py"
-TOGETHER, T_TOGETHER = "purerl/loops/seeds/together.py", "tests/loops/seeds/test_together.py"
-T_EPOCHS = "tests/runs/training/test_epochs.py"
-T_REQUIREMENTS = "tests/runs/training/test_requirements.py"
-T_RESTORING = "tests/runs/training/test_restoring.py"
-T_TABLE = "tests/runs/record/test_progress.py"
-T_STATUS = "tests/runs/record/test_status.py"
-T_DRY_RUN = "tests/runs/training/test_dry_run.py"
-T_COMMAND = "tests/cli/commands/test_train_and_resume.py"
+TOGETHER, LOCKSTEP = "purerl/loops/seeds/together.py", "purerl/loops/seeds/lockstep.py"
+GYM, ACTING, CARRY = "purerl/loops/gym.py", "purerl/loops/acting.py", "purerl/loops/carry.py"
+OFF, ON, FIRST = (f"purerl/loops/{x}.py" for x in ("offpolicy", "onpolicy", "first_carry"))
+DEVICES, SNAPSHOT = "purerl/loops/devices.py", "purerl/loops/snapshot.py"
+T_TOGETHER, T_LOCKSTEP = (f"tests/loops/seeds/test_{x}.py" for x in ("together", "lockstep"))
+ALONE = f"{T_LOCKSTEP}::test_each_seed_ends_as_if_it_had_been_trained_alone[dqn]"
+ACER = f"{T_LOCKSTEP}::test_each_seed_ends_as_if_it_had_been_trained_alone[acer]"
+UNEVEN = f"{T_LOCKSTEP}::test_seeds_whose_vector_environments_need_different_numbers_of_steps[dqn]"
 
 MUTANTS = [
-    # Which run learns, is tested, saved and logged.
-    Mutant(EPOCHS, "learner = jax.tree.map(lambda x: x[i], self.carry.data.learner)", "learner = jax.tree.map(lambda x: x[0], self.carry.data.learner)", f"{T_EPOCHS} -k folder_of"),
-    Mutant(EPOCHS, "lambda x: x[i : i + 1], data)", "lambda x: x[:1], data)", f"{T_EPOCHS} -k folder_of"),
-    Mutant(EPOCHS, "dataclasses.replace(self.carry.carries[i], learner=learner)", "dataclasses.replace(self.first, learner=learner)", f"{T_EPOCHS} -k folder_of"),
-    Mutant(EPOCHS, '{"seed": self.session.config.seed}', "{}", f"{T_EPOCHS} -k folder_of"),
-    # Checkpoints of the same step.
-    Mutant(EPOCHS, "if last or (any(due) and not self.runs[0].saver.shared):", "if last:", f"{T_EPOCHS} -k new_best"),
-    Mutant(EPOCHS, "if last or (any(due) and not self.runs[0].saver.shared):", "if last or any(due):", f"{T_EPOCHS} -k new_best"),
-    Mutant(EPOCHS, "                run.saver.shared = (step,)\n", "                pass\n", f"{T_EPOCHS} -k killed"),
-    Mutant(EPOCHS, "all(due) and not any(run.saver.failures for run in self.runs)", "all(due)", f"{T_EPOCHS} -k full_disk"),
-    Mutant(EPOCHS, "run.saver.shared = (one.step,) if one and len(self.runs) > 1 else ()", "pass", f"{T_EPOCHS} -k kept_until"),
-    Mutant(FOLDERS, "*({*shared} & {*steps})", "", f"{T_EPOCHS} -k killed"),
-    Mutant(EPOCHS, "            except errors.StorageError as error:  # the other runs are saved first\n", "            except ZeroDivisionError as error:\n", f"{T_EPOCHS} -k full_disk"),
-    # Errors of one run.
-    Mutant(EPOCHS, "self.failed[:] = [run for run, _ in wrong]", "pass", f"{T_EPOCHS} -k full_disk"),
-    Mutant(EPOCHS, "            self.failed[:] = [run.session.run]\n", "", f"{T_EPOCHS} -k lost_folder"),
-    Mutant(EPOCHS, "        if not left and not self.carry.is_stale:\n", "        if False:\n", f"{T_EPOCHS} -k lost_folder"),
-    Mutant(EPOCHS, "run.saver.save_unsaved(carry, run.score, False, pending)", "run.saver.save_unsaved(carry, run.score, False)", f"{T_EPOCHS} -k bad_number"),
-    Mutant(REPORT, "        if rest:\n", "        if False:\n", f"{T_EPOCHS} -k bad_number"),
-    Mutant(REPORT, 'dict.fromkeys(runs, ("stopped", f"{failed[0].name} failed"))', 'dict.fromkeys(runs, ("failed", format_error(error)))', f"{T_EPOCHS} -k bad_number"),
-    Mutant(EPOCHS, "left = dict(error.survivors)", "left: dict = {}", f"{T_EPOCHS} -k bad_number"),
-    Mutant(EPOCHS, "if run.session.config.seed == error.seed]", "]", f"{T_EPOCHS} -k gymnasium"),
-    Mutant(TOGETHER, "            error.seed = seed\n", "            pass\n", f"{T_EPOCHS} -k gymnasium"),
-    Mutant(TOGETHER, "np.array([i not in failed for", "np.array([True for", T_TOGETHER),
-    Mutant(TOGETHER, "ended: Sequence[Record | None] = made or", "ended: Sequence[Record | None] =", f"{T_EPOCHS} -k bad_number"),
-    Mutant(TOGETHER, "        except PurerlError as error:\n            failed.setdefault(i, error)\n", "        except ZeroDivisionError as error:\n            failed.setdefault(i, error)\n", T_TOGETHER),
-    # Evaluations, and the screen.
-    Mutant(EPOCHS, "            if tests or not is_tested:\n", "            if True:\n", f"{T_EPOCHS} -k evaluation"),
-    Mutant(EPOCHS, "ended = [run for run in self.runs if run.pending]", "ended = [*self.runs]", f"{T_EPOCHS} -k evaluation"),
-    Mutant(TABLE, "[_mean(means), min(means), max(means)]", "[_mean(means), max(means), min(means)]", T_TABLE),
-    Mutant(TABLE, "{number * rate:,.0f}", "{rate:,.0f}", T_TABLE),
-    Mutant(TABLE, "sum(one[name] for one in records) / number", "record[name]", T_TABLE),
-    # What continues, and from where.
-    Mutant(RESTORING, "sorted(set.intersection(*map(set, there)), reverse=True)", "sorted(set.union(*map(set, there)), reverse=True)", T_RESTORING),
-    Mutant(RESTORING, "sorted(set.intersection(*map(set, there)), reverse=True)", "sorted(set.intersection(*map(set, there)))", T_RESTORING),
-    Mutant(RESTORING, "(len(steps) == 1 and is_killed)", "len(steps) == 1", T_RESTORING),
-    Mutant(RESTORING, "(len(steps) == 1 and is_killed)", "is_killed", T_RESTORING),
-    Mutant(RESTORING, "restore_all(sessions, candidates[1:])", "restore_all(sessions, candidates)", f"{T_EPOCHS} -k damaged"),
-    Mutant(TRAIN, "            run_on_root(functools.partial(checkpoint_folders.delete_later, run, 0))\n", "            pass\n", f"{T_EPOCHS} -k killed"),
-    Mutant(TRAIN, "    if len({run.resolve() for run in folders}) < len(folders):\n", "    if False:\n", T_RESTORING),
-    Mutant(TRAIN, "        folder.check_earlier_runs(contents, **where)\n", "        pass\n", T_REQUIREMENTS),
-    # What is refused.
-    Mutant(REQUIREMENTS, "if ours != theirs and name not in OWN:", "if False:", T_REQUIREMENTS),
-    Mutant(REQUIREMENTS, "if ours != theirs and name not in OWN:", "if ours != theirs:", T_REQUIREMENTS),
-    Mutant(REQUIREMENTS, "first.schedule.devices > 1", "False", T_REQUIREMENTS),
-    Mutant(REQUIREMENTS, "mpi.num_procs() > 1", "False", T_REQUIREMENTS),
-    Mutant(REQUIREMENTS, "is_used and others", "is_used", T_REQUIREMENTS),
-    Mutant(REQUIREMENTS, "seeds if seeds == 1 else 2 * seeds", "seeds", T_REQUIREMENTS),
-    Mutant(REQUIREMENTS, "seeds if seeds == 1 else 2 * seeds", "2 * seeds", T_REQUIREMENTS),
-    Mutant(COMMAND, "    if args.together and (args.num_cpu or 1) > 1:\n", "    if False:\n", T_COMMAND),
-    Mutant(COMMAND, "    if len(args.run) > 1 and not args.together:\n", "    if False:\n", T_COMMAND),
-    Mutant(COMMAND, "return max(end.code for end in ends)", "return ends[0].code", T_COMMAND),
-    Mutant(STATUS, "== {*runs}:", "<= {*runs}:", T_STATUS),
-    Mutant(DRY_RUN, '* ranks * seeds, free_memory()', '* ranks, free_memory()', T_DRY_RUN),
-    Mutant(DRY_RUN, "seconds * (1 if together else len(made))", "seconds * len(made)", T_DRY_RUN),
+    # Joined and split.
+    Mutant(TOGETHER, "    if len(set(several)) < len(several):", "    if False:", T_TOGETHER),
+    Mutant(TOGETHER, '("algo", "schedule", "steps", *', '("algo", "schedule", *', T_TOGETHER),
+    Mutant(TOGETHER, '("algo", "schedule", "steps", *', '("algo", "steps", *', T_LOCKSTEP),
+    Mutant(TOGETHER, '*(("envs",) if kinds[0] else ())', "*()", T_TOGETHER),
+    Mutant(TOGETHER, "    if own != spec:", "    if False:", f"{T_TOGETHER} {T_LOCKSTEP}"),
+    Mutant(TOGETHER, "    if kinds[0] != kinds[1]:", "    if False:", T_LOCKSTEP),
+    Mutant(TOGETHER, "jax.tree.map(lambda x: x[i], together.data)", "jax.tree.map(lambda x: x[0], together.data)", T_TOGETHER),
+    Mutant(TOGETHER, "jax.eval_shape(lambda: read_data(carry))._asdict()", "{}", T_TOGETHER),
+    Mutant(TOGETHER, "        one.refuse_stale()\n", "", T_TOGETHER),
+    Mutant(TOGETHER, "        refuse_devices(one.schedule)\n", "        pass\n", T_LOCKSTEP),
+    Mutant(TOGETHER, "len({id(one.envs) for one in carries}) < len(carries)", "False", T_LOCKSTEP),
+    Mutant(TOGETHER, "is_consumed or any(carry.is_behind for carry in self.carries)", "is_consumed", T_LOCKSTEP),
+    Mutant(TOGETHER, "jax.tree.leaves(self.data))", "jax.tree.leaves(self.data.learner))", T_LOCKSTEP),
+    Mutant(CARRY, "self.is_behind or _has_deleted_leaves(self.buffer)", "_has_deleted_leaves(self.buffer)", T_LOCKSTEP),
+    # Records and errors of each seed.
+    Mutant(TOGETHER, "tally=jnp.stack([carry.tally for carry, _ in closed])", "tally=together.data.tally", ALONE),
+    Mutant(TOGETHER, "dataclasses.replace(carry, tally=tally)", "dataclasses.replace(carry, tally=tallies[0])", ALONE),
+    Mutant(TOGETHER, "~np.asarray(finite, bool)", "~np.asarray(finite)", ACER),
+    Mutant(TOGETHER, "records.check_learner(select_seed(together, i)", "records.check_learner(select_seed(together, 0)", T_LOCKSTEP),
+    Mutant(TOGETHER, '        error.add_note(f"The seed is {seed}.")\n', "", T_LOCKSTEP),
+    Mutant(LOCKSTEP, "                with name_seed(together.carries[i].seed):\n                    raise error\n", "                raise\n", T_LOCKSTEP),
+    Mutant(LOCKSTEP, "    check_learners(together, updates, finite)\n", "", T_LOCKSTEP),
+    # Keys and actions.
+    Mutant(ACTING, "tuple(one.seed for one in carries), firsts", "(carries[0].seed,) * len(carries), firsts", ALONE),
+    Mutant(ACTING, "np.array(calls) % _KEYS]", "0]", ALONE),
+    Mutant(ACTING, "[[seed, 0, first >> 32, first & 0xFFFFFFFF]", "[[seed, 0, 0, 0]", "tests/loops/test_acting.py"),
+    Mutant(LOCKSTEP, "acting.pack_key_words(*pair) for pair in zip(carries, calls", "acting.pack_key_words(*pair) for pair in zip(carries[:1] * len(carries), calls", ALONE),
+    Mutant(LOCKSTEP, "[x if flag else y for flag", "[y if flag else x for flag", f"{T_LOCKSTEP} -k different_numbers"),
+    Mutant(LOCKSTEP, "    if any(random):\n", "    if all(random):\n", f"{T_LOCKSTEP} -k different_numbers"),
+    Mutant(LOCKSTEP, "                left.remove(i)\n", "                left.clear()\n", UNEVEN),
+    # Bursts and rollouts.
+    Mutant(LOCKSTEP, "[acting.pack_key_words(one, one.updates) for one in carries]),\n        _share", "[acting.pack_key_words(first, one.updates) for one in carries]),\n        _share", ALONE),
+    Mutant(LOCKSTEP, "words = _stack([acting.pack_key_words(one, one.updates)", "words = _stack([acting.pack_key_words(one, first.updates)", ACER),
+    Mutant(LOCKSTEP, "        updates, finite = np.asarray(counted).T.tolist()", "        finite = np.asarray(counted).T.tolist()[1]", ACER),
+    Mutant(LOCKSTEP, "updates=one.updates + number)", "updates=one.updates + updates[0])", ACER),
+    Mutant(DEVICES, "[None if i == shared else 0 for i", "[0 for i", ALONE),
+    # Goals.
+    Mutant(LOCKSTEP, "found.append(function(*part))", "found.append(functions[0](*part))", T_LOCKSTEP),
+    Mutant(LOCKSTEP, "return np.concatenate(found)", "return np.concatenate(found[::-1])", f"{T_LOCKSTEP} -k replay_goals"),
+    # Interrupted advances.
+    Mutant(LOCKSTEP, "        if should_stop and should_stop():\n            raise AdvanceStopped\n", "", T_LOCKSTEP),
+    Mutant(GYM, "            envs.calls = calls\n", "", f"{T_LOCKSTEP} tests/loops/test_snapshot.py"),
+    Mutant(GYM, "            envs.rewind(marks)\n", "", T_LOCKSTEP),
+    Mutant(SNAPSHOT, "        envs.rewind(marks)\n        raise", "        raise", T_LOCKSTEP),
+    Mutant(SNAPSHOT, "    envs.calls = carry.calls\n", "", "tests/loops/test_snapshot.py"),
+    Mutant(OFF, "    envs.calls = calls\n", "", "tests/loops/test_offpolicy.py"),
+    Mutant(ON, "    envs.calls = calls\n", "", "tests/loops/test_onpolicy.py"),
+    # Arguments.
+    Mutant(GYM, "        refuse_devices(schedule)\n", "        pass\n", T_LOCKSTEP),
+    Mutant(TOGETHER, "    if seeds is not None:\n        refuse_ranks()\n", "", T_LOCKSTEP),
+    Mutant(GYM, "if is_new := makers[i] not in makers[:i]:", "if is_new := True:", T_LOCKSTEP),
+    Mutant(GYM, "1 if is_alone else 2 * len(several)", "1", T_LOCKSTEP),
+    Mutant(FIRST, "or len(makers) != number:", "or False:", T_LOCKSTEP),
 ]  # fmt: skip

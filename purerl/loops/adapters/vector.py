@@ -45,7 +45,7 @@ class VectorEnvs:
             )
         self.generators = generators.read()  # before the first episode
         self.has_moved = False  # whether an interrupted advance has stepped the environments
-        self.calls = 0  # calls of `step` up to the newest carry
+        self.calls = 0  # calls of `step` before the newest carry
         self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
         self._convert_actions = make_action_converter(spec, env.single_action_space)
         self._achieved = np.zeros((self.num_envs, spec.goal_size), np.float32)  # by the last call
@@ -78,7 +78,6 @@ class VectorEnvs:
 
     def step(self, obs: np.ndarray, act: np.ndarray) -> Step:
         """Take one action in every environment; its autoreset mode decides when it resets."""
-        self.calls += 1
         handed = self._convert_actions(act)
         if isinstance(self.spec.action, Discrete):
             handed = np.asarray(handed, self.env.action_space.dtype)
