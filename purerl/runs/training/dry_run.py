@@ -122,7 +122,7 @@ def _describe_memory(config: Config, carry: Any, ranks: int) -> Iterator[str]:
     process = peak * (1 if sys.platform == "darwin" else 1024) - short
     needs = devices.estimate_memory(config.spec.env, config.schedule.resolve(ranks), (), ranks)
     replay, free = needs.get("replay_size", 0) * ranks * seeds, free_memory()
-    total = process * ranks + replay * (1 if seeds == 1 else 2)  # a checkpoint splits a copy
+    total = process * ranks + replay * (1 if seeds == 1 else 2)  # they are joined once
     room = "" if free is None else f"; {format_size(free)} are free"
     line = f"memory        learner {format_size(learner)}, replay buffer {format_size(replay)}"
     yield f"{line}, about {format_size(total)} in total{room}"

@@ -67,7 +67,7 @@ def check_together(made: Sequence[Config], sinks: Sequence[Sink] = ()) -> None:
 def check_memory(config: Config, ranks: int, seeds: int = 1) -> None:
     """Refuse a run that does not fit into memory, or counts that are not divisible by the ranks.
 
-    Several seeds in one program need twice their memory while they are joined and split.
+    Several seeds need twice their memory while they are joined into one program.
     """
     devices.check_platform()
     try:

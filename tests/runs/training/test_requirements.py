@@ -53,7 +53,7 @@ def test_ranks_and_sinks_are_refused_for_several_seeds(monkeypatch):
 
 
 def test_several_seeds_need_twice_the_memory_of_each(monkeypatch, tmp_path):
-    """They are copied when they are joined, and when a checkpoint splits them."""
+    """They are copied when they are joined."""
     size = 1_000_000
     parts = {"schedule": {"steps": 1_000, "replay_size": size}, "spec": {"hidden": [4]}}
     made = [make(seed, **parts) for seed in range(3)]
