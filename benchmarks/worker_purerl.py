@@ -26,7 +26,7 @@ HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
 
 # Tasks with environments in JAX, with the settings of `worker_rejax.py`: steps of a window, `Spec`
 # and schedule. Rejax always learns the temperature of SAC.
-SCAN = {
+SCAN: dict[str, tuple[int, dict[str, Any], Any]] = {
     "ppo": (
         102_400,
         {"hidden": (64, 64), "train_pi_iters": 4, "train_v_iters": 4, "minibatch_size": 128}

@@ -52,14 +52,19 @@ class BaseCarry:
     @property
     def is_stale(self) -> bool:
         """Whether an `advance` has consumed this carry; every `advance` donates the learner."""
-        return _has_deleted_leaves(self.learner)
+        return self.is_behind or _has_deleted_leaves(self.learner)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a later carry has stepped the environments of this one."""
+        return isinstance(self.envs, adapters.GymEnvs) and self.envs.calls != self.calls
 
     def refuse_stale(self) -> None:
-        """Refuse a carry without arrays; `is_stale` says whether it is one."""
+        """Refuse a carry without arrays, or whose environments are ahead; see `is_stale`."""
         if self.is_stale:
             raise ValueError(
                 "this carry was consumed by an earlier advance, or is part of several seeds. "
-                "Continue with the carry that advance returned, or with one of scan.split."
+                "Continue with the carry that advance returned, or with one of split."
             )
 
     def get_gym_envs(self) -> adapters.GymEnvs:
@@ -86,7 +91,7 @@ class OffPolicyCarry(BaseCarry):
     @property
     def is_stale(self) -> bool:
         """Whether an `advance` has consumed this carry; every `advance` donates the buffer."""
-        return _has_deleted_leaves(self.buffer)
+        return self.is_behind or _has_deleted_leaves(self.buffer)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

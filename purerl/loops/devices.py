@@ -54,6 +54,26 @@ JOINED = P(None, mpi.RANK_AXIS)  # of arrays whose second axis joins those of al
 SPLIT = P((mpi.RANK_AXIS, mpi.AXIS))  # of arrays whose leading axis is split over devices
 
 
+def map_program(
+    body: Callable[..., Any], devices: int, has_seeds: bool, shared: int | None = None
+) -> Callable[..., Any]:
+    """Return a function that runs `body` on several devices, or for several seeds.
+
+    With one device and one seed it is `body` itself.
+
+    Args:
+        body: The program for one device and one seed.
+        devices: Number of devices. Each of them gets all arguments.
+        has_seeds: Whether all arguments have a leading axis of seeds.
+        shared: Index of an argument without this axis.
+    """
+    if has_seeds:
+        return lambda *args: jax.vmap(body, [None if i == shared else 0 for i in range(len(args))])(
+            *args
+        )
+    return map_over_devices(body, devices) if devices > 1 else body
+
+
 def map_over_devices(
     body: Callable[..., Any], devices: int, in_specs: Any = WHOLE, out_specs: Any = WHOLE
 ) -> Callable[..., Any]:

@@ -70,6 +70,12 @@ def count_step(step: adapters.Step, ep_return: np.ndarray, ep_length: np.ndarray
     return step.ended
 
 
+def is_epoch_over(carry: Carry) -> bool:
+    """Return whether an epoch or the run ends at this carry."""
+    schedule = carry.schedule
+    return carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
+
+
 def close_epoch(carry: Carry) -> tuple[Carry, Record]:
     """Make the record of an epoch over all ranks, and start the statistics of the next one.
 

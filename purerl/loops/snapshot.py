@@ -11,6 +11,7 @@ arrays, which are stored as they are. This module does not touch the disk.
 """
 
 import dataclasses
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.buffers import goals, replay
-from purerl.errors import SnapshotMismatch
+from purerl.errors import EpisodesLost, SnapshotMismatch
 from purerl.loops.adapters import Episodes, JaxEnvs, generators
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
 from purerl.loops.devices import read_own, replicate, replicate_own, split_rows, unreplicate
@@ -138,10 +139,33 @@ def replay_episodes(
 ) -> tuple[Carry, list[int]]:
     """Bring the environments of a carry to its observations; return those that could not."""
     saved = Episodes(numbers, actions, carry.obs, carry.ep_return, carry.ep_length, digests)
-    obs, lost = carry.get_gym_envs().replay_episodes(saved)
+    envs = carry.get_gym_envs()
+    obs, lost = envs.replay_episodes(saved)
+    envs.calls = carry.calls
     ep_return, ep_length = carry.ep_return.copy(), carry.ep_length.copy()
     ep_return[lost] = ep_length[lost] = 0
     return dataclasses.replace(carry, obs=obs, ep_return=ep_return, ep_length=ep_length), lost
+
+
+def replay_advance(carry: Carry) -> Carry:
+    """Return a carry whose environments are where its interrupted advance found them."""
+    envs = carry.get_gym_envs()
+    if not envs.has_moved:
+        return carry
+    marks = envs.mark_episodes()
+    try:
+        carry, lost = replay_episodes(carry, *envs.list_episodes())
+    except BaseException:
+        envs.rewind(marks)
+        raise
+    if lost:
+        warnings.warn(
+            f"an interrupted advance has moved environments {lost}, whose episodes cannot be "
+            f"replayed exactly. They start new episodes.",
+            EpisodesLost,
+            stacklevel=4,
+        )
+    return carry
 
 
 def select_shared(carry: Carry) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from purerl.loops import gym as loop
 from purerl.mpi import collective, world
 from purerl.runs.record import checkpoint
 from purerl.runs.settings import config
-from purerl.runs.training import train
+from purerl.runs.training import restoring, train
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
@@ -509,7 +509,7 @@ def check_checkpoints_that_differ_between_ranks_raise() -> None:
     kept, snapshot.thaw = snapshot.thaw, shift_steps
     loaded = checkpoint.Loaded(50, {}, None, (), ())
     try:
-        raises(mpi.RanksDisagree, "['steps']", train.restore_carry, tiny(), pole, loaded)
+        raises(mpi.RanksDisagree, "['steps']", restoring.restore_carry, tiny(), pole, loaded)
     finally:
         snapshot.thaw = kept
 

@@ -38,7 +38,9 @@ from tests.mutants import (
     reliability,
     reports,
     runs,
+    runs_of_seeds,
     scan,
+    seeds,
     sequences,
     subtle,
 )
@@ -47,7 +49,7 @@ ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(envs, goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
-    *(ranks, reliability, reports, runs, scan, sequences, subtle),
+    *(ranks, reliability, reports, runs, runs_of_seeds, scan, seeds, sequences, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

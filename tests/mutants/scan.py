@@ -3,7 +3,7 @@
 from tests.mutants import Mutant
 
 LOOP, PROGRAMS = "purerl/loops/scan/loop.py", "purerl/loops/scan/programs.py"
-STEPPING, SEEDS = "purerl/loops/scan/stepping.py", "purerl/loops/scan/seeds.py"
+STEPPING = "purerl/loops/scan/stepping.py"
 EVALUATION, IN_JAX = "purerl/loops/scan/evaluation.py", "purerl/loops/adapters/in_jax.py"
 SNAPSHOT, FLIP = "purerl/loops/snapshot.py", "purerl/envs/bit_flipping.py"
 DIAGNOSIS, CONFIG = "purerl/runs/training/diagnosis.py", "purerl/runs/settings/config.py"
@@ -13,7 +13,7 @@ SHARING, DEVICES = "purerl/loops/scan/sharing.py", "purerl/loops/devices.py"
 FIRST, SHARDING = "purerl/loops/first_carry.py", "purerl/mpi/sharding.py"
 EPISODES = "purerl/envs/episodes.py"
 T_LOOP, T_PROGRAMS = "tests/loops/scan/test_loop.py", "tests/loops/scan/test_programs.py"
-T_STEPPING, T_SEEDS = "tests/loops/scan/test_stepping.py", "tests/loops/scan/test_seeds.py"
+T_STEPPING, T_SEEDS = "tests/loops/scan/test_stepping.py", "tests/loops/seeds/test_together.py"
 T_IN_JAX, T_RUNS = "tests/loops/test_in_jax.py", "tests/runs/training/test_train_in_jax.py"
 T_SHARING, T_SHARDING = "tests/loops/scan/test_sharing.py", "tests/mpi/test_sharding.py"
 T_JOINED, COLLECTIVE = "tests/loops/scan/test_joined.py", "purerl/mpi/collective.py"
@@ -71,11 +71,6 @@ MUTANTS = [
     # Several seeds.
     Mutant(PROGRAMS, "axes = (0, None, Clock(0, None, None, 0), None)", "axes = (0, None, Clock(None, None, None, 0), None)", T_SEEDS),
     Mutant(LOOP, "clocks = jax.tree.map(lambda *x: np.stack(x), *map(_read_clock, carries))", "clocks = jax.tree.map(lambda *x: np.stack(x), *map(_read_clock, carries[:1] * len(carries)))", T_SEEDS),
-    Mutant(LOOP, "data = data._replace(tally=jnp.stack([one.tally for one, _ in closed]))", "pass", T_SEEDS),
-    Mutant(SEEDS, "    if len(set(several)) < len(several):", "    if False:", T_SEEDS),
-    Mutant(SEEDS, '"envs", "steps")', '"envs")', T_SEEDS),
-    Mutant(SEEDS, "if other.learner.params.spec != spec:", "if False:", T_SEEDS),
-    Mutant(SEEDS, "jax.tree.map(lambda x: x[i], together.data)", "jax.tree.map(lambda x: x[0], together.data)", T_SEEDS),
     # The adapter, and lengths of programs.
     Mutant(IN_JAX, "not isinstance(env, type) and all", "all", T_IN_JAX),
     Mutant(IN_JAX, "_GROWTH * max(self.steps, unit)", "most", T_IN_JAX),
@@ -97,10 +92,6 @@ MUTANTS = [
     Mutant(LOOP, "min(left, most))", "left)", T_LOOP),
     Mutant(REWARDS, "if is_default and outcome.success:\n        schedule = dataclasses.replace(schedule, log_info=(outcome.success,))\n    if", "if outcome.success:\n        schedule = dataclasses.replace(schedule, log_info=(outcome.success,))\n    if", T_LOOP),
     Mutant(REWARDS, "env.spec.clip(np.zeros(env.spec.action.shape, np.float32))", "np.zeros(env.spec.action.shape, np.float32)", T_LOOP),
-    Mutant(LOOP, "carry if one.finite else select_seed(together, i)", "carry", T_SEEDS),
-    Mutant(SEEDS, '"schedule", "envs", "steps"', '"schedule", "steps"', T_SEEDS),
-    Mutant(SEEDS, '("learner", "buffer", "episodes")', '("buffer",)', T_SEEDS),
-    Mutant(SEEDS, "        one.refuse_stale()\n", "", T_SEEDS),
     Mutant(STEPPING, "(rows.rew == 0) | (rows.rew == -1)", "rows.rew <= 0", T_STEPPING),
     Mutant(STEPPING, "return found.astype(stored.dtype)", "return found", T_STEPPING),
     Mutant(SNAPSHOT, "    carry.refuse_stale()\n", "", T_SEEDS),
@@ -117,7 +108,6 @@ MUTANTS = [
     Mutant(SHARING, "first = found.place.argmin()", "first = 0", f"{T_SHARING}::test_the_first_fault_of_all_devices_is_reported"),
     Mutant(SHARING, "step * world.num_envs * world.devices + find_first(world)", "step * world.num_envs + find_first(world)", f"{T_SHARING}::test_the_first_fault_of_all_devices_is_reported"),
     Mutant(SHARING, "    if number % devices:", "    if False:", T_SHARING),
-    Mutant(SHARING, "    if devices > 1 and together:", "    if False:", T_SHARING),
     Mutant(SHARING, "if x.shape[:1] != (number,):", "if False:", T_SHARING),
     Mutant(PROGRAMS, "info = mpi.pmean(info) if world.devices > 1 else info", "pass", ALIKE + "[dqn]"),
     Mutant(PROGRAMS, "drawn if world.devices == 1 else mpi.own_part(drawn)", "drawn[: world.num_envs]", ALIKE + "[dqn]"),
@@ -133,7 +123,6 @@ MUTANTS = [
     Mutant(LOOP, "    world = world._replace(num_envs=envs.num_envs, devices=1)\n    data", "    data", T_SHARING),
     Mutant(SNAPSHOT, "split_rows(jax.tree.unflatten(tree, arrays), devices)", "jax.tree.unflatten(tree, arrays)", f"{T_SHARING}::test_a_resumed_run_on_two_devices_has_the_same_bits"),
     Mutant(FIRST, "_divide_rollout(schedule, envs))", "schedule)", f"{T_SHARING}::test_statistics_of_rollouts_are_those_of_all_environments"),
-    Mutant(SEEDS, "    check_devices(first.schedule, together=True)\n", "", T_SHARING),
     Mutant(SHARDING, "axis=axis, tiled=True", "axis=0, tiled=True", T_SHARDING),
     Mutant(DEVICES, "OWN if x.ndim else WHOLE), tree)", "WHOLE), tree)", T_JOINED),
     Mutant(DEVICES, "for start in sorted(parts)", "for start in sorted(parts, reverse=True)", T_JOINED),

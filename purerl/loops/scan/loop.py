@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from purerl import algos, mpi, rng
@@ -22,9 +21,20 @@ from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
 from purerl.loops.onpolicy import RolloutCarry
 from purerl.loops.scan import programs, sharing, stepping
 from purerl.loops.scan.evaluation import evaluate
-from purerl.loops.scan.programs import BurstPlan, BurstTimes, Data, Outcome, RolloutPlan
-from purerl.loops.scan.seeds import Together, check_seeds, join, read_data, select_seed, write_data
+from purerl.loops.scan.programs import BurstPlan, BurstTimes, Outcome, RolloutPlan
 from purerl.loops.scan.stepping import Clock, World
+from purerl.loops.seeds.together import (
+    Data,
+    Together,
+    check_learners,
+    check_seeds,
+    close_epochs,
+    join,
+    name_seed,
+    read_data,
+    refuse_devices,
+    write_data,
+)
 from purerl.schedules import (
     ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
@@ -67,6 +77,8 @@ def start(
         A carry; with `seeds` the carries of all seeds, for `advance` and `split`.
     """
     several = check_seeds(seed, seeds)
+    if seeds is not None:
+        refuse_devices(schedule)
     copies = 1 if seeds is None else 2 * len(several)  # `join` copies all of them
     algo, env = algos.load(algo), in_jax.check_env(env)
     resolved = first_carry.resolve_schedule(algo, spec, schedule, several[0], copies, in_jax=True)
@@ -75,12 +87,12 @@ def start(
             f"spec.env must equal the spaces of the environment, {env.spec}, got {spec.env}. Make "
             f"the spec with Spec(env.spec), or use the environment that it was made for."
         )
-    sharing.check_devices(resolved, together=seeds is not None)
+    sharing.check_devices(resolved)
     resolved, relabelling = rewards.inspect_jax_env(spec, resolved, env, schedule.log_info is None)
     max_steps = in_jax.limit_steps(env, resolved.max_ep_len)
     envs = JaxEnvs(env, resolved.num_envs, max_steps)
     if isinstance(resolved, ResolvedOnPolicySchedule):
-        onpolicy.check_cut(resolved, envs)
+        first_carry.check_cut(resolved, envs)
     made = [_make_carry(algo, spec, resolved, envs, relabelling, one) for one in several]
     return made[0] if seeds is None else join(made)
 
@@ -149,13 +161,7 @@ def advance(carry: Any, should_stop: Callable[[], bool] | None = None) -> Any:
     """
     first = carry.carries[0] if isinstance(carry, Together) else carry
     schedule, envs = first.schedule, first.get_jax_envs()
-    if not isinstance(carry, Together):
-        carry.refuse_stale()
-    elif carry.is_stale:
-        raise ValueError(
-            "these carries were consumed by an earlier advance. Continue with those that advance "
-            "returned."
-        )
+    carry.refuse_stale()
     if first.steps >= schedule.steps:
         raise ValueError(
             f"the run is complete: {first.steps} of {schedule.steps} steps are done. Start a run "
@@ -168,7 +174,8 @@ def advance(carry: Any, should_stop: Callable[[], bool] | None = None) -> Any:
     outcome = jax.device_get(devices.unreplicate(outcome))
     envs.pace.note_steps(steps)
     carry = _note_outcome(write_data(carry, data), outcome, steps)
-    return records.close_epoch(carry) if _is_epoch_over(carry) else (carry, None)
+    records.check_learner(carry, int(outcome.updates), outcome.finite)
+    return records.close_epoch(carry) if records.is_epoch_over(carry) else (carry, None)
 
 
 def _advance_together(together: Together, envs: JaxEnvs) -> tuple[Together, list[Record] | None]:
@@ -178,20 +185,18 @@ def _advance_together(together: Together, envs: JaxEnvs) -> tuple[Together, list
     clocks = jax.tree.map(lambda *x: np.stack(x), *map(_read_clock, carries))
     clocks = clocks._replace(rank=clocks.rank[0], calls=clocks.calls[0])
     data, outcome = program(together.data, clocks)
-    outcome, tally = jax.device_get((outcome, data.tally))
+    outcome = jax.device_get(outcome)
     envs.pace.note_steps(steps)
-    carries = tuple(replace(c, tally=x) for c, x in zip(carries, tally, strict=True))
-    made = _note_outcomes(Together(carries, data), outcome, steps)
-    if not _is_epoch_over(made[0]):
-        return Together(tuple(made), data), None
-    closed = [records.close_epoch(one) for one in made]
-    data = data._replace(tally=jnp.stack([one.tally for one, _ in closed]))
-    return Together(tuple(one for one, _ in closed), data), [record for _, record in closed]
-
-
-def _is_epoch_over(carry: Carry) -> bool:
-    schedule = carry.schedule
-    return carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
+    made, failed = list(carries), {}
+    for i, carry in enumerate(carries):
+        try:
+            with name_seed(carry.seed):
+                made[i] = _note_outcome(carry, jax.tree.map(lambda x, i=i: x[i], outcome), steps)
+        except (EnvFault, NonFiniteError) as error:
+            failed[i] = error
+    together = Together(tuple(made), data)
+    check_learners(together, outcome.updates.tolist(), outcome.finite, failed)
+    return close_epochs(together)
 
 
 def _plan_program(
@@ -224,12 +229,12 @@ def _plan_program(
 
 
 def _note_outcome(carry: Carry, outcome: Outcome, steps: int) -> Carry:
-    """Return a carry with the counters and the episodes after a program; refuse bad numbers."""
+    """Return a carry with the counters and the episodes after a program; refuse bad rows."""
     _check_rows(carry, outcome.fault)
     ended = outcome.ends.ended
     # XLA does not split an array without numbers, as `infos` may be, over ranks.
     ends = jax.tree.map(lambda x: x[:, : ended.shape[1]][ended], outcome.ends)
-    carry = replace(
+    return replace(
         carry,
         ep_returns=carry.ep_returns + tuple(ends.returns.tolist()),
         ep_lengths=carry.ep_lengths + tuple(ends.lengths.tolist()),
@@ -238,24 +243,6 @@ def _note_outcome(carry: Carry, outcome: Outcome, steps: int) -> Carry:
         calls=carry.calls + steps,
         updates=carry.updates + int(outcome.updates),
     )
-    records.check_learner(carry, int(outcome.updates), outcome.finite)
-    return carry
-
-
-def _note_outcomes(together: Together, outcome: Outcome, steps: int) -> list[Carry]:
-    """Do so for several seeds; errors name the seed."""
-    made = []
-    for i, carry in enumerate(together.carries):
-        one = jax.tree.map(lambda x, i=i: x[i], outcome)
-        try:
-            # An error about the learner needs its arrays.
-            made.append(
-                _note_outcome(carry if one.finite else select_seed(together, i), one, steps)
-            )
-        except (EnvFault, NonFiniteError) as error:
-            error.add_note(f"The seed is {carry.seed}.")
-            raise
-    return made
 
 
 def _read_clock(carry: Carry) -> Clock:

@@ -19,7 +19,7 @@ from purerl import mpi, rng
 from purerl.buffers import replay
 from purerl.envs import episodes as in_progress
 from purerl.envs.episodes import Episodes
-from purerl.loops import offpolicy, onpolicy
+from purerl.loops import acting, offpolicy, onpolicy
 from purerl.loops.devices import jit_fast
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.relabel import Buffer
@@ -28,16 +28,8 @@ from purerl.loops.metrics import merge_tallies, tally_values
 from purerl.loops.onpolicy import ReplayPlan
 from purerl.loops.scan import sharing, stepping
 from purerl.loops.scan.stepping import Clock, Ends, Fault, World
+from purerl.loops.seeds.together import Data
 from purerl.types import Rows, make_rollout, map_rows
-
-
-class Data(NamedTuple):
-    """Everything that a program changes."""
-
-    learner: Any
-    buffer: Any  # replay buffer, or None
-    tally: Any
-    episodes: Any  # episodes in progress
 
 
 class Outcome(NamedTuple):
@@ -182,7 +174,7 @@ def _act(
         return sharing.act(algo, world, params, obs, key)
 
     def choose_at_random() -> jax.Array:
-        drawn = offpolicy.random_actions(world.env.spec, number, packed)
+        drawn = acting.random_actions(world.env.spec, number, packed)
         return drawn if world.devices == 1 else mpi.own_part(drawn)
 
     return jax.lax.cond(is_random, choose_at_random, explore)

@@ -22,14 +22,9 @@ from purerl.schedules import ResolvedSchedule
 from purerl.types import Rows, map_rows
 
 
-def check_devices(schedule: ResolvedSchedule, together: bool) -> None:
-    """Refuse several seeds on several devices, and environments that devices cannot share."""
+def check_devices(schedule: ResolvedSchedule) -> None:
+    """Refuse environments that devices cannot share."""
     devices, number = schedule.devices, schedule.num_envs
-    if devices > 1 and together:
-        raise ValueError(
-            f"several seeds in one program need devices=1, got {devices}. Set devices=1, or start "
-            f"the seeds one after the other."
-        )
     if number % devices:
         raise ValueError(
             f"num_envs must be a multiple of devices, which share environments in JAX, got "

@@ -14,7 +14,7 @@ from purerl.loops import scan
 from purerl.runs.record import checkpoint_folders, progress, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments
-from purerl.runs.training import diagnosis, train
+from purerl.runs.training import diagnosis, epochs, train
 from purerl.runs.training.progress_bar import Screen
 from tests.loops.scan.drift import BOX, DISCRETE, Drift
 
@@ -90,7 +90,7 @@ def test_a_request_to_stop_ends_the_run_between_two_programs(tmp_path, monkeypat
         programs.append(1)
         return len(programs) == 3
 
-    monkeypatch.setattr(train, "agree_to_stop", stop)
+    monkeypatch.setattr(epochs, "agree_to_stop", stop)
     part = purerl.train("ppo", "jax:CartPole-v1", data_dir=tmp_path / "part", **settings)
     assert 0 < part.step < whole.step
     assert part.status == "stopped"
@@ -142,6 +142,9 @@ def test_an_unknown_name_in_jax_is_refused_with_the_nearest():
 def test_sizes_and_schedule_are_described_as_in_the_other_loop():
     env = Drift(DISCRETE)
     schedule = dqn.SCHEDULE.__class__(steps=240, batch_size=8, replay_size=100)
-    carry = scan.start(dqn, dqn.Spec(env.spec, hidden=(8,)), env, schedule, seed=0)
+    args = (dqn, dqn.Spec(env.spec, hidden=(8,)), env, schedule)
+    carry = scan.start(*args, seed=0)
+    (one,) = scan.start(*args, seeds=(0,)).carries  # has shapes in the place of arrays
+    assert progress.describe_sizes(one) == progress.describe_sizes(carry)
     assert "observations (3,) float32, actions one of 3" in progress.describe_sizes(carry)
     assert "updates every" in progress.describe_schedule(carry)
