@@ -30,10 +30,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # environment -> algorithm, steps of each seed, settings
 TASKS = {
-    "CartPole-v1": ("ppo", 50_000, "--num-envs 4 --minibatch-size 128 --train-pi-iters 4"),
+    "CartPole-v1": ("ppo", 50_000, "--num-envs 4 --rollout-steps 512 --minibatch-size 128"),
     "Pendulum-v1": ("sac", 10_000, "--num-test-episodes 0"),
 }
-MORE = {"ppo": "--train-v-iters 4"}
+MORE = {"ppo": "--train-pi-iters 4 --train-v-iters 4"}
 COMMON = "--preset none --hidden 64,64 --save-freq none"
 CONTENDERS = ("processes", "together", "halves")
 

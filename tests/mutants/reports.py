@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant(CONSOLE, "text = text[: shutil.get_terminal_size().columns - 1]", "text = text[:]", T_BAR),
     Mutant(REPORT, 'lost, self.screen.lost = self.screen.lost, ""', "lost = self.screen.lost", T_BAR),
     Mutant(REPORT, 'text, states = "interrupted", dict.fromkeys(runs, ("stopped", "interrupted"))', "pass", T_REPORT),
-    Mutant("purerl/runs/training/epochs.py", "                envs.close()\n        raise\n", "                pass\n        raise\n", T_REPORT),
+    Mutant("purerl/runs/training/epochs.py", "                envs.close()\n        raise\n", "                pass\n        raise\n", "tests/runs/training/test_epochs.py -k gymnasium"),
     Mutant(TRAIN, "step=0, reason=None, **own", "step=0, **own", T_REPORT),
     Mutant("purerl/runs/training/restoring.py", "    if loaded.step > total:\n", "    if False:\n", T_TRAIN),
     Mutant(FOLDER, 'if state.get("status") == "failed":', "if False:", T_FOLDER),

@@ -5,12 +5,8 @@ import io
 import itertools
 import math
 import os
-import random
 import shutil
 import signal
-import subprocess
-import sys
-import time
 
 import chex
 import gymnasium
@@ -24,7 +20,6 @@ from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_file
 from purerl.runs.training import epochs, train
 from purerl.runs.training.progress_bar import Screen
 from tests.loops.scan.drift import DISCRETE, Drift, mark_complete
-from tests.mpi.launch import ROOT, clean
 from tests.runs.record.test_checkpoint_folders import damage
 from tests.runs.script import final, kept, table
 from tests.runs.training.test_train_in_jax import RUNS
@@ -32,34 +27,33 @@ from tests.runs.training.test_train_in_jax import RUNS
 COMMON = {"hidden": (8,), "quiet": True, "preset": "none"}
 NAME, SEEDS = "jax:CartPole-v1", (1, 2)
 SETTINGS = {name: COMMON | schedule | {"save_freq": 1} for name, schedule in RUNS.items()}
-STEPS = [64, 128, 192, 256]  # epochs of on-policy runs
 
 
-def shorten_programs(patch):
+@pytest.fixture(scope="module", autouse=True)
+def short_programs():
     """Let each program make one burst or rollout."""
-    patch.setattr("purerl.loops.adapters.in_jax.Pace.choose_steps", lambda _, unit, most: unit)
-
-
-@pytest.fixture(autouse=True)
-def short_programs(monkeypatch):
-    shorten_programs(monkeypatch)
+    with pytest.MonkeyPatch.context() as patch:
+        pace = "purerl.loops.adapters.in_jax.Pace.choose_steps"
+        patch.setattr(pace, lambda _, unit, most: unit)
+        yield
 
 
 def train_seeds(path, algo="ppo", seeds=SEEDS, env=NAME, **changes):
     return purerl.train(algo, env, data_dir=path, seeds=seeds, **SETTINGS[algo] | changes)
 
 
-def resume_seeds(path, env=None, screen=None, **how):
-    runs = sorted(one.parent for one in path.rglob("config.json"))
-    return train.resume_together(runs, env, screen=screen or Screen(quiet=True), **how)
+def find_runs(path):
+    return sorted(one.parent for one in path.rglob("config.json"))
+
+
+def resume_seeds(path, screen=None):
+    return train.resume_together(find_runs(path), screen=screen or Screen(quiet=True))
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Return the ends of undisturbed runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        shorten_programs(patch)
-        runs = train_seeds(tmp_path_factory.mktemp("whole"))
+    runs = train_seeds(tmp_path_factory.mktemp("whole"))
     return [final(run.folder) for run in runs]
 
 
@@ -136,10 +130,6 @@ def kill_at(monkeypatch, number):
     monkeypatch.setattr(checkpoint, "save", save)
 
 
-def find_runs(path):
-    return sorted(one.parent for one in path.rglob("config.json"))
-
-
 @pytest.mark.parametrize(("number", "there"), [(2, [[32], []]), (6, [[64, 96], [32, 64]])])
 def test_seeds_killed_between_two_saves_continue_from_the_step_that_both_have(
     number, there, tmp_path, monkeypatch, whole
@@ -148,7 +138,6 @@ def test_seeds_killed_between_two_saves_continue_from_the_step_that_both_have(
     with pytest.raises(Killed):
         train_seeds(tmp_path, keep=1)
     monkeypatch.undo()
-    shorten_programs(monkeypatch)
     runs = find_runs(tmp_path)
     assert [checkpoint_folders.list_steps(run) for run in runs] == there
     for run in runs:
@@ -159,7 +148,6 @@ def test_seeds_killed_between_two_saves_continue_from_the_step_that_both_have(
         with pytest.raises(Killed):
             resume_seeds(tmp_path, screen=screen)
         monkeypatch.undo()
-        shorten_programs(monkeypatch)
         assert not any(map(checkpoint_folders.list_steps, runs))
     resume_seeds(tmp_path, screen=screen)
     assert [final(run) for run in runs] == whole
@@ -177,7 +165,6 @@ def test_a_damaged_checkpoint_of_one_seed_is_skipped_in_all(tmp_path, monkeypatc
     monkeypatch.setattr(epochs, "agree_to_stop", stop_after(3))
     train_seeds(tmp_path)
     monkeypatch.undo()
-    shorten_programs(monkeypatch)
     runs = find_runs(tmp_path)
     damage(runs[1], 96)
     screen = Screen(io.StringIO())
@@ -213,9 +200,8 @@ def test_a_full_disk_of_one_folder_ends_all_seeds_saved(tmp_path, monkeypatch):
 
 def test_a_seed_with_a_bad_number_is_named_and_the_others_are_saved(tmp_path):
     """The fault is in a program that ends an epoch, whose record is not lost."""
-    env, short = dataclasses.replace(Drift(DISCRETE), max_steps=7), {"steps_per_epoch": 32}
+    env, short = Drift(DISCRETE, bad_reward_at=1, bad_above=1.3), {"steps_per_epoch": 32}
     whole = train_seeds(tmp_path / "whole", seeds=(0, 5), env=env, **short)
-    env = dataclasses.replace(env, bad_reward_at=1, bad_above=1.3)
     with pytest.raises(errors.NonFiniteError, match="environment step 216") as caught:
         train_seeds(tmp_path / "parts", seeds=(0, 2, 5), env=env, **short)
     assert errors.exit_code_of(caught.value) == 3
@@ -249,7 +235,6 @@ def test_a_lost_folder_ends_all_seeds_after_the_epoch_is_saved(tmp_path, monkeyp
     with pytest.raises(errors.RunLost, match="jax-cartpole-v1-ppo_s1 was deleted") as caught:
         train_seeds(tmp_path, save_freq=1_000)
     monkeypatch.undo()
-    shorten_programs(monkeypatch)
     (left,) = find_runs(tmp_path)
     assert "The other seeds: the checkpoint of step 128 is kept." in caught.value.__notes__[-1]
     assert len(table(left / "progress.txt", "\t")) == 1  # the record of the second is pending
@@ -271,7 +256,6 @@ def test_a_new_best_is_saved_alone_and_both_continue_from_an_earlier_step(
     with pytest.raises(Killed):
         train_seeds(tmp_path, keep=1, save_freq=1_000)
     monkeypatch.undo()
-    shorten_programs(monkeypatch)
     runs = find_runs(tmp_path)
     assert [checkpoint_folders.list_steps(run) for run in runs] == [[64, 192], [64]]
     resume_seeds(tmp_path)
@@ -282,7 +266,6 @@ def test_the_step_that_seeds_continue_from_is_kept_until_they_have_another(tmp_p
     monkeypatch.setattr(epochs, "agree_to_stop", stop_after(2))
     train_seeds(tmp_path, keep=1, save_freq=1_000)
     monkeypatch.undo()
-    shorten_programs(monkeypatch)
     improve_the_first_seed(monkeypatch)
     kill_at(monkeypatch, 3)
     with pytest.raises(Killed):
@@ -293,7 +276,15 @@ def test_the_step_that_seeds_continue_from_is_kept_until_they_have_another(tmp_p
 class Breaks(gymnasium.Wrapper):
     """Environment that raises an error at the 300th step of all of them."""
 
-    steps = 0
+    steps, left_open = 0, set()
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.left_open.add(id(self))
+
+    def close(self):
+        self.left_open.discard(id(self))
+        super().close()
 
     def step(self, action):
         Breaks.steps += 1
@@ -307,6 +298,7 @@ def test_seeds_in_environments_of_gymnasium_are_saved_if_one_of_these_fails(tmp_
     settings = SETTINGS["ppo"] | {"data_dir": tmp_path, "seeds": SEEDS, "save_freq": 1_000}
     with pytest.raises(errors.EnvFault, match="boom") as caught:
         purerl.train("ppo", lambda: Breaks(gymnasium.make("CartPole-v1")), **settings)
+    assert not Breaks.left_open
     seed = caught.value.seed
     assert f"The seed is {seed}." in caught.value.__notes__
     runs = find_runs(tmp_path)
@@ -341,8 +333,8 @@ def test_a_stopped_evaluation_of_one_seed_is_repeated_after_resuming(tmp_path, m
 
 def test_the_screen_has_one_table_for_all_seeds(tmp_path):
     screen = Screen(io.StringIO())
-    made = [train_seeds(tmp_path / "first")[0].config for _ in range(1)]
-    made = [dataclasses.replace(made[0], seed=seed) for seed in SEEDS]
+    config = train_seeds(tmp_path / "first")[0].config
+    made = [dataclasses.replace(config, seed=seed) for seed in SEEDS]
     outcomes = train.train_together(made, screen=screen, data_dir=tmp_path)
     said = screen.stream.getvalue()
     assert all((one.run / "stdout.log").read_text() == said for one in outcomes)
@@ -356,37 +348,3 @@ def test_the_screen_has_one_table_for_all_seeds(tmp_path):
     scores = sorted(one.score for one in outcomes)
     text = f"return {sum(scores) / 2:.1f} ({scores[0]:.1f} to {scores[1]:.1f}); everything is in"
     assert text in said
-
-
-def start(*words):
-    words = (sys.executable, "-m", "purerl", *words)
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(words, env=clean(), cwd=ROOT, **pipes)
-
-
-@pytest.mark.reliability
-@pytest.mark.parametrize("env", [NAME, "CartPole-v1"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_seeds_killed_at_random_moments_continue_to_the_same_end(tmp_path, env, number):
-    words = ["dqn", "--env", env, "--seed", "0", "1", "2", "--together", "--hidden", "8"]
-    words += ["--steps", "4000", "--steps-per-epoch", "200", "--save-freq", "100", "--keep", "1"]
-    words += ["--preset", "none", "--num-test-episodes", "1", "--data-dir"]
-    start("train", *words, str(tmp_path / "whole")).communicate()
-    rng, killed, process = random.Random(number), 0, start("train", *words, str(tmp_path / "cut"))
-    while True:
-        for line in process.stdout:
-            if "steps/s" in line and killed < 3:
-                time.sleep(rng.random())
-                process.send_signal(number)
-                break
-        out, _ = process.communicate(timeout=600)
-        runs = find_runs(tmp_path / "cut")
-        if process.returncode == errors.DONE:
-            break
-        killed += 1
-        assert process.returncode == (errors.STOPPED if number == signal.SIGTERM else -number), out
-        if number == signal.SIGTERM:
-            assert f"Continue: purerl resume {runs[0].parent} --together\n" in out
-        process = start("resume", str(runs[0].parent), "--together")
-    assert killed
-    assert [final(run) for run in runs] == [final(run) for run in find_runs(tmp_path / "whole")]

@@ -83,6 +83,20 @@ def test_a_full_disk_ends_a_run_after_three_failed_checkpoints(tmp_path, monkeyp
     assert reported == [True, True, False]
 
 
+def test_failed_checkpoints_that_are_not_in_a_row_end_no_run(tmp_path, monkeypatch):
+    real = checkpoint.save
+
+    def save(run, carry, *rest):
+        if carry.steps in (200, 300, 500, 600):
+            raise errors.StorageError(28, "full")
+        return real(run, carry, *rest)
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    config = tiny(save_freq=100)
+    config = dataclasses.replace(config, schedule=dataclasses.replace(config.schedule, steps=700))
+    assert quietly(config, tmp_path).step == 700
+
+
 class Breaks(gymnasium.Wrapper):
     """Environment that raises an error at step `at`, counted over all environments."""
 
