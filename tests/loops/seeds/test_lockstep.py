@@ -10,8 +10,9 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from purerl import mpi
+from purerl.buffers import replay
 from purerl.errors import Diverged, EnvFault, NoTimeLimit
-from purerl.loops import acting, offpolicy, scan, snapshot
+from purerl.loops import acting, devices, offpolicy, scan, snapshot
 from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
 from tests.loops.hindsight import reach
@@ -92,11 +93,12 @@ def test_rewards_of_new_goals_come_from_the_environment_of_each_seed():
 
     spec = reach.td3.Spec(EnvSpec.of(reach.Reach()), hidden=(8,))
     args = (reach.td3, spec, [reach.Reach, Broken], reach.schedule())
-    together = loop.start(*args, seeds=(5, 6))
+    together, _ = finish(loop.start(*args, seeds=(5, 6)), until=12)
     Broken.is_broken = True
     with pytest.raises(EnvFault, match="compute_reward of the environment must return") as caught:
-        finish(together)
+        loop.advance(together)
     assert caught.value.__notes__ == ["The seed is 6."]
+    assert together.is_stale  # the block is in its replay buffer
 
 
 def test_all_seeds_act_and_learn_in_one_program_per_step_and_burst(monkeypatch):
@@ -171,7 +173,8 @@ def test_a_fault_names_its_seed_and_leaves_the_others_as_they_were():
     args = make_args("dqn")
     expected = loop.split(finish(loop.start(*args, seeds=SEEDS))[0])
     together, _ = finish(loop.start(*args, seeds=SEEDS), until=32)
-    together.carries[1].envs.envs[1].faults = [None, ArithmeticError("worn out")]
+    # in the last step of the block, when the first seed is done
+    together.carries[1].envs.envs[1].faults = [*[None] * 3, ArithmeticError("worn out")]
     with pytest.raises(EnvFault, match="environment 1 raised ArithmeticError in step") as caught:
         loop.advance(together)
     assert caught.value.__notes__ == ["The seed is 0."]
@@ -240,9 +243,13 @@ def test_a_refused_start_closes_the_environments_of_all_seeds():
 
 def test_ranks_devices_and_mixed_loops_are_refused(monkeypatch):
     args = make_args("dqn")
+    unmade = lambda: pytest.fail("an environment was made")  # noqa: E731
     with pytest.raises(ValueError, match="need one device, got devices=2. Set devices=1"):
-        loop.start(*args[:3], dataclasses.replace(args[3], devices=2), seeds=SEEDS)
+        loop.start(*args[:2], unmade, dataclasses.replace(args[3], devices=2), seeds=SEEDS)
     one, other = loop.start(*args, seed=0), scan.start(*make_case("dqn"), seed=1)
+    wide = dataclasses.replace(one, schedule=dataclasses.replace(one.schedule, devices=2))
+    with pytest.raises(ValueError, match="need one device, got devices=2"):
+        loop.join([wide])
     for pair in ([one, other], [other, one]):
         with pytest.raises(ValueError, match="must be of the same loop"):
             loop.join(pair)
@@ -250,12 +257,20 @@ def test_ranks_devices_and_mixed_loops_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="must have the same schedule"):
         loop.join([one, longer])
     algo, spec, env_fn, schedule = args
-    wide = loop.start(algo, algo.Spec(spec.env, hidden=(4,)), env_fn, schedule, seed=1)
+    narrow = loop.start(algo, algo.Spec(spec.env, hidden=(4,)), env_fn, schedule, seed=1)
     with pytest.raises(ValueError, match=r"share one spec.* purerl sweep"):
-        loop.join([one, wide])
+        loop.join([one, narrow])
     monkeypatch.setattr(mpi, "num_procs", lambda: 2)
     with pytest.raises(ValueError, match="need one rank, got 2. Start the seeds one after"):
-        loop.start(*args, seeds=SEEDS)
+        loop.start(*args[:2], unmade, args[3], seeds=SEEDS)
+
+
+def test_memory_is_checked_for_all_seeds(monkeypatch):
+    algo, spec, env_fn, schedule = make_args("dqn", replay_size=1_000_000)
+    need = sum(devices.estimate_memory(spec.env, schedule.resolve(1), None).values())
+    monkeypatch.setattr(replay, "free_memory", lambda: 9 * need)
+    with pytest.raises(ValueError, match="Lower replay_size"):
+        loop.start(algo, spec, env_fn, schedule, seeds=range(5))
 
 
 def test_seeds_warn_once_of_the_same_environments():

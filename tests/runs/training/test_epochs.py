@@ -62,14 +62,14 @@ def read_numbers(run):
     return [[float(x or "nan") for key, x in row.items() if key != "Time"] for row in rows]
 
 
+@pytest.mark.parametrize("env", mark_complete((NAME, "CartPole-v1"), ("CartPole-v1",)))
 @pytest.mark.parametrize("algo", mark_complete(RUNS, ("acer",)))
-def test_each_seed_has_the_folder_of_its_single_run(algo, tmp_path):
+def test_each_seed_has_the_folder_of_its_single_run(algo, env, tmp_path):
     found = []
-    runs = train_seeds(tmp_path / "together", algo, on_record=found.append)
+    runs = train_seeds(tmp_path / "together", algo, env=env, on_record=found.append)
     assert [record["seed"] for record in found[:2]] == list(SEEDS)
     for seed, run in zip(SEEDS, runs, strict=True):
-        data = tmp_path / "alone"
-        alone = purerl.train(algo, NAME, data_dir=data, seed=seed, **SETTINGS[algo])
+        alone = purerl.train(algo, env, data_dir=tmp_path / "x", seed=seed, **SETTINGS[algo])
         assert run.folder.name == alone.folder.name
         files = [{path.name for path in one.folder.iterdir()} for one in (run, alone)]
         assert files[0] == files[1]
