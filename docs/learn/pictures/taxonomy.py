@@ -162,8 +162,8 @@ def draw_arrows() -> list[str]:
     ]
 
 
-def main() -> None:
-    """Write the picture beside this file."""
+def draw() -> str:
+    """Return the picture."""
     tip = (
         '<marker id="tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="7" markerHeight="7" '
         f'orient="auto"><path d="M 0 0.5 L 7 4 L 0 7.5 z" fill="{GREY}"/></marker>'
@@ -176,8 +176,8 @@ def main() -> None:
     card = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="white"/>'
     parts = [head, title, f"<defs>{tip}</defs>", card, *draw_grid(), *draw_hindsight()]
     parts += [*draw_arrows(), *map(draw_box, PLACES), *draw_legend(), "</svg>"]
-    Path(__file__).with_name("taxonomy.svg").write_text("\n".join(parts) + "\n")
+    return "\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    Path(__file__).with_name("taxonomy.svg").write_text(draw())
