@@ -1,20 +1,18 @@
 """The pages of docs/learn quote the code as it is, and their pictures agree with the modules.
 
 A quotation is a block ```py whose first line names a function, or a cell in the column `code` of a
-table. The function of a cell is named in its row, or else in the last heading or line above the
-table. Blocks ```python are programs, all blocks of a page together.
+table. The function of a cell is named in its row, or else in the last line above the table that
+names one. Blocks ```python are programs, not quotations.
 """
 
 import ast
 import re
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
 from purerl import algos
-from tests.mpi.launch import ROOT, clean
+from tests.mpi.launch import ROOT
 
 PAGES = sorted((ROOT / "docs" / "learn").glob("*.md"))
 NAME = re.compile(r"`?([\w/]+\.py)::(\w+)`?")
@@ -109,13 +107,3 @@ def test_the_map_of_algorithms_agrees_with_the_modules():
         assert kind == "all" or actions == (kind,)
         assert ("actor" in fields, "critic" in fields) == (column < 3, column > 0)
         assert hasattr(algo, "q_value") == (column > 1)
-
-
-@pytest.mark.complete
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_snippets_of_a_page_run_as_one_program(page, tmp_path):
-    snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    (tmp_path / "page.py").write_text("\n".join(snippets))
-    command, env = [sys.executable, "page.py"], clean()
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
-    assert done.returncode == 0, done.stderr
