@@ -51,7 +51,7 @@ bench-memory: $(VENV)/.installed-dev  ## memory and number of compilations over 
 mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; each must fail a test
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed compared with SBX and SB3, measured in turns
+bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed compared with SBX, SB3 and CleanRL, in turns
 	$(BIN)/python benchmarks/compare.py --peers .venv-peers/bin/python $(ARGS)
 
 bench-solve: $(VENV)/.installed .venv-peers/.installed  ## seconds to solve tasks, compared with SBX and SB3

@@ -1,4 +1,4 @@
-"""Compare the speed of purerl, SBX and SB3 in one run, in turns, pinned to one core.
+"""Compare the speed of purerl, SBX, SB3 and CleanRL in one run, in turns, pinned to one core.
 
     make bench                                   # everything, about half an hour
     make bench ARGS="td3-updates-256 sac-start --repeats 9"
@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 TASKS = (
     *(f"{algo}-updates-{size}" for algo in ("td3", "sac", "ddpg") for size in (100, 256)),
-    *("td3-halfcheetah", "td3-pendulum", "sac-halfcheetah"),
-    *("dqn-cartpole", "dqn-cartpole1"),  # bursts of 50, and one update after every step
+    *("td3-halfcheetah", "td3-pendulum", "sac-halfcheetah", "dqn-cartpole"),  # bursts of 50
 )
+STEPS = ("dqn-cartpole1", "td3-halfcheetah1")  # one update after every step
 ON_POLICY = (
     *(
         f"ppo-{env}-{schedule}"
@@ -43,9 +43,11 @@ ON_POLICY = (
 )
 SPLIT = ("sac-updates-256-devices2",)
 STARTS = ("td3-start", "sac-start")
-ALL = (*TASKS, *ON_POLICY, *SPLIT, *STARTS, "limit")
-PEERS = ("sbx", "sb3")
+ALL = (*TASKS, *STEPS, *ON_POLICY, *SPLIT, *STARTS, "limit")
+PEERS = ("sbx", "sb3", "cleanrl")
+WORKERS = {"sbx": "worker_peer.py", "sb3": "worker_peer.py", "cleanrl": "worker_peer_cleanrl.py"}
 ABSENT = {"trpo": ("sbx",), "vpg": PEERS, "acer": PEERS}  # SB3 has TRPO in sb3-contrib
+ONLY_STEPS = ("cleanrl",)  # peers that are measured with one update after every step
 
 
 class Program(NamedTuple):
@@ -69,8 +71,7 @@ def make_environment(
 
 def find_worker(name: str, program: Program) -> str:
     """Return the path of the script that a contender runs."""
-    script = "worker_peer.py" if name in PEERS else "worker_purerl.py"
-    return str(program.checkout / "benchmarks" / script)
+    return str(program.checkout / "benchmarks" / WORKERS.get(name, "worker_purerl.py"))
 
 
 class Contender:
@@ -173,7 +174,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("tasks", nargs="*", help=f"tasks (default: all): {', '.join(ALL)}")
-    text = "Python interpreter with SBX and SB3"
+    text = "Python interpreter with SBX, SB3 and the packages of CleanRL"
     parser.add_argument("--peers", default=".venv-peers/bin/python", help=text)
     text = "another checkout of purerl to compare with, instead of the peers"
     parser.add_argument("--before", type=Path, metavar="FOLDER", help=text)
@@ -190,11 +191,13 @@ def main() -> None:
         others = dict.fromkeys(PEERS, Program(args.peers))
     for task in args.tasks or ALL:
         if task in STARTS:
-            compare_start(task, {"purerl": ours} | others, max(3, args.repeats // 2), args.core)
+            present = {name: x for name, x in others.items() if name not in ONLY_STEPS}
+            compare_start(task, {"purerl": ours} | present, max(3, args.repeats // 2), args.core)
         elif task == "limit":
             compare("limit", {"purerl": ours}, args.repeats, args.core)
-        elif task in (*TASKS, *ON_POLICY, *SPLIT):
+        elif task in (*TASKS, *STEPS, *ON_POLICY, *SPLIT):
             absent = ABSENT.get(task.partition("-")[0], ())
+            absent = absent if task in STEPS else (*absent, *ONLY_STEPS)
             present = {name: program for name, program in others.items() if name not in absent}
             compare(task, {"purerl": ours} | present, args.repeats, args.core)
         else:
