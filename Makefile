@@ -52,7 +52,7 @@ bench-memory: $(VENV)/.installed-dev  ## memory and number of compilations over 
 mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; each must fail a test
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-bench: $(VENV)/.installed-mujoco .venv-peers/.installed .venv-rejax/.installed  ## speed compared with SBX, SB3 and Rejax, measured in turns
+bench: $(VENV)/.installed-mujoco .venv-peers/.installed .venv-rejax/.installed  ## speed compared with SBX, SB3, CleanRL and Rejax, in turns
 	$(BIN)/python benchmarks/compare.py --peers .venv-peers/bin/python --rejax .venv-rejax/bin/python $(ARGS)
 
 bench-solve: $(VENV)/.installed .venv-peers/.installed  ## seconds to solve tasks, compared with SBX and SB3

@@ -1,4 +1,4 @@
-"""Compare the speed of purerl, SBX, SB3 and Rejax in one run, in turns, pinned to one core.
+"""Compare the speed of purerl and other libraries in one run, in turns, pinned to one core.
 
     make bench                                   # everything, about half an hour
     make bench ARGS="td3-updates-256 sac-start --repeats 9"
@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 TASKS = (
     *(f"{algo}-updates-{size}" for algo in ("td3", "sac", "ddpg") for size in (100, 256)),
-    *("td3-halfcheetah", "td3-pendulum", "sac-halfcheetah"),
-    *("dqn-cartpole", "dqn-cartpole1"),  # bursts of 50, and one update after every step
+    *("td3-halfcheetah", "td3-pendulum", "sac-halfcheetah", "dqn-cartpole"),  # bursts of 50
 )
+STEPS = ("dqn-cartpole1", "td3-halfcheetah1")  # one update after every step
 ON_POLICY = (
     *(
         f"ppo-{env}-{schedule}"
@@ -49,8 +49,10 @@ SPLIT = ("sac-updates-256-devices2",)
 STARTS = ("td3-start", "sac-start")
 SCAN = ("ppo-cartpole-scan", "dqn-cartpole-scan", "sac-pendulum-scan", "td3-pendulum-scan")
 SEEDS = ("ppo-cartpole-scan-seeds64",)
-ALL = (*TASKS, *ON_POLICY, *SPLIT, *SCAN, *STARTS, *SEEDS, "limit")
-PEERS = ("sbx", "sb3", "rejax")
+ALL = (*TASKS, *STEPS, *ON_POLICY, *SPLIT, *SCAN, *STARTS, *SEEDS, "limit")
+PEERS = ("sbx", "sb3")  # in most tasks
+WORKERS = {"rejax": "worker_rejax.py", "cleanrl": "worker_peer_cleanrl.py"}
+WORKERS |= dict.fromkeys(PEERS, "worker_peer.py")
 ABSENT = {"trpo": ("sbx",), "vpg": PEERS, "acer": PEERS}  # SB3 has TRPO in sb3-contrib
 
 
@@ -75,9 +77,7 @@ def make_environment(
 
 def find_worker(name: str, program: Program) -> str:
     """Return the path of the script that a contender runs."""
-    scripts = {"rejax": "worker_rejax.py"} | dict.fromkeys(("sbx", "sb3"), "worker_peer.py")
-    script = scripts.get(name, "worker_purerl.py")
-    return str(program.checkout / "benchmarks" / script)
+    return str(program.checkout / "benchmarks" / WORKERS.get(name, "worker_purerl.py"))
 
 
 class Contender:
@@ -127,7 +127,9 @@ def find_peers(task: str, args: argparse.Namespace) -> dict[str, Program]:
     if "-scan" in task:
         return {"rejax": Program(args.rejax)}
     absent = ABSENT.get(task.partition("-")[0], ())
-    return {name: Program(args.peers) for name in ("sbx", "sb3") if name not in absent}
+    if task in STEPS:
+        return {name: Program(args.peers) for name in (*PEERS, "cleanrl")}
+    return {name: Program(args.peers) for name in PEERS if name not in absent}
 
 
 def compare(task: str, programs: dict[str, Program], repeats: int, core: int) -> None:
@@ -175,7 +177,7 @@ def compare_start(task: str, programs: dict[str, Program], repeats: int, core: i
     for _ in range(repeats):
         for name, program in programs.items():
             with tempfile.TemporaryDirectory() as cache:
-                for state in ("cold", "warm")[: 1 if name in PEERS else 2]:
+                for state in ("cold", "warm")[: 1 if name in WORKERS else 2]:
                     seconds = time_start(task, name, program, cache, core)
                     found.setdefault(f"{name} {state}", []).append(seconds)
     for label, seconds_ in found.items():
@@ -188,7 +190,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("tasks", nargs="*", help=f"tasks (default: all): {', '.join(ALL)}")
-    text = "Python interpreter with SBX and SB3"
+    text = "Python interpreter with SBX, SB3 and the packages of CleanRL"
     parser.add_argument("--peers", default=".venv-peers/bin/python", help=text)
     text = "Python interpreter with Rejax"
     parser.add_argument("--rejax", default=".venv-rejax/bin/python", help=text)
@@ -208,7 +210,7 @@ def main() -> None:
             compare_start(task, {"purerl": ours} | others, max(3, args.repeats // 2), args.core)
         elif task == "limit":
             compare("limit", {"purerl": ours}, args.repeats, args.core)
-        elif task in (*TASKS, *ON_POLICY, *SPLIT, *SCAN):
+        elif task in (*TASKS, *STEPS, *ON_POLICY, *SPLIT, *SCAN):
             compare(task, {"purerl": ours} | others, args.repeats, args.core)
         else:
             parser.error(f"task must be one of {', '.join(ALL)}, got {task!r}")

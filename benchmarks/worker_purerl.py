@@ -97,16 +97,19 @@ def make_updates_window(algo: ModuleType, batch_size: int, devices: int = 1) -> 
     return window
 
 
-def make_run_window(algo: ModuleType, env_id: str) -> Callable[[], float]:
-    """Return a function that times 1000 steps, with 50 updates of batch 100 every 50 steps."""
+def make_run_window(
+    algo: ModuleType, env_id: str, every: int = 50, batch_size: int = 100
+) -> Callable[[], float]:
+    """Return a function that times 1000 steps, with a burst of updates every `every` steps."""
 
     def env_fn() -> object:
         return gymnasium.make(env_id)
 
     spec = algo.Spec(EnvSpec.of(env_fn()))
     schedule = OffPolicySchedule(
-        steps=10**9, steps_per_epoch=1_000, start_steps=100, update_after=100, num_test_episodes=0
-    )
+        steps=10**9, steps_per_epoch=1_000, start_steps=100, update_after=max(100, batch_size),
+        update_every=every, batch_size=batch_size, num_test_episodes=0,
+    )  # fmt: skip
     return make_steps_window(loop.start(algo, spec, env_fn, schedule, 0))
 
 
@@ -276,6 +279,8 @@ def make_window(task: str) -> Callable[[], float]:
         return make_on_policy_window(algo, ENVS[env], schedule)
     if what.startswith("cartpole"):
         return make_cartpole_window(algo, 1 if what == "cartpole1" else 50)
+    if what.endswith("1"):
+        return make_run_window(algo, ENVS[what[:-1]], every=1, batch_size=256)
     return make_run_window(algo, ENVS[what])
 
 

@@ -23,6 +23,7 @@ from purerl.errors import EpisodesLost, SnapshotMismatch
 from purerl.loops.adapters import Episodes, JaxEnvs, generators
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
 from purerl.loops.devices import read_own, replicate, replicate_own, split_rows, unreplicate
+from purerl.loops.stepwise import steps
 from purerl.types import ExtendedTransition, SequenceBatch, list_arrays, make_rows
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
@@ -68,6 +69,8 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
         host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
     if isinstance(carry, OnPolicyCarry):
         return Frozen(learner, host, facts, None)
+    if isinstance(carry, OffPolicyCarry) and carry.next_act is not None:
+        host["next_act"] = np.array(carry.next_act)
     stop = _count_rows(carry)
     data = unreplicate(carry.buffer.data)
     first = max(since, stop - len(data.rew))
@@ -114,6 +117,8 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     else:
         actions = carry.envs.list_episodes()[1]
         rows |= {f"actions.{i}": x for i, x in enumerate(actions)}
+    if "next_act" in frozen.host:
+        rows["next_act"] = carry.surplus.act
     long = {k: x for k, x in frozen.host.items() if k not in wanted}
     _fit_arrays("host ", _drop_rows(rows), _drop_rows(long))
     fields |= {name: tuple(long[name].tolist()) for name in _ENDED}
@@ -130,6 +135,8 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     actions = [long[f"actions.{i}"] for i in range(len(actions))]
     numbers, digests = frozen.facts["episodes"], frozen.facts.get("digests")
     carry, lost = replay_episodes(carry, numbers, actions, digests)
+    if "next_act" in long and not lost:
+        steps.set_next_act(carry, long["next_act"])
     generators.restore(frozen.host)  # after the replay, which may draw from them
     return carry, lost
 
@@ -142,6 +149,8 @@ def replay_episodes(
     envs = carry.get_gym_envs()
     obs, lost = envs.replay_episodes(saved)
     envs.calls = carry.calls
+    if not lost:
+        return carry, []
     ep_return, ep_length = carry.ep_return.copy(), carry.ep_length.copy()
     ep_return[lost] = ep_length[lost] = 0
     return dataclasses.replace(carry, obs=obs, ep_return=ep_return, ep_length=ep_length), lost

@@ -26,7 +26,7 @@ MUTANTS = [
     Mutant(TOGETHER, "len({id(one.envs) for one in carries}) < len(carries)", "False", T_LOCKSTEP),
     Mutant(TOGETHER, "is_consumed or any(carry.is_behind for carry in self.carries)", "is_consumed", T_LOCKSTEP),
     Mutant(TOGETHER, "jax.tree.leaves(self.data))", "jax.tree.leaves(self.data.learner))", T_LOCKSTEP),
-    Mutant(CARRY, "self.is_behind or _has_deleted_leaves(self.buffer)", "_has_deleted_leaves(self.buffer)", T_LOCKSTEP),
+    Mutant(CARRY, "self.is_behind or is_consumed", "is_consumed", T_LOCKSTEP),
     # Records and errors of each seed.
     Mutant(TOGETHER, "tally=jnp.stack([carry.tally for carry, _ in closed])", "tally=together.data.tally", ALONE),
     Mutant(TOGETHER, "dataclasses.replace(carry, tally=tally)", "dataclasses.replace(carry, tally=tallies[0])", ALONE),
