@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(REPORT, "        if rest:\n", "        if False:\n", f"{T_EPOCHS} -k bad_number"),
     Mutant(REPORT, 'dict.fromkeys(runs, ("stopped", f"{failed[0].name} failed"))', 'dict.fromkeys(runs, ("failed", format_error(error)))', f"{T_EPOCHS} -k bad_number"),
     Mutant(EPOCHS, "left = dict(error.survivors)", "left: dict = {}", f"{T_EPOCHS} -k bad_number"),
-    Mutant(EPOCHS, "if run.session.config.seed == error.seed]", "]", f"{T_EPOCHS} -k gymnasium"),
+    Mutant(EPOCHS, "if x.config.seed == error.seed]", "]", f"{T_EPOCHS} -k gymnasium"),
     Mutant(TOGETHER, "            error.seed = seed\n", "            pass\n", f"{T_EPOCHS} -k gymnasium"),
     Mutant(TOGETHER, "np.array([i not in failed for", "np.array([True for", T_TOGETHER),
     Mutant(TOGETHER, "ended: Sequence[Record | None] = made or", "ended: Sequence[Record | None] =", f"{T_EPOCHS} -k bad_number"),

@@ -202,9 +202,8 @@ class Training:
         is_alone = len(self.runs) == 1
         if self.first.ranks > 1 or (is_alone and not isinstance(error, EnvFault)):
             return
-        if error.seed is not None:
-            failed = [run.session for run in self.runs if run.session.config.seed == error.seed]
-            self.failed[:] = [session.run for session in failed]
+        sessions = [run.session for run in self.runs]
+        self.failed[:] = [x.run for x in sessions if x.config.seed == error.seed] or self.failed
         left = dict(error.survivors)
         if not left and not self.carry.is_stale:
             left = {i: (self.select(i), run.pending) for i, run in enumerate(self.runs)}

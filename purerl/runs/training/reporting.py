@@ -282,7 +282,7 @@ def summarise_end(
     if len(runs) > 1 and known:
         result += f" ({min(known):.1f} to {max(known):.1f})"
     place = runs[0] if len(runs) == 1 else runs[0].parent
-    best = max(runs, key=lambda run: scores[runs.index(run)])
+    best = runs[scores.index(max(known))] if known else runs[0]
     more = format_command("resume", *runs, steps=2 * total)
     commands = (format_command("watch", best), format_command("plot", place), more)
     return "\n  ".join((f"{result}; everything is in {place}", *commands))
