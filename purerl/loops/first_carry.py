@@ -1,5 +1,6 @@
 """The first carry of a run: environments, learner, replay buffer and counters."""
 
+import dataclasses
 import warnings
 from collections.abc import Callable
 from types import ModuleType
@@ -25,11 +26,17 @@ from purerl.schedules import (
 
 
 def resolve_schedule(
-    algo: ModuleType, spec: Any, schedule: Schedule, seed: int, copies: int = 1
+    algo: ModuleType,
+    spec: Any,
+    schedule: Schedule,
+    seed: int,
+    copies: int = 1,
+    in_jax: bool = False,
 ) -> ResolvedSchedule:
     """Fill in a schedule for this number of ranks, after checks of all arguments of a run.
 
-    `copies` is the number of carries that the memory must hold.
+    `copies` is the number of carries that the memory must hold, `in_jax` whether environments are
+    in JAX.
     """
     checks.seed(seed)
     devices.check_platform()
@@ -40,7 +47,7 @@ def resolve_schedule(
         warnings.warn(rounded, CountsRounded, stacklevel=3)
     # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks, copies)
-    devices.check_world(algo, spec, resolved, seed)
+    devices.check_world(algo, spec, resolved, seed, in_jax)
     return resolved
 
 
@@ -70,7 +77,7 @@ def make_carry(
     words = np.array([seed, rank], np.uint32)
     if isinstance(schedule, ResolvedOnPolicySchedule):
         learner = onpolicy.init(algo, spec, words)
-        metrics = onpolicy.list_metrics(algo, learner, schedule)
+        metrics = onpolicy.list_metrics(algo, learner, _divide_rollout(schedule, envs))
     else:
         goal_envs = number if relabelling else 0
         rows = schedule.replay_size // ranks
@@ -90,12 +97,25 @@ def make_carry(
     fields |= episodes
     if isinstance(schedule, ResolvedSequenceSchedule) and schedule.replay_ratio:
         buffer = onpolicy.make_buffer(algo, learner, schedule, ranks)
-        buffer = devices.replicate(buffer, schedule.devices)
+        buffer = devices.replicate_own(buffer, schedule.devices)
         return SequenceCarry(schedule=schedule, buffer=buffer, **fields)
     if isinstance(schedule, ResolvedOnPolicySchedule):
         return OnPolicyCarry(schedule=schedule, **fields)
-    buffer = devices.replicate(buffer, schedule.devices)
+    buffer = devices.replicate_own(buffer, schedule.devices)
     return OffPolicyCarry(schedule=schedule, buffer=buffer, relabelling=relabelling, **fields)
+
+
+def _divide_rollout(
+    schedule: ResolvedOnPolicySchedule, envs: adapters.Envs
+) -> ResolvedOnPolicySchedule:
+    """Return the schedule of a device that prepares the rollout of its own environments.
+
+    The devices of environments of Gymnasium all get the whole rollout.
+    """
+    if not isinstance(envs, adapters.JaxEnvs):
+        return schedule
+    number = schedule.num_envs // schedule.devices
+    return dataclasses.replace(schedule, num_envs=number, devices=1)
 
 
 def list_makers(env_fn: Any, number: int) -> list[Callable[[], Any]]:

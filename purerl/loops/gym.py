@@ -46,10 +46,8 @@ from purerl.loops.seeds.together import (
     refuse_devices,
     split,
 )
-from purerl.schedules import (
-    ResolvedOnPolicySchedule,
-    Schedule,
-)
+from purerl.loops.stepwise import steps
+from purerl.schedules import ResolvedOnPolicySchedule, Schedule
 
 __all__ = [
     "Carry",
@@ -205,6 +203,8 @@ def _collect_and_learn(
     try:
         if isinstance(carry, Together):
             carry = lockstep.advance(carry, should_stop)
+        elif isinstance(carry, OffPolicyCarry) and steps.applies(carry):
+            carry = steps.advance(carry, should_stop)
         elif isinstance(carry, OffPolicyCarry):
             carry = offpolicy.advance(carry, should_stop)
         else:

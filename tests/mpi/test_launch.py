@@ -103,6 +103,8 @@ def test_the_first_signal_asks_the_ranks_to_stop_and_the_second_ends_the_job(mon
     relay.handle(signal.SIGINT, None)  # another one at once, as when a terminal closes
     assert not signals.read_note(str(tmp_path), signals.AGAIN)
     relay.since = -2 * signals.SAME_SIGNAL_SECONDS
+    relay.handle(signal.SIGHUP, None)  # a closing session sends it several times
+    assert not signals.read_note(str(tmp_path), signals.AGAIN)
     relay.kill_if_overdue()
     relay.handle(signal.SIGINT, None)
     assert signals.read_note(str(tmp_path), signals.AGAIN) == signal.SIGINT
@@ -153,6 +155,8 @@ def test_a_forked_job_ends_when_its_parent_ends(number):
     try:
         process.stdout.readline()  # wait for the fault
         assert len(living(mark)) >= 4  # this one, mpiexec, two ranks
+        # Ctrl-C at a terminal reaches the first process only.
+        assert [pid for pid in living(mark) if os.getpgid(pid) == os.getpgrp()] == [process.pid]
         process.send_signal(number)
         code = process.wait(timeout=LIMIT)
         assert code == (-9 if number == signal.SIGKILL else 128 + number)

@@ -341,6 +341,6 @@ MUTANTS = [
     Mutant("purerl/loops/first_carry.py", "needs_limit=schedule.max_ep_len is None", "needs_limit=True", "tests/loops/test_faults.py"),
     Mutant("purerl/runs/record/states.py", "    if digest != content[-_DIGITS:]:", "    if False:", "tests/runs/record/test_states.py"),
     Mutant("purerl/runs/record/states.py", "        if saved.get(name) != due.get(name)", "        if name not in saved", "tests/runs/record/test_states.py"),
-    Mutant("purerl/runs/training/train.py", "                        carry, session.eval_env_fn, lambda: bool(asked)", "                        carry, session.env_fn, lambda: bool(asked)", "tests/runs/policy/test_run.py"),
-    Mutant("purerl/runs/training/train.py", "                if record and session.on_record:", "                if session.on_record:", "tests/runs/policy/test_run.py"),
+    Mutant("purerl/runs/training/epochs.py", "(carry, run.session.eval_env_fn, should_stop)", "(carry, run.session.env_fn, should_stop)", "tests/runs/policy/test_run.py"),
+    Mutant("purerl/runs/training/epochs.py", "        if self.session.on_record:\n", "        if False:\n", "tests/runs/policy/test_run.py"),
 ]  # fmt: skip

@@ -26,14 +26,14 @@ MUTANTS = [
     Mutant(TOGETHER, "len({id(one.envs) for one in carries}) < len(carries)", "False", T_LOCKSTEP),
     Mutant(TOGETHER, "is_consumed or any(carry.is_behind for carry in self.carries)", "is_consumed", T_LOCKSTEP),
     Mutant(TOGETHER, "jax.tree.leaves(self.data))", "jax.tree.leaves(self.data.learner))", T_LOCKSTEP),
-    Mutant(CARRY, "self.is_behind or _has_deleted_leaves(self.buffer)", "_has_deleted_leaves(self.buffer)", T_LOCKSTEP),
+    Mutant(CARRY, "self.is_behind or is_consumed", "is_consumed", T_LOCKSTEP),
     # Records and errors of each seed.
     Mutant(TOGETHER, "tally=jnp.stack([carry.tally for carry, _ in closed])", "tally=together.data.tally", ALONE),
     Mutant(TOGETHER, "dataclasses.replace(carry, tally=tally)", "dataclasses.replace(carry, tally=tallies[0])", ALONE),
     Mutant(TOGETHER, "~np.asarray(finite, bool)", "~np.asarray(finite)", ACER),
     Mutant(TOGETHER, "records.check_learner(select_seed(together, i)", "records.check_learner(select_seed(together, 0)", T_LOCKSTEP),
     Mutant(TOGETHER, '        error.add_note(f"The seed is {seed}.")\n', "", T_LOCKSTEP),
-    Mutant(LOCKSTEP, 'error.add_note(f"The seed is {together.carries[i].seed}.")', "pass", T_LOCKSTEP),
+    Mutant(LOCKSTEP, "                with name_seed(together.carries[i].seed):\n                    raise error\n", "                raise\n", T_LOCKSTEP),
     Mutant(LOCKSTEP, "    check_learners(together, updates, finite)\n", "", T_LOCKSTEP),
     # Keys and actions.
     Mutant(ACTING, "tuple(one.seed for one in carries), firsts", "(carries[0].seed,) * len(carries), firsts", ALONE),

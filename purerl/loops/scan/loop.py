@@ -11,14 +11,15 @@ import numpy as np
 
 from purerl import algos, mpi, rng
 from purerl.envs.protocol import JaxEnv
-from purerl.loops import faults, first_carry, onpolicy, records
+from purerl.errors import EnvFault, NonFiniteError
+from purerl.loops import devices, faults, first_carry, onpolicy, records
 from purerl.loops.adapters import in_jax
 from purerl.loops.adapters.in_jax import JaxEnvs
 from purerl.loops.carry import Carry, OffPolicyCarry, Record, SequenceCarry
 from purerl.loops.hindsight import rewards
 from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
 from purerl.loops.onpolicy import RolloutCarry
-from purerl.loops.scan import programs, stepping
+from purerl.loops.scan import programs, sharing, stepping
 from purerl.loops.scan.evaluation import evaluate
 from purerl.loops.scan.programs import BurstPlan, BurstTimes, Outcome, RolloutPlan
 from purerl.loops.scan.stepping import Clock, World
@@ -31,6 +32,7 @@ from purerl.loops.seeds.together import (
     join,
     name_seed,
     read_data,
+    refuse_devices,
     write_data,
 )
 from purerl.schedules import (
@@ -75,19 +77,17 @@ def start(
         A carry; with `seeds` the carries of all seeds, for `advance` and `split`.
     """
     several = check_seeds(seed, seeds)
+    if seeds is not None:
+        refuse_devices(schedule)
     copies = 1 if seeds is None else 2 * len(several)  # `join` copies all of them
     algo, env = algos.load(algo), in_jax.check_env(env)
-    resolved = first_carry.resolve_schedule(algo, spec, schedule, several[0], copies)
+    resolved = first_carry.resolve_schedule(algo, spec, schedule, several[0], copies, in_jax=True)
     if spec.env != env.spec:
         raise ValueError(
             f"spec.env must equal the spaces of the environment, {env.spec}, got {spec.env}. Make "
             f"the spec with Spec(env.spec), or use the environment that it was made for."
         )
-    if resolved.devices > 1:
-        raise ValueError(
-            f"devices={resolved.devices} is not supported with environments in JAX. Set devices=1; "
-            f"ranks (--num-cpu) use several cores."
-        )
+    sharing.check_devices(resolved)
     resolved, relabelling = rewards.inspect_jax_env(spec, resolved, env, schedule.log_info is None)
     max_steps = in_jax.limit_steps(env, resolved.max_ep_len)
     envs = JaxEnvs(env, resolved.num_envs, max_steps)
@@ -108,8 +108,14 @@ def _make_carry(
     """Build the first carry of one seed."""
     world = _describe_world(algo, spec, schedule, envs)
     words = np.array([seed, mpi.proc_id()], np.uint32)
-    episodes = stepping.reset(world, envs.env.params, words)
-    fields = {"ep_return": episodes.ret, "ep_length": episodes.length, "episodes": episodes}
+    whole = world._replace(num_envs=envs.num_envs, devices=1)
+    episodes = stepping.reset(whole, envs.env.params, words)
+    episodes = sharing.split_episodes(episodes, world)
+    fields: dict[str, Any] = {
+        "ep_return": episodes.ret,
+        "ep_length": episodes.length,
+        "episodes": episodes,
+    }
     args = (algo, spec, schedule, seed, envs, episodes.obs, relabelling)
     return first_carry.make_carry(*args, **fields)
 
@@ -122,7 +128,9 @@ def _describe_world(
     stored = algos.find_stored_info(algo, spec) or {}
     store = tuple(stepping.Stored(name, x.shape, str(x.dtype)) for name, x in stored.items())
     kinds = (goals, has_clipped_targets(spec))
-    return World(envs.env, envs.num_envs, envs.max_steps, schedule.log_info, store, *kinds)
+    number = envs.num_envs // schedule.devices
+    how = (schedule.log_info, store, *kinds, schedule.devices)
+    return World(envs.env, number, envs.max_steps, *how)
 
 
 @typing.overload
@@ -163,7 +171,7 @@ def advance(carry: Any, should_stop: Callable[[], bool] | None = None) -> Any:
         return _advance_together(carry, envs)
     steps, program = _plan_program(carry, envs)
     data, outcome = program(read_data(carry), _read_clock(carry))
-    outcome = jax.device_get(outcome)
+    outcome = jax.device_get(devices.unreplicate(outcome))
     envs.pace.note_steps(steps)
     carry = _note_outcome(write_data(carry, data), outcome, steps)
     records.check_learner(carry, int(outcome.updates), outcome.finite)
@@ -179,12 +187,15 @@ def _advance_together(together: Together, envs: JaxEnvs) -> tuple[Together, list
     data, outcome = program(together.data, clocks)
     outcome = jax.device_get(outcome)
     envs.pace.note_steps(steps)
-    made = []
+    made, failed = list(carries), {}
     for i, carry in enumerate(carries):
-        with name_seed(carry.seed):
-            made.append(_note_outcome(carry, jax.tree.map(lambda x, i=i: x[i], outcome), steps))
+        try:
+            with name_seed(carry.seed):
+                made[i] = _note_outcome(carry, jax.tree.map(lambda x, i=i: x[i], outcome), steps)
+        except (EnvFault, NonFiniteError) as error:
+            failed[i] = error
     together = Together(tuple(made), data)
-    check_learners(together, outcome.updates.tolist(), outcome.finite)
+    check_learners(together, outcome.updates.tolist(), outcome.finite, failed)
     return close_epochs(together)
 
 
@@ -220,7 +231,9 @@ def _plan_program(
 def _note_outcome(carry: Carry, outcome: Outcome, steps: int) -> Carry:
     """Return a carry with the counters and the episodes after a program; refuse bad rows."""
     _check_rows(carry, outcome.fault)
-    ends = jax.tree.map(lambda x: x[outcome.ends.ended], outcome.ends)
+    ended = outcome.ends.ended
+    # XLA does not split an array without numbers, as `infos` may be, over ranks.
+    ends = jax.tree.map(lambda x: x[:, : ended.shape[1]][ended], outcome.ends)
     return replace(
         carry,
         ep_returns=carry.ep_returns + tuple(ends.returns.tolist()),
@@ -245,8 +258,10 @@ def collect(carry: Carry, length: int) -> Any:
     random = 0
     if isinstance(schedule, ResolvedOffPolicySchedule):
         random = max(schedule.start_steps - carry.steps, 0) // stride
-    args = (carry.learner, carry.episodes, envs.env.params, _read_clock(carry))
-    return programs.collect_rows(carry.algo, world, length, *args, np.int32(random))
+    world = world._replace(num_envs=envs.num_envs, devices=1)
+    data = jax.device_put((carry.learner, carry.episodes), jax.local_devices()[0])
+    args = (*data, envs.env.params, _read_clock(carry), np.int32(random))
+    return programs.collect_rows(carry.algo, world, length, *args)
 
 
 def _plan_bursts(carry: OffPolicyCarry, stride: int, steps: int) -> tuple[BurstPlan, BurstTimes]:
@@ -272,11 +287,11 @@ def _plan_rollouts(carry: RolloutCarry) -> RolloutPlan:
 
 def _check_rows(carry: Carry, fault: stepping.Fault) -> None:
     """Refuse the row of a fault: a number that is not finite, or a reward that is not sparse."""
-    if fault.place < 0:
+    place, number = fault.place.item(), carry.envs.num_envs
+    if place < 0:
         return
-    number = carry.envs.num_envs
-    first = carry.steps + int(fault.place) * carry.ranks
-    faults.check_rows(fault.row, np.array([int(fault.place) % number]), first, carry.ranks)
+    first = carry.steps + place * carry.ranks
+    faults.check_rows(fault.row, np.array([place % number]), first, carry.ranks)
     faults.check_sparse(fault.row.rew, first, carry.ranks)
 
 

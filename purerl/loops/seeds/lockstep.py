@@ -113,8 +113,8 @@ def collect(
                 results[i] = end.value
                 left.remove(i)
             except Exception as error:
-                error.add_note(f"The seed is {together.carries[i].seed}.")
-                raise
+                with name_seed(together.carries[i].seed):
+                    raise error
         if not left:
             return results
         if should_stop and should_stop():

@@ -6,7 +6,9 @@ carries = split(together)     # each as if it had been trained alone, up to roun
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import algos, checks, mpi
+from purerl.errors import PurerlError
 from purerl.loops import adapters, records
 from purerl.loops.carry import BaseCarry, Carry, Record
 
@@ -23,7 +26,7 @@ class Data(NamedTuple):
 
     learner: Any
     buffer: Any  # replay buffer, or None
-    tally: jax.Array
+    tally: Any
     episodes: Any  # episodes in progress of environments in JAX, or None
 
 
@@ -154,17 +157,40 @@ def close_epochs(together: Together) -> tuple[Together, list[Record] | None]:
     return Together(carries, data), [record for _, record in closed]
 
 
-def check_learners(together: Together, updates: Sequence[int], finite: Any) -> None:
+def check_learners(
+    together: Together,
+    updates: Sequence[int],
+    finite: Any,
+    failed: Mapping[int, PurerlError] = MappingProxyType({}),
+) -> None:
     """Raise `Diverged` for the first seed with numbers that are not finite.
+
+    The error has the carries of the other seeds, and their records if an epoch ended.
 
     Args:
         together: The carries after the updates.
         updates: Number of the last updates of each seed.
         finite: Whether the numbers of each seed are finite, `[k]`.
+        failed: Errors of seeds that have failed before. Then the first of all errors is raised.
     """
+    failed = dict(failed)
     for i in np.flatnonzero(~np.asarray(finite, bool)).tolist():
-        with name_seed(together.carries[i].seed):
-            records.check_learner(select_seed(together, i), updates[i], False)
+        try:
+            with name_seed(together.carries[i].seed):
+                records.check_learner(select_seed(together, i), updates[i], False)
+        except PurerlError as error:
+            failed.setdefault(i, error)
+    if not failed:
+        return
+    first, good = failed[min(failed)], np.array([i not in failed for i in range(len(updates))])
+    if good.any():
+        carries = tuple(itertools.compress(together.carries, good))
+        data = jax.tree.map(lambda x: x[good], together.data)
+        others, made = close_epochs(Together(carries, data))
+        ended: Sequence[Record | None] = made or [None] * len(carries)
+        pairs = zip(split(others), ended, strict=True)
+        first.survivors = dict(zip(np.flatnonzero(good).tolist(), pairs, strict=True))
+    raise first
 
 
 @contextlib.contextmanager
@@ -174,6 +200,8 @@ def name_seed(seed: int) -> Iterator[None]:
         yield
     except Exception as error:
         error.add_note(f"The seed is {seed}.")
+        if isinstance(error, PurerlError):
+            error.seed = seed
         raise
 
 

@@ -164,6 +164,11 @@ def test_a_divergence_names_its_seed_and_the_arrays():
     with pytest.raises(Diverged, match="not finite") as caught:
         finish_together(dataclasses.replace(together, data=data))
     assert caught.value.__notes__ == ["The seed is 5."]
+    assert caught.value.seed == 5
+    ((carry, record),) = caught.value.survivors.values()
+    assert (carry.seed, carry.steps, record) == (4, 8, None)
+    assert np.isfinite(jax.tree.leaves(carry.learner.params)[0]).all()
+    scan.advance(carry)
 
 
 def test_memory_is_checked_for_all_seeds(monkeypatch):
