@@ -26,8 +26,12 @@ def act(carry: Carry, params: Any, obs: np.ndarray, calls: int) -> np.ndarray:
         obs: Observations `[N, ...]`.
         calls: Number of calls of the environments' `step` before this one.
     """
-    key = _act_keys(carry.seed, carry.rank, calls - calls % _KEYS)[calls % _KEYS]
-    return np.asarray(_act(carry.algo, params, obs, key))
+    return np.asarray(_act(carry.algo, params, obs, get_key(carry, calls)))
+
+
+def get_key(carry: Carry, calls: int) -> Any:
+    """Return the data of the key `stream(seed, rank, "act", calls)`."""
+    return _act_keys(carry.seed, carry.rank, calls - calls % _KEYS)[calls % _KEYS]
 
 
 _KEYS = 256  # keys derived at once; deriving one per call would take a third of the call

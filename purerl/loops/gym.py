@@ -31,6 +31,7 @@ from purerl.loops import (
 from purerl.loops.acting import make_test_policy
 from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.loops.hindsight.rewards import inspect_env
+from purerl.loops.stepwise import steps
 from purerl.schedules import ResolvedOffPolicySchedule, ResolvedOnPolicySchedule, Schedule
 
 __all__ = [
@@ -144,7 +145,9 @@ def _collect_and_learn(carry: Carry, should_stop: Callable[[], bool] | None) -> 
             )
     marks, envs.has_moved = envs.mark_episodes(), True
     try:
-        if isinstance(carry, OffPolicyCarry):
+        if isinstance(carry, OffPolicyCarry) and steps.applies(carry):
+            carry = steps.advance(carry, should_stop)
+        elif isinstance(carry, OffPolicyCarry):
             carry = offpolicy.advance(carry, should_stop)
         else:
             carry = onpolicy.advance(carry, should_stop)

@@ -158,7 +158,7 @@ def _learn(algo: ModuleType, devices: int, *args: Any) -> Any:
 
         batches = jax.vmap(complete)(drawn, rewards, terminated)
         learner, info = jax.lax.scan(algo.update, learner, batches)
-        return _finish_burst(devices, learner, tally, info)
+        return finish_burst(devices, learner, tally, info)
 
     return (map_over_devices(body, devices) if devices > 1 else body)(*args)
 
@@ -182,7 +182,7 @@ def _burst(
     learner, info = learn_once(
         algo, updates, batch_size, devices, relabelling, learner, buffer, words
     )
-    learner, tally, finite = _finish_burst(devices, learner, tally, info)
+    learner, tally, finite = finish_burst(devices, learner, tally, info)
     return learner, buffer, tally, finite
 
 
@@ -213,7 +213,7 @@ def learn_once(
     return result
 
 
-def _finish_burst(devices: int, learner: Any, tally: jax.Array, info: Any) -> tuple[Any, ...]:
+def finish_burst(devices: int, learner: Any, tally: jax.Array, info: Any) -> tuple[Any, ...]:
     """Add the metrics of the updates to the tally, and check that all numbers are finite."""
     if devices > 1:
         info = mpi.pmean(info)

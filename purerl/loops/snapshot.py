@@ -22,6 +22,7 @@ from purerl.errors import SnapshotMismatch
 from purerl.loops.adapters import Episodes, JaxEnvs, generators
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
 from purerl.loops.devices import replicate, unreplicate
+from purerl.loops.stepwise import steps
 from purerl.types import ExtendedTransition, SequenceBatch, list_arrays, make_rows
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
@@ -67,6 +68,8 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
         host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
     if isinstance(carry, OnPolicyCarry):
         return Frozen(learner, host, facts, None)
+    if isinstance(carry, OffPolicyCarry) and carry.next_act is not None:
+        host["next_act"] = np.array(carry.next_act)
     stop = _count_rows(carry)
     data = unreplicate(carry.buffer.data)
     first = max(since, stop - len(data.rew))
@@ -113,6 +116,8 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     else:
         actions = carry.envs.list_episodes()[1]
         rows |= {f"actions.{i}": x for i, x in enumerate(actions)}
+    if "next_act" in frozen.host:
+        rows["next_act"] = carry.surplus.act
     long = {k: x for k, x in frozen.host.items() if k not in wanted}
     _fit_arrays("host ", _drop_rows(rows), _drop_rows(long))
     fields |= {name: tuple(long[name].tolist()) for name in _ENDED}
@@ -129,6 +134,8 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     actions = [long[f"actions.{i}"] for i in range(len(actions))]
     numbers, digests = frozen.facts["episodes"], frozen.facts.get("digests")
     carry, lost = replay_episodes(carry, numbers, actions, digests)
+    if "next_act" in long and not lost:
+        steps.set_next_act(carry, long["next_act"])
     generators.restore(frozen.host)  # after the replay, which may draw from them
     return carry, lost
 
@@ -139,6 +146,8 @@ def replay_episodes(
     """Bring the environments of a carry to its observations; return those that could not."""
     saved = Episodes(numbers, actions, carry.obs, carry.ep_return, carry.ep_length, digests)
     obs, lost = carry.get_gym_envs().replay_episodes(saved)
+    if not lost:
+        return carry, []
     ep_return, ep_length = carry.ep_return.copy(), carry.ep_length.copy()
     ep_return[lost] = ep_length[lost] = 0
     return dataclasses.replace(carry, obs=obs, ep_return=ep_return, ep_length=ep_length), lost

@@ -311,5 +311,5 @@ MUTANTS = [
     Mutant("purerl/loops/records.py", "[row[k] for row in rows]", "[row[0] for row in rows]", T_INFO),
     Mutant("purerl/loops/gym.py", "logged += step.logged[k : k + 1]", "logged += step.logged", "tests/loops/test_records.py tests/loops/test_adapters.py"),
     Mutant("purerl/loops/snapshot.py", '        fields["ep_infos"] = tuple(map(tuple, long["ep_infos"].tolist()))\n', "        pass\n", T_INFO),
-    Mutant("purerl/buffers/replay.py", "return ExtendedBatch(*rows, key=key_batch)", "return ExtendedBatch(*rows._replace(extra=buffer.data.extra), key=key_batch)", "tests/test_custom_algorithm.py tests/buffers/test_replay.py"),
+    Mutant("purerl/buffers/replay.py", "return ExtendedBatch(*rows, key=key)", "return ExtendedBatch(*rows._replace(extra=buffer.data.extra), key=key)", "tests/test_custom_algorithm.py tests/buffers/test_replay.py"),
 ]  # fmt: skip
