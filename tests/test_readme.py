@@ -78,7 +78,7 @@ def test_the_snippets_run_as_one_program(tmp_path):
 
 @pytest.mark.complete
 def test_the_snippets_of_the_mpi_page_continue_the_first_one(tmp_path):
-    text = (ROOT / "docs" / "mpi.md").read_text()
+    text = (ROOT / "docs" / "guides" / "mpi.md").read_text()
     first = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0]
     script = tmp_path / "mpi.py"
     script.write_text("\n".join([first, *re.findall(r"```python\n(.*?)```", text, re.DOTALL)]))
@@ -186,6 +186,6 @@ def test_paths_and_make_targets_named_in_the_text_exist():
     for path in re.findall(r"`((?:examples|purerl|tests|docs)/[\w./]+)`", TEXT):
         assert (ROOT / path).exists(), path
     makefile = (ROOT / "Makefile").read_text()
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"make ([a-z]+(?:-[a-z]+)*)`", page.read_text()):
             assert f"\n{target}:" in makefile, f"{page.name}: make {target}"
