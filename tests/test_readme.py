@@ -76,18 +76,6 @@ def test_the_snippets_run_as_one_program(tmp_path):
     assert len(run.stdout.splitlines()) == 8  # the records of the two loops, and of a run
 
 
-@pytest.mark.complete
-def test_the_snippets_of_the_mpi_page_continue_the_first_one(tmp_path):
-    text = (ROOT / "docs" / "guides" / "mpi.md").read_text()
-    first = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0]
-    script = tmp_path / "mpi.py"
-    script.write_text("\n".join([first, *re.findall(r"```python\n(.*?)```", text, re.DOTALL)]))
-    run = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=LIMIT
-    )
-    assert run.returncode == 0, run.stderr
-
-
 # All commands run in one process, because each start of JAX takes seconds.
 IN_ONE_PROCESS = """
 import sys
