@@ -96,6 +96,7 @@ purerl_tree = {
         "guides/jax",
         "guides/goals",
         "guides/mpi",
+        "guides/examples",
         "guides/from_*",
         "guides/*",
     ],

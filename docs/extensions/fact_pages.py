@@ -68,7 +68,7 @@ def make_exit_codes() -> str:
             comment = lines[node.lineno - 1].partition("#")[2].strip()
             these = raised.get(node.value.value, [])
             shown = ", ".join(f"`{cls.__name__}`" for cls in these)
-            meaning = comment or MEANINGS[name]
+            meaning = MEANINGS.get(name, comment)
             text.append(f"| {node.value.value} | `{name}` | {meaning} | {shown} |")
     text += ["", CODES, ""]
     text += ["## Exceptions", "", "| exception | meaning |", "|---|---|"]
@@ -81,7 +81,7 @@ def make_exit_codes() -> str:
 CODES = """The numbers are defined in `purerl/errors.py`. A plain `ValueError` ends with 2, an error
 of the operating system with 5. If the output cannot be written (`OutputClosed`), the code is 141
 for a closed pipe, and 5 otherwise."""
-MEANINGS = {  # of the codes that the source does not explain
+MEANINGS = {  # of the codes that the source explains less
     "DONE": "the command did what it was asked to do",
     "USAGE": "a mistake in the command or in a setting, or a missing package",
     "NOT_FINITE": "learning diverged: a number is not finite",
@@ -89,6 +89,8 @@ MEANINGS = {  # of the codes that the source does not explain
     "STORAGE": "a file could not be read or written",
     "NO_CHECKPOINT": "no checkpoint of the run can be used",
     "RANKS_DISAGREE": "a value that must be equal on all ranks differs",
+    "INTERRUPTED": "Ctrl-C before there is anything to save, or the second one",
+    "NO_READER": "the reader of the output closed the pipe",
 }
 
 
