@@ -21,6 +21,7 @@ extensions = [
     "layout",
 ]
 exclude_patterns = ["extensions", "_static"]
+smartquotes = False  # `--flag` in text stays as it is
 nitpicky = False  # annotations of docstrings name types of JAX, which has no offline index
 add_module_names = False
 toc_object_entries_show_parents = "hide"

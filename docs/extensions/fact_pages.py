@@ -123,8 +123,12 @@ def make_settings(name: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text for a cell of a table."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("$", "\\$")
+    """Return text for a cell of a table, with its special characters and its code as written."""
+    parts = text.replace("|", "\\|").split("`")
+    if len(parts) % 2 == 0:  # no pairs of backticks
+        parts = ["\\`".join(parts)]
+    parts[::2] = [re.sub(r"([_*$<\[\]{}])", r"\\\1", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def make_messages() -> str:
@@ -136,9 +140,10 @@ def make_messages() -> str:
         where = str(path.relative_to(names.ROOT))
         rows = list(find_messages(where))
         if rows:
-            text += [f"## {where}", "", "| message | exception | line |", "|---|---|---|"]
+            text += [f"## `{where}`", "", "| message | exception | line |", "|---|---|---|"]
             for line, kind, message in rows:
-                text.append(f"| {escape(message)} | `{kind}` | {line} |")
+                page = f"../../source/{where.removesuffix('.py')}.html#L-{line}"
+                text.append(f'| {escape(message)} | `{kind}` | <a href="{page}">{line}</a> |')
             text.append("")
     return "\n".join(text)
 
