@@ -16,7 +16,7 @@ import pytest
 from tests.mpi.launch import clean
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "docs" / "extensions"))
+sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 
 import names  # noqa: E402 - needs the path
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("sphinx")
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "docs" / "extensions"))
+sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 
 import api_pages  # noqa: E402 - needs the path
 import fact_pages  # noqa: E402

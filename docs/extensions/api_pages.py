@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import names
+import restructured as rst
 from sphinx.application import Sphinx
-from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
-NAPOLEON = Config(napoleon_use_rtype=False, napoleon_use_ivar=True)
-CODE = re.compile(r"(:\w+:`[^`]+`)|(?<!`)`([^`]+)`(?!`)(\w*)")
-SECTION = re.compile(r"^\s*(Args|Returns|Raises|Yields|Example|Examples|References?|Note|Warns):$")
 TITLES = {
     "algos": "Algorithms",
     "buffers": "Buffers",
@@ -147,7 +144,7 @@ def make_page(module: str) -> str:
     path = str(_path_of(module))
     lines = [module, "=" * len(module), "", f".. py:module:: {module}", ""]
     doc = ast.get_docstring(ast.parse(names.read(path))) or ""
-    lines += [*_format(doc), "", f"Source: ``{path}``", ""]
+    lines += [*rst.convert_docstring(doc), "", f"Source: ``{path}``", ""]
     inner = [name for name in _list_public(module) or [] if _path_of(f"{module}.{name}")]
     if module == "purerl.algos":
         inner = [m.rpartition(".")[2] for m in find_modules() if m.startswith("purerl.algos.")]
@@ -177,7 +174,7 @@ def _describe(one: Definition) -> Iterator[str]:
         if 0 < len(value) <= 70:
             yield f"   :value: {value}"
         yield ""
-        yield f"   {_convert_line(' '.join(one.comment.split()))}"
+        yield f"   {rst.convert_line(' '.join(one.comment.split()))}"
         yield ""
         yield f"   ``{one.path}::{one.name}``"
 
@@ -191,7 +188,7 @@ def _describe_function(node: ast.FunctionDef, where: str, kind: str = "function"
     doc = ast.get_docstring(node)
     if not doc and not any("overload" in d for d in decorators):
         logger.warning("%s has no docstring", where)
-    yield from _indent(_format(doc or ""))
+    yield from rst.indent(rst.convert_docstring(doc or ""))
     notes = ["compiled with ``jax.jit``"] if any("jit" in d for d in decorators) else []
     yield ""
     yield f"   {', '.join([f'``{where}``', *notes])}"
@@ -220,7 +217,7 @@ def _describe_class(one: Definition) -> Iterator[str]:
     doc = ast.get_docstring(node)
     if not doc:
         logger.warning("%s::%s has no docstring", one.path, one.name)
-    yield from _indent(_format(doc or ""))
+    yield from rst.indent(rst.convert_docstring(doc or ""))
     yield ""
     named = "named tuple; " if "NamedTuple" in bases else ""
     shown = [b for b in bases if b not in ("NamedTuple", "Protocol", "Exception")]
@@ -230,20 +227,20 @@ def _describe_class(one: Definition) -> Iterator[str]:
     fields = [n for n in node.body if isinstance(n, ast.AnnAssign | ast.Assign)]
     rows = [row for n in fields if (row := _field_row(n, one.path))]
     if rows:
-        yield from _indent([".. list-table::", "   :header-rows: 1", "   :widths: auto", ""])
+        yield from rst.indent([".. list-table::", "   :header-rows: 1", "   :widths: auto", ""])
         heading = ("field", "type", "default", "meaning")
         used = [i for i in range(4) if any(row[i] for row in rows)]
         for row in [heading, *rows]:
-            yield from _indent(_table_row([(heading[i], row[i]) for i in used]), 6)
+            yield from rst.indent(rst.make_row([(heading[i], row[i]) for i in used]), 6)
         yield ""
     for method in methods.values():
         if not method.name.startswith("_"):
             where = f"{one.path}::{one.name}.{method.name}"
             decorators = [ast.unparse(d) for d in method.decorator_list]
             if any("property" in d for d in decorators):
-                yield from _indent(_describe_property(method, where))
+                yield from rst.indent(_describe_property(method, where))
             else:
-                yield from _indent(_describe_function(method, where, "method"))
+                yield from rst.indent(_describe_function(method, where, "method"))
             yield ""
 
 
@@ -254,7 +251,7 @@ def _describe_property(node: ast.FunctionDef, where: str) -> Iterator[str]:
     yield ""
     if not ast.get_docstring(node):
         logger.warning("%s has no docstring", where)
-    yield from _indent(_format(ast.get_docstring(node) or ""))
+    yield from rst.indent(rst.convert_docstring(ast.get_docstring(node) or ""))
 
 
 def _field_row(node: ast.stmt, path: str) -> tuple[str, str, str, str] | None:
@@ -278,59 +275,6 @@ def _field_row(node: ast.stmt, path: str) -> tuple[str, str, str, str] | None:
     elif value is not None:
         default = ast.unparse(value)
     return name, kind, default, meaning
-
-
-def _table_row(cells: list[tuple[str, str]]) -> Iterator[str]:
-    """Yield the lines of a row, given pairs of a heading and a cell."""
-    for i, (heading, cell) in enumerate(cells):
-        code = cell and heading != "meaning" and cell != heading
-        text = f"``{cell}``" if code else _convert_line(cell)
-        yield f"{'* ' if i == 0 else '  '}- {text}"
-
-
-def _convert_code(text: str) -> str:
-    """Turn Markdown's `code` into that of reStructuredText, which no letter may follow."""
-    return CODE.sub(lambda m: m[1] or f"``{m[2]}``" + (f"\\ {m[3]}" if m[3] else ""), text)
-
-
-def _convert_line(text: str) -> str:
-    """Return a comment as text, with its code."""
-    parts = re.split(r"(`[^`]+`)", text)
-    plain = [re.sub(r"([*|_]|\\)", r"\\\1", part) for part in parts[::2]]
-    pairs = zip(plain, [*parts[1::2], ""], strict=True)
-    return _convert_code("".join(text for pair in pairs for text in pair))
-
-
-def _convert_tables(lines: list[str]) -> Iterator[str]:
-    """Turn tables of Markdown into those of reStructuredText."""
-    for i, line in enumerate(lines):
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        indent = " " * (len(line) - len(line.lstrip()))
-        if not line.lstrip().startswith("|"):
-            yield line
-        elif set("".join(cells)) - {"-"}:  # the line below the heading has dashes only
-            if i == 0 or not lines[i - 1].lstrip().startswith("|"):
-                yield from (f"{indent}.. list-table::", f"{indent}   :header-rows: 1", "")
-            for j, cell in enumerate(cells):
-                yield f"{indent}   {'* ' if j == 0 else '  '}- {cell}"
-
-
-def _format(doc: str) -> list[str]:
-    """Return a Google-style docstring as lines of reStructuredText."""
-    lines = list(_convert_tables(_convert_code(doc).splitlines()))
-    for i, line in enumerate(lines[:-2]):  # an indented block below a colon is code
-        code = lines[i + 1] == "" and lines[i + 2].startswith("    ")
-        plain = not SECTION.match(line) and not line.lstrip().startswith("..")
-        indent = len(line) - len(line.lstrip())
-        deeper = len(lines[i + 2]) - len(lines[i + 2].lstrip()) > indent
-        if line.endswith(":") and not line.endswith("::") and code and plain and deeper:
-            lines[i] = line + ":"
-    return str(GoogleDocstring("\n".join(lines), NAPOLEON)).splitlines()
-
-
-def _indent(lines: Any, spaces: int = 3) -> Iterator[str]:
-    for line in lines:
-        yield " " * spaces + line if line else ""
 
 
 def make_index(modules: list[str]) -> str:
