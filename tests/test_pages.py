@@ -5,7 +5,10 @@ above a snippet leaves it out.
 """
 
 import ast
+import contextlib
+import functools
 import importlib
+import io
 import re
 import subprocess
 import sys
@@ -13,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from purerl import algos
+from purerl.cli import main
 from tests.mpi.launch import clean
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +87,32 @@ def test_snippets_import_names_that_exist(page):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("purerl"):
                 for alias in node.names:
                     assert hasattr(importlib.import_module(str(node.module)), alias.name)
+
+
+@functools.cache
+def read_help(*words: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        main.main([*words])
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=name_of)
+def test_commands_have_flags_that_exist(page):
+    blocks = re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    for line in lines:
+        match = re.match(r"(?:python -m )?purerl ([a-z]+) ?([^#]*)", line)
+        if match is None:
+            continue
+        command, words = match[1], match[2].split()
+        assert command in main.COMMANDS, line
+        algo = [word for word in words[:1] if word in algos.NAMES]
+        if command in ("train", "sweep") and not algo:  # a custom algorithm, or a placeholder
+            continue
+        shown = read_help(command, *algo, "--help-all" if algo else "--help")
+        for flag in re.findall(r"(?<!\S)--?[a-z][a-z-]*", " ".join(words)):
+            assert re.search(rf"(?<![\w-]){flag}(?![\w-])", shown), f"{flag} in {line}"
 
 
 @pytest.mark.complete
