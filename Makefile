@@ -36,7 +36,8 @@ test-learning: $(VENV)/.installed-mujoco  ## the longer learning runs (about 40 
 	XLA_FLAGS= $(PYTEST) -m slow $(ARGS)
 
 test-mpi: $(VENV)/.installed-dev  ## three ranks, jax.distributed, two devices, learning (12 minutes)
-	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py $(ARGS)
+	$(BIN)/python -m pytest tests/mpi tests/loops/test_devices.py \
+		tests/loops/scan/test_sharing.py tests/loops/scan/test_joined.py $(ARGS)
 
 test-reliability: $(VENV)/.installed-dev  ## hundreds of kills, damaged and hostile files (30 minutes)
 	XLA_FLAGS= $(BIN)/python -m pytest tests/reliability tests/runs/training/test_train.py \
@@ -51,8 +52,8 @@ bench-memory: $(VENV)/.installed-dev  ## memory and number of compilations over 
 mutants: $(VENV)/.installed-dev  ## plant classic errors one at a time; each must fail a test
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-bench: $(VENV)/.installed-mujoco .venv-peers/.installed  ## speed compared with SBX and SB3, measured in turns
-	$(BIN)/python benchmarks/compare.py --peers .venv-peers/bin/python $(ARGS)
+bench: $(VENV)/.installed-mujoco .venv-peers/.installed .venv-rejax/.installed  ## speed compared with SBX, SB3, CleanRL and Rejax, in turns
+	$(BIN)/python benchmarks/compare.py --peers .venv-peers/bin/python --rejax .venv-rejax/bin/python $(ARGS)
 
 bench-solve: $(VENV)/.installed .venv-peers/.installed  ## seconds to solve tasks, compared with SBX and SB3
 	$(BIN)/python benchmarks/solve.py --peers .venv-peers/bin/python $(ARGS)
@@ -95,8 +96,14 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	.venv-peers/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r $<
 	touch $@
 
+# Rejax needs an old gymnax, so it has an environment of its own.
+.venv-rejax/.installed: benchmarks/requirements-rejax.txt
+	$(PYTHON) -m venv .venv-rejax
+	.venv-rejax/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r $<
+	touch $@
+
 clean:
-	rm -rf $(VENV) .venv-peers build dist *.egg-info
+	rm -rf $(VENV) .venv-peers .venv-rejax build dist *.egg-info
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'

@@ -1,4 +1,4 @@
-"""Compare the speed of purerl, SBX and SB3 in one run, in turns, pinned to one core.
+"""Compare the speed of purerl and other libraries in one run, in turns, pinned to one core.
 
     make bench                                   # everything, about half an hour
     make bench ARGS="td3-updates-256 sac-start --repeats 9"
@@ -13,6 +13,10 @@ A task that ends in `-start` measures new processes, from their start to the fir
 after 100 environment steps. purerl runs with an empty and with a filled compilation cache. The
 peers fill none by themselves. A task that ends in `-devices2` splits purerl's batches over two CPU
 devices and gives every contender all cores.
+
+Tasks with `-scan` train with environments in JAX, beside Rejax, which needs an environment of its
+own: `requirements-rejax.txt`. `-seeds64` measures new processes that train 64 seeds for 100,000
+steps each.
 """
 
 import argparse
@@ -28,9 +32,9 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 TASKS = (
     *(f"{algo}-updates-{size}" for algo in ("td3", "sac", "ddpg") for size in (100, 256)),
-    *("td3-halfcheetah", "td3-pendulum", "sac-halfcheetah"),
-    *("dqn-cartpole", "dqn-cartpole1"),  # bursts of 50, and one update after every step
+    *("td3-halfcheetah", "td3-pendulum", "sac-halfcheetah", "dqn-cartpole"),  # bursts of 50
 )
+STEPS = ("dqn-cartpole1", "td3-halfcheetah1")  # one update after every step
 ON_POLICY = (
     *(
         f"ppo-{env}-{schedule}"
@@ -43,8 +47,12 @@ ON_POLICY = (
 )
 SPLIT = ("sac-updates-256-devices2",)
 STARTS = ("td3-start", "sac-start")
-ALL = (*TASKS, *ON_POLICY, *SPLIT, *STARTS, "limit")
-PEERS = ("sbx", "sb3")
+SCAN = ("ppo-cartpole-scan", "dqn-cartpole-scan", "sac-pendulum-scan", "td3-pendulum-scan")
+SEEDS = ("ppo-cartpole-scan-seeds64",)
+ALL = (*TASKS, *STEPS, *ON_POLICY, *SPLIT, *SCAN, *STARTS, *SEEDS, "limit")
+PEERS = ("sbx", "sb3")  # in most tasks
+WORKERS = {"rejax": "worker_rejax.py", "cleanrl": "worker_peer_cleanrl.py"}
+WORKERS |= dict.fromkeys(PEERS, "worker_peer.py")
 ABSENT = {"trpo": ("sbx",), "vpg": PEERS, "acer": PEERS}  # SB3 has TRPO in sb3-contrib
 
 
@@ -69,8 +77,7 @@ def make_environment(
 
 def find_worker(name: str, program: Program) -> str:
     """Return the path of the script that a contender runs."""
-    script = "worker_peer.py" if name in PEERS else "worker_purerl.py"
-    return str(program.checkout / "benchmarks" / script)
+    return str(program.checkout / "benchmarks" / WORKERS.get(name, "worker_purerl.py"))
 
 
 class Contender:
@@ -115,6 +122,16 @@ class Contender:
         self.process.wait()
 
 
+def find_peers(task: str, args: argparse.Namespace) -> dict[str, Program]:
+    """Return the peers of a task."""
+    if "-scan" in task:
+        return {"rejax": Program(args.rejax)}
+    absent = ABSENT.get(task.partition("-")[0], ())
+    if task in STEPS:
+        return {name: Program(args.peers) for name in (*PEERS, "cleanrl")}
+    return {name: Program(args.peers) for name in PEERS if name not in absent}
+
+
 def compare(task: str, programs: dict[str, Program], repeats: int, core: int) -> None:
     """Run all contenders of one task in turns, and print their rates."""
     cores = os.sched_getaffinity(0) if "-devices" in task else {core}
@@ -133,7 +150,7 @@ def compare(task: str, programs: dict[str, Program], repeats: int, core: int) ->
 
 
 def time_start(task: str, name: str, program: Program, cache: str, core: int) -> float:
-    """Return the seconds from the start of a process to its first update."""
+    """Return the seconds from the start of a process to its line `updated` or `done`."""
     began = time.perf_counter()
     process = subprocess.Popen(
         [program.python, find_worker(name, program), task, name],
@@ -145,7 +162,7 @@ def time_start(task: str, name: str, program: Program, cache: str, core: int) ->
     )
     assert process.stdout
     lines: Any = process.stdout
-    if not any(line.startswith("updated") for line in lines):
+    if not any(line.startswith(("updated", "done")) for line in lines):
         raise RuntimeError(
             f"{name} ended with code {process.wait()}. Run its worker by hand to see why."
         )
@@ -155,12 +172,12 @@ def time_start(task: str, name: str, program: Program, cache: str, core: int) ->
 
 
 def compare_start(task: str, programs: dict[str, Program], repeats: int, core: int) -> None:
-    """Print seconds from process start to the first update, cold and warm, in turns."""
+    """Print seconds from process start to the first update or the end, cold and warm, in turns."""
     found: dict[str, list[float]] = {}
     for _ in range(repeats):
         for name, program in programs.items():
             with tempfile.TemporaryDirectory() as cache:
-                for state in ("cold", "warm")[: 1 if name in PEERS else 2]:
+                for state in ("cold", "warm")[: 1 if name in WORKERS else 2]:
                     seconds = time_start(task, name, program, cache, core)
                     found.setdefault(f"{name} {state}", []).append(seconds)
     for label, seconds_ in found.items():
@@ -173,8 +190,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("tasks", nargs="*", help=f"tasks (default: all): {', '.join(ALL)}")
-    text = "Python interpreter with SBX and SB3"
+    text = "Python interpreter with SBX, SB3 and the packages of CleanRL"
     parser.add_argument("--peers", default=".venv-peers/bin/python", help=text)
+    text = "Python interpreter with Rejax"
+    parser.add_argument("--rejax", default=".venv-rejax/bin/python", help=text)
     text = "another checkout of purerl to compare with, instead of the peers"
     parser.add_argument("--before", type=Path, metavar="FOLDER", help=text)
     parser.add_argument("--repeats", type=int, default=7, help="windows of each contender")
@@ -184,19 +203,15 @@ def main() -> None:
     if args.before and not (args.before / "benchmarks" / "worker_purerl.py").exists():
         parser.error(f"--before must be a checkout of purerl, got {args.before}")
     ours = Program(sys.executable)
-    if args.before:
-        others = {"before": Program(sys.executable, args.before.resolve())}
-    else:
-        others = dict.fromkeys(PEERS, Program(args.peers))
+    before = {"before": Program(sys.executable, args.before.resolve())} if args.before else None
     for task in args.tasks or ALL:
-        if task in STARTS:
+        others = before or find_peers(task, args)
+        if task in (*STARTS, *SEEDS):
             compare_start(task, {"purerl": ours} | others, max(3, args.repeats // 2), args.core)
         elif task == "limit":
             compare("limit", {"purerl": ours}, args.repeats, args.core)
-        elif task in (*TASKS, *ON_POLICY, *SPLIT):
-            absent = ABSENT.get(task.partition("-")[0], ())
-            present = {name: program for name, program in others.items() if name not in absent}
-            compare(task, {"purerl": ours} | present, args.repeats, args.core)
+        elif task in (*TASKS, *STEPS, *ON_POLICY, *SPLIT, *SCAN):
+            compare(task, {"purerl": ours} | others, args.repeats, args.core)
         else:
             parser.error(f"task must be one of {', '.join(ALL)}, got {task!r}")
 

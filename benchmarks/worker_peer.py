@@ -161,7 +161,9 @@ def main():
     elif what.startswith("cartpole"):
         window = make_cartpole_window(peer, 1 if what == "cartpole1" else 50)
     else:
-        window = make_steps_window(make_model(peer, algo, gymnasium.make(names[what]), 100))
+        every = {"train_freq": 1, "gradient_steps": 1} if what.endswith("1") else {}
+        env = gymnasium.make(names[what.removesuffix("1")])
+        window = make_steps_window(make_model(peer, algo, env, 256 if every else 100, **every))
     window()
     print("ready", flush=True)
     for _ in sys.stdin:

@@ -13,8 +13,9 @@ import numpy as np
 
 import purerl
 from purerl import algos
+from purerl.envs import names
 from purerl.loops import gym as loop
-from purerl.loops import offpolicy, onpolicy
+from purerl.loops import offpolicy, onpolicy, scan
 from purerl.loops.devices import init_tally, replicate
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import Box, EnvSpec
@@ -22,6 +23,34 @@ from purerl.types import Rollout, Transition
 
 ENVS = {"halfcheetah": "HalfCheetah-v5", "pendulum": "Pendulum-v1", "cartpole": "CartPole-v1"}
 HALFCHEETAH = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
+
+# Tasks with environments in JAX, with the settings of `worker_rejax.py`: steps of a window, `Spec`
+# and schedule. Rejax always learns the temperature of SAC.
+SCAN: dict[str, tuple[int, dict[str, Any], Any]] = {
+    "ppo": (
+        102_400,
+        {"hidden": (64, 64), "train_pi_iters": 4, "train_v_iters": 4, "minibatch_size": 128}
+        | {"target_kl": None, "value_target": "lambda", "max_grad_norm": 0.5, "vf_lr": 3e-4},
+        OnPolicySchedule(num_envs=4, rollout_steps=512),
+    ),
+    "dqn": (
+        10_000,
+        {"hidden": (64, 64), "lr": 1e-3},
+        OffPolicySchedule(
+            num_envs=10, update_every=10, updates_per_burst=5, batch_size=100, replay_size=50_000
+        ),
+    ),
+    "sac": (
+        2_000,
+        {"hidden": (64, 64), "alpha": "auto"},
+        OffPolicySchedule(update_every=1, batch_size=256, replay_size=10_000),
+    ),
+    "td3": (
+        4_000,
+        {"hidden": (64, 64)},
+        OffPolicySchedule(update_every=1, batch_size=100, replay_size=10_000),
+    ),
+}  # fmt: skip
 
 
 def make_updates_window(algo: ModuleType, batch_size: int, devices: int = 1) -> Callable[[], float]:
@@ -68,16 +97,19 @@ def make_updates_window(algo: ModuleType, batch_size: int, devices: int = 1) -> 
     return window
 
 
-def make_run_window(algo: ModuleType, env_id: str) -> Callable[[], float]:
-    """Return a function that times 1000 steps, with 50 updates of batch 100 every 50 steps."""
+def make_run_window(
+    algo: ModuleType, env_id: str, every: int = 50, batch_size: int = 100
+) -> Callable[[], float]:
+    """Return a function that times 1000 steps, with a burst of updates every `every` steps."""
 
     def env_fn() -> object:
         return gymnasium.make(env_id)
 
     spec = algo.Spec(EnvSpec.of(env_fn()))
     schedule = OffPolicySchedule(
-        steps=10**9, steps_per_epoch=1_000, start_steps=100, update_after=100, num_test_episodes=0
-    )
+        steps=10**9, steps_per_epoch=1_000, start_steps=100, update_after=max(100, batch_size),
+        update_every=every, batch_size=batch_size, num_test_episodes=0,
+    )  # fmt: skip
     return make_steps_window(loop.start(algo, spec, env_fn, schedule, 0))
 
 
@@ -98,14 +130,16 @@ def make_cartpole_window(algo: ModuleType, every: int) -> Callable[[], float]:
     return make_steps_window(loop.start(algo, spec, env_fn, schedule, 0))
 
 
-def make_steps_window(carry: loop.Carry, steps: int = 1_000) -> Callable[[], float]:
+def make_steps_window(
+    carry: loop.Carry, steps: int = 1_000, advance: Callable[..., Any] = loop.advance
+) -> Callable[[], float]:
     """Return a function that runs environment steps and returns steps per second."""
     state = [carry]
 
     def window() -> float:
         began, first = time.perf_counter(), state[0].steps
         while state[0].steps < first + steps:
-            state[0], _ = loop.advance(state[0])
+            state[0], _ = advance(state[0])
         return (state[0].steps - first) / (time.perf_counter() - began)
 
     return window
@@ -175,6 +209,29 @@ def make_update_window(algo: ModuleType) -> Callable[[], float]:
     return window
 
 
+def make_scan_window(name: str, env_id: str) -> Callable[[], float]:
+    """Return a function that trains in one program and returns steps per second."""
+    algo, env = algos.load(name), names.make(f"jax:{env_id}")
+    steps, settings, schedule = SCAN[name]
+    length = {"steps": 10**5 * steps, "steps_per_epoch": steps, "num_test_episodes": 0}
+    if isinstance(schedule, OffPolicySchedule):
+        length |= {"start_steps": 1_000, "update_after": 1_000}
+    schedule = dataclasses.replace(schedule, **length)
+    carry = scan.start(algo, algo.Spec(env.spec, **settings), env, schedule, 0)
+    return make_steps_window(carry, steps, scan.advance)
+
+
+def train_seeds(name: str, env_id: str, number: int, steps: int) -> None:
+    """Train several seeds in one program, compilation included."""
+    algo, env = algos.load(name), names.make(f"jax:{env_id}")
+    _, settings, schedule = SCAN[name]
+    schedule = dataclasses.replace(schedule, steps=steps, num_test_episodes=0)
+    spec = algo.Spec(env.spec, **settings)
+    together = scan.start(algo, spec, env, schedule, seeds=range(number))
+    while together.carries[0].steps < schedule.steps:
+        together, _ = scan.advance(together)
+
+
 def make_limit_window() -> Callable[[], float]:
     """Return a function that measures the GFLOP/s of a 1024 x 1024 matrix product."""
     product = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda _, y: (y @ x) * 1e-2, x))
@@ -208,6 +265,8 @@ def make_window(task: str) -> Callable[[], float]:
     purerl.setup(threads=1, devices=int(devices or 1))
     if name == "limit":
         return make_limit_window()
+    if what.endswith("-scan"):
+        return make_scan_window(name, ENVS[what.removesuffix("-scan")])
     algo = algos.load(name)
     if what == "update":
         return make_update_window(algo)
@@ -220,6 +279,8 @@ def make_window(task: str) -> Callable[[], float]:
         return make_on_policy_window(algo, ENVS[env], schedule)
     if what.startswith("cartpole"):
         return make_cartpole_window(algo, 1 if what == "cartpole1" else 50)
+    if what.endswith("1"):
+        return make_run_window(algo, ENVS[what[:-1]], every=1, batch_size=256)
     return make_run_window(algo, ENVS[what])
 
 
@@ -228,6 +289,12 @@ def main() -> None:
     if task.endswith("-start"):
         purerl.setup(threads=1)
         return run_first_update(algos.load(task.removesuffix("-start")))
+    if "-seeds" in task:
+        what, _, number = task.partition("-seeds")
+        name, env = what.removesuffix("-scan").split("-")
+        purerl.setup(threads=1)
+        train_seeds(name, ENVS[env], int(number), 100_000)
+        return print("done", flush=True)
     window = make_window(task)
     window()
     print("ready", flush=True)

@@ -94,6 +94,7 @@ purerl_tree = {
         "guides/plots",
         "guides/policies",
         "guides/many_seeds",
+        "guides/seeds",
         "guides/jax",
         "guides/goals",
         "guides/mpi",

@@ -8,11 +8,13 @@
     run = purerl.load("runs/pendulum-v1-sac/pendulum-v1-sac_s0", "best")
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from purerl.lazy import load_on_use
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from purerl import (
         algos,
         buffers,
@@ -73,7 +75,8 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
         cache: Directory for compiled programs, which later processes load. True means
             `~/.cache/purerl/jax` (none for a user without a home folder), and False keeps JAX's
             default.
-        devices: Number of CPU devices to split batches over.
+        devices: Number of CPU devices to split batches over. With several ranks, more than one
+            connects the devices of all ranks by `jax.distributed`.
 
     Raises:
         RuntimeError: If JAX has already started, because it would ignore the settings.
@@ -105,6 +108,8 @@ def setup(threads: int | None = 1, cache: bool | str = True, devices: int = 1) -
     from purerl import mpi
 
     mpi.init()  # from now on, a rank that fails ends the whole job
+    if devices > 1:
+        mpi.connect_devices()
 
 
 def find_cache() -> str:
@@ -148,14 +153,22 @@ def restore(path: Any, like: Any) -> Any:
     return states.restore_state(path, like)
 
 
-def train(algo: Any, env: Any, **settings: Any) -> "Run":
-    """Train an algorithm in a new run folder, and return the run.
+@overload
+def train(algo: Any, env: Any, *, seeds: "Sequence[int]", **settings: Any) -> "list[Run]": ...
+
+
+@overload
+def train(algo: Any, env: Any, *, seeds: None = None, **settings: Any) -> "Run": ...
+
+
+def train(algo: Any, env: Any, **settings: Any) -> Any:
+    """Train an algorithm in a new run folder, and return the run; with `seeds`, a list of runs.
 
     Args:
         algo: Name of an algorithm, or a module with a custom one.
         env: Gymnasium id, a name such as `jax:CartPole-v1`, a function that makes the environment,
             or an environment in JAX.
-        **settings: Arguments of `purerl.runs.policy.run.train` (`seed`, `name`, `data_dir`, ...),
+        **settings: Arguments of `purerl.runs.policy.run.train` (`seed`, `seeds`, `name`, ...),
             and any field of the algorithm's `Spec`, of its schedule, and of the run's options.
     """
     from purerl.runs.policy import run

@@ -1,7 +1,8 @@
 """All exceptions of purerl, each with the exit code of a command that ends with it."""
 
 import errno
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 DONE = 0
 INCOMPLETE = 1  # some runs of a sweep are not done, or the error has no exit code
@@ -20,6 +21,10 @@ class PurerlError(Exception):
     """Base class of all errors that purerl raises on purpose, except plain `ValueError`s."""
 
     exit_code: ClassVar[int] = INCOMPLETE
+    # If one of several seeds in a program failed: which, and what a consumed program has left of
+    # the others, index -> carry, record or None.
+    seed: int | None = None
+    survivors: Mapping[int, tuple[Any, Any]] = {}
 
 
 class ConfigError(PurerlError, ValueError):

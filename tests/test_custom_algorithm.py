@@ -200,7 +200,8 @@ def with_costs(algo, penalise):
     return parts | {"update": jax.jit(update)}
 
 
-def test_an_off_policy_algorithm_stores_values_of_info(tmp_path):
+@pytest.mark.parametrize("every", [50, 1])
+def test_an_off_policy_algorithm_stores_values_of_info(every):
     def penalise(batch):
         return batch._replace(rew=batch.rew - batch.extra["cost"])
 
@@ -214,8 +215,9 @@ def test_an_off_policy_algorithm_stores_values_of_info(tmp_path):
     mine = algos.load(types.SimpleNamespace(**with_costs(sac, penalise)))
     spec = mine.Spec(EnvSpec.of(Costly()), hidden=(4,))
     schedule = dataclasses.replace(
-        mine.SCHEDULE, steps=100, update_after=40, batch_size=8, replay_size=90, num_test_episodes=0
-    )
+        mine.SCHEDULE, steps=100, update_after=40, batch_size=8, replay_size=90,
+        num_test_episodes=0, update_every=every,
+    )  # fmt: skip
     carry = loop.start(mine, spec, Costly, schedule, 0)
     while carry.steps < 50:
         carry, _ = loop.advance(carry)

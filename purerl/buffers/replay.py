@@ -105,13 +105,17 @@ def sample(buffer: Replay, key: jax.Array, batch_size: int) -> Any:
         A `Batch` if the rows are `Transition`s, and otherwise the structure of the example. A
         `SequenceBatch` gets a key too.
     """
-    index, key_batch = draw_indices(buffer, key, batch_size)
+    return take(buffer, *draw_indices(buffer, key, batch_size))
+
+
+def take(buffer: Replay, index: jax.Array, key: jax.Array) -> Any:
+    """Return the rows at the indices `[B]`, in the structure that `sample` returns."""
     rows = jax.tree.map(lambda x: x[index], buffer.data)
     if isinstance(rows, ExtendedTransition):
-        return ExtendedBatch(*rows, key=key_batch)
+        return ExtendedBatch(*rows, key=key)
     if isinstance(rows, SequenceBatch):
-        return rows._replace(key=key_batch)
-    return Batch(*rows, key=key_batch) if isinstance(rows, Transition) else rows
+        return rows._replace(key=key)
+    return Batch(*rows, key=key) if isinstance(rows, Transition) else rows
 
 
 def draw_indices(buffer: Replay, key: jax.Array, batch_size: int) -> tuple[jax.Array, jax.Array]:

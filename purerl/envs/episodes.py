@@ -61,7 +61,9 @@ def split_key(key: jax.Array) -> tuple[jax.Array, jax.Array]:
     return key_reset, key_steps
 
 
-def reset(env: JaxEnv, params: Any, seed: Any, rank: Any, num_envs: int) -> Episodes:
+def reset(
+    env: JaxEnv, params: Any, seed: Any, rank: Any, num_envs: int, first: Any = 0
+) -> Episodes:
     """Start episode 0 of each environment.
 
     Args:
@@ -70,14 +72,17 @@ def reset(env: JaxEnv, params: Any, seed: Any, rank: Any, num_envs: int) -> Epis
         seed: Seed of all episodes, a uint32, traced or not.
         rank: Rank of the process, a uint32, traced or not.
         num_envs: Number of environments N.
+        first: Number of the first of them, if they are a part of more environments.
     """
     checks.integer("num_envs", num_envs, 1)
-    return _start(env, params, seed, rank, jnp.zeros(num_envs, jnp.uint32))
+    return _start(env, params, seed, rank, jnp.zeros(num_envs, jnp.uint32), first)
 
 
-def restart(env: JaxEnv, params: Any, seed: Any, rank: Any, episodes: Episodes) -> Episodes:
+def restart(
+    env: JaxEnv, params: Any, seed: Any, rank: Any, episodes: Episodes, first: Any = 0
+) -> Episodes:
     """Cut all episodes in progress and start the next ones. Arguments as for `step`."""
-    return _start(env, params, seed, rank, episodes.number + jnp.uint32(1))
+    return _start(env, params, seed, rank, episodes.number + jnp.uint32(1), first)
 
 
 def step(
@@ -88,6 +93,7 @@ def step(
     max_steps: int | None,
     episodes: Episodes,
     actions: jax.Array,
+    first: Any = 0,
 ) -> tuple[Episodes, StepResult]:
     """Step all environments, and start the next episode of those that ended.
 
@@ -101,6 +107,7 @@ def step(
         episodes: Result of `reset`, `restart` or `step`.
         actions: Actions `[N, *act_shape]` in the environment's units. The environment receives a
             copy that is clipped to the bounds of its Box.
+        first: Number of the first environment, as given to `reset`.
     """
     if max_steps is not None:
         checks.integer("max_steps", max_steps, 1)
@@ -120,7 +127,7 @@ def step(
     going_on = episodes._replace(state=state, obs=next_obs, length=length, ret=ret)
 
     def start_next() -> Episodes:
-        return _select(ended, restart(env, params, seed, rank, episodes), going_on)
+        return _select(ended, restart(env, params, seed, rank, episodes, first), going_on)
 
     transition = Transition(episodes.obs, actions, rew, next_obs, terminated, truncated)
     following = jax.lax.cond(_is_any(ended), start_next, lambda: going_on)
@@ -143,10 +150,12 @@ def _is_any_of_batch(
     return _is_any(ended.any(axis=0)), False  # `vmap` may be nested
 
 
-def _start(env: JaxEnv, params: Any, seed: Any, rank: Any, number: jax.Array) -> Episodes:
+def _start(
+    env: JaxEnv, params: Any, seed: Any, rank: Any, number: jax.Array, first: Any
+) -> Episodes:
     """Start the episodes with these numbers, `[N]`."""
     zero = jnp.zeros_like(number)
-    index = jnp.arange(number.shape[0], dtype=jnp.uint32)
+    index = jnp.arange(number.shape[0], dtype=jnp.uint32) + jnp.uint32(first)
     counters = (jnp.stack([zero, index], axis=1), jnp.stack([zero, number], axis=1))  # words
     key = jax.vmap(lambda i, e: rng.stream(seed, rank, "env", i, e))(*counters)
     key_reset, key_steps = jax.vmap(split_key)(key)

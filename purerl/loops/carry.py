@@ -2,13 +2,15 @@
 
 import dataclasses
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
+import numpy as np
 
-from purerl.buffers import goals, replay
+from purerl.buffers import replay
 from purerl.loops import adapters
 from purerl.loops.hindsight.rewards import Relabelling
+from purerl.loops.stepwise.packing import Packed, PackedField, find_layout, pack
 from purerl.schedules import (
     ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
@@ -52,14 +54,19 @@ class BaseCarry:
     @property
     def is_stale(self) -> bool:
         """Whether an `advance` has consumed this carry; every `advance` donates the learner."""
-        return _has_deleted_leaves(self.learner)
+        return self.is_behind or _has_deleted_leaves(self.learner)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a later carry has stepped the environments of this one."""
+        return isinstance(self.envs, adapters.GymEnvs) and self.envs.calls != self.calls
 
     def refuse_stale(self) -> None:
-        """Refuse a carry without arrays; `is_stale` says whether it is one."""
+        """Refuse a carry without arrays, or whose environments are ahead; see `is_stale`."""
         if self.is_stale:
             raise ValueError(
                 "this carry was consumed by an earlier advance, or is part of several seeds. "
-                "Continue with the carry that advance returned, or with one of scan.split."
+                "Continue with the carry that advance returned, or with one of split."
             )
 
     def get_gym_envs(self) -> adapters.GymEnvs:
@@ -77,16 +84,50 @@ class BaseCarry:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OffPolicyCarry(BaseCarry):
-    """The carry of an algorithm that learns from a replay buffer."""
+    """The carry of an algorithm that learns from a replay buffer.
+
+    If there is one update after each step, its arrays are packed between two steps.
+    """
 
     schedule: ResolvedOffPolicySchedule
-    buffer: replay.Replay | goals.GoalReplay
+    learner: Any = PackedField()
+    tally: Any = PackedField()
+    buffer: Any = PackedField()  # a replay.Replay or goals.GoalReplay
     relabelling: Relabelling | None = None  # of the goals of sampled rows; None without
 
     @property
     def is_stale(self) -> bool:
         """Whether an `advance` has consumed this carry; every `advance` donates the buffer."""
-        return _has_deleted_leaves(self.buffer)
+        held = self.__dict__["buffer"]
+        is_consumed = held.is_deleted() if isinstance(held, Packed) else _has_deleted_leaves(held)
+        return self.is_behind or is_consumed
+
+    @property
+    def next_act(self) -> np.ndarray | None:
+        """Actions for `obs` that the last update computed, or None."""
+        held = self.__dict__["learner"]
+        return held.act if isinstance(held, Packed) else None
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a carry with other fields, five times as fast as `dataclasses.replace`.
+
+        It does not unpack the packed fields, which must be replaced together.
+        """
+        carry = object.__new__(type(self))
+        carry.__dict__.update(self.__dict__, **changes)
+        return carry
+
+    def pack(self) -> Packed:
+        """Return learner, tally and replay buffer in few arrays, and hold them like that."""
+        held = self.__dict__["learner"]
+        if isinstance(held, Packed):
+            return held
+        tree = {"learner": self.learner, "tally": self.tally, "buffer": self.buffer}
+        layout = find_layout(tree)
+        packed = Packed(layout, pack(layout, tree), added=int(self.buffer.stored))
+        packed.tree = tree
+        self.__dict__.update(dict.fromkeys(tree, packed))
+        return packed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,21 @@
-"""The first carry of a run: learner, replay buffer and counters, for every kind of loop."""
+"""The first carry of a run: environments, learner, replay buffer and counters."""
 
+import dataclasses
 import warnings
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from purerl import algos, checks, mpi
+from purerl import algos, checks, mpi, rng
 from purerl.buffers.goals import make_example
-from purerl.errors import CountsRounded
-from purerl.loops import adapters, devices, offpolicy, onpolicy, records
+from purerl.errors import CountsRounded, EpisodesCut
+from purerl.loops import adapters, devices, faults, offpolicy, onpolicy, records
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
 from purerl.loops.hindsight.rewards import Relabelling
 from purerl.schedules import (
+    ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
     ResolvedSchedule,
     ResolvedSequenceSchedule,
@@ -23,11 +26,17 @@ from purerl.schedules import (
 
 
 def resolve_schedule(
-    algo: ModuleType, spec: Any, schedule: Schedule, seed: int, copies: int = 1
+    algo: ModuleType,
+    spec: Any,
+    schedule: Schedule,
+    seed: int,
+    copies: int = 1,
+    in_jax: bool = False,
 ) -> ResolvedSchedule:
     """Fill in a schedule for this number of ranks, after checks of all arguments of a run.
 
-    `copies` is the number of carries that the memory must hold.
+    `copies` is the number of carries that the memory must hold, `in_jax` whether environments are
+    in JAX.
     """
     checks.seed(seed)
     devices.check_platform()
@@ -38,7 +47,7 @@ def resolve_schedule(
         warnings.warn(rounded, CountsRounded, stacklevel=3)
     # Check on every rank before any rank allocates memory.
     devices.check_memory(spec.env, resolved, None, ranks, copies)
-    devices.check_world(algo, spec, resolved, seed)
+    devices.check_world(algo, spec, resolved, seed, in_jax)
     return resolved
 
 
@@ -68,7 +77,7 @@ def make_carry(
     words = np.array([seed, rank], np.uint32)
     if isinstance(schedule, ResolvedOnPolicySchedule):
         learner = onpolicy.init(algo, spec, words)
-        metrics = onpolicy.list_metrics(algo, learner, schedule)
+        metrics = onpolicy.list_metrics(algo, learner, _divide_rollout(schedule, envs))
     else:
         goal_envs = number if relabelling else 0
         rows = schedule.replay_size // ranks
@@ -88,9 +97,98 @@ def make_carry(
     fields |= episodes
     if isinstance(schedule, ResolvedSequenceSchedule) and schedule.replay_ratio:
         buffer = onpolicy.make_buffer(algo, learner, schedule, ranks)
-        buffer = devices.replicate(buffer, schedule.devices)
+        buffer = devices.replicate_own(buffer, schedule.devices)
         return SequenceCarry(schedule=schedule, buffer=buffer, **fields)
     if isinstance(schedule, ResolvedOnPolicySchedule):
         return OnPolicyCarry(schedule=schedule, **fields)
-    buffer = devices.replicate(buffer, schedule.devices)
+    buffer = devices.replicate_own(buffer, schedule.devices)
     return OffPolicyCarry(schedule=schedule, buffer=buffer, relabelling=relabelling, **fields)
+
+
+def _divide_rollout(
+    schedule: ResolvedOnPolicySchedule, envs: adapters.Envs
+) -> ResolvedOnPolicySchedule:
+    """Return the schedule of a device that prepares the rollout of its own environments.
+
+    The devices of environments of Gymnasium all get the whole rollout.
+    """
+    if not isinstance(envs, adapters.JaxEnvs):
+        return schedule
+    number = schedule.num_envs // schedule.devices
+    return dataclasses.replace(schedule, num_envs=number, devices=1)
+
+
+def list_makers(env_fn: Any, number: int) -> list[Callable[[], Any]]:
+    """Return the function that makes the environments of each seed."""
+    makers = [env_fn] * number if callable(env_fn) else env_fn
+    if not isinstance(makers, list | tuple) or len(makers) != number:
+        got = f"{len(makers)} of them" if isinstance(makers, list | tuple) else f"{makers!r}"
+        raise ValueError(
+            f"env_fn must be a function that makes an environment, such as lambda: "
+            f"gymnasium.make(id), or a list with such a function for each of {number} seeds, got "
+            f"{got}. Seeds cannot share an environment."
+        )
+    return list(makers)
+
+
+def make_envs(
+    algo: ModuleType,
+    spec: Any,
+    env_fn: Callable[[], Any],
+    schedule: ResolvedSchedule,
+    seed: int,
+) -> adapters.GymEnvs:
+    """Make the environments of one seed."""
+    replays_goals = isinstance(schedule, ResolvedOffPolicySchedule) and schedule.her
+    rank = mpi.proc_id()
+    return adapters.make_envs(
+        env_fn,
+        schedule.num_envs,
+        lambda i, episode: rng.host_seed(seed, rank, "env", i, episode),
+        schedule.max_ep_len,
+        adapters.InfoRequest(schedule.log_info, algos.find_stored_info(algo, spec), replays_goals),
+    )
+
+
+def check_wrappers(spec: Any, envs: adapters.GymEnvs, schedule: ResolvedSchedule) -> None:
+    """Refuse or warn of wrappers and missing time limits."""
+    if isinstance(envs, adapters.SingleEnvs):
+        faults.check_env(envs.envs[0], spec, needs_limit=schedule.max_ep_len is None)
+    else:
+        faults.check_env(envs.env, spec, needs_limit=False)
+
+
+def check_cut(schedule: ResolvedOnPolicySchedule, envs: adapters.Envs) -> None:
+    """Refuse environments that cannot be reset, and warn of episodes longer than a rollout."""
+    if schedule.continue_episodes:
+        return
+    length = schedule.rollout_length
+    if isinstance(envs, adapters.VectorEnvs):
+        raise ValueError(
+            "continue_episodes=False needs single environments, which the loop can reset, but "
+            "env_fn returns a vector environment. Return a single one and set num_envs, or set "
+            "continue_episodes=True."
+        )
+    if isinstance(envs, adapters.JaxEnvs):
+        limit = envs.max_steps or 0
+    else:
+        own = faults.get_time_limit(envs.envs[0])
+        limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
+    if limit > length:
+        warnings.warn(
+            f"episodes may have {limit:,} steps, but a rollout of one environment has {length:,}. "
+            f"With continue_episodes=False the loop cuts longer episodes at the end of a rollout "
+            f"and starts new ones. REINFORCE learns only from episodes that end, so it learns "
+            f"nothing if all are cut. Raise rollout_steps or lower num_envs.",
+            EpisodesCut,
+            stacklevel=3,
+        )
+
+
+def check_spaces(spec: Any, envs: adapters.Envs) -> None:
+    """Refuse environments with other spaces than the spec."""
+    if envs.spec != spec.env:
+        raise ValueError(
+            f"spec.env must equal the spaces of the environment, {envs.spec}, got {spec.env}. Make "
+            f"the spec with EnvSpec.of(env), or use the environment that it was made for."
+        )

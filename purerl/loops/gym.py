@@ -7,17 +7,23 @@
 Transitions are collected in NumPy. The device gets them in blocks of one fixed size, and one
 compiled call learns from each block. Printing, saving and evaluating happen outside, between two
 calls of `advance`.
+
+Several seeds can act and learn in one program, each in environments of its own:
+
+    together = start(algo, spec, env_fn, schedule, seeds=range(4))
+    together, records = advance(together)   # records: None, or one for each seed
+    carries = split(together)
 """
 
-import warnings
-from collections.abc import Callable, Generator
+import typing
+from collections.abc import Callable, Generator, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from purerl import algos, checks, mpi, rng
-from purerl.errors import AdvanceStopped, EpisodesLost, NonFiniteError
+from purerl.errors import AdvanceStopped, NonFiniteError
 from purerl.loops import (
     adapters,
     devices,
@@ -31,27 +37,59 @@ from purerl.loops import (
 from purerl.loops.acting import make_test_policy
 from purerl.loops.carry import Carry, OffPolicyCarry, Record
 from purerl.loops.hindsight.rewards import inspect_env
-from purerl.schedules import ResolvedOffPolicySchedule, ResolvedOnPolicySchedule, Schedule
+from purerl.loops.seeds import lockstep
+from purerl.loops.seeds.together import (
+    Together,
+    check_seeds,
+    close_epochs,
+    join,
+    refuse_devices,
+    split,
+)
+from purerl.loops.stepwise import steps
+from purerl.schedules import ResolvedOnPolicySchedule, Schedule
 
 __all__ = [
     "Carry",
     "Record",
+    "Together",
     "advance",
     "evaluate",
     "evaluate_epoch",
     "finish",
+    "join",
     "run",
+    "split",
     "start",
 ]
+
+
+EnvFn = Callable[[], Any]
+
+
+@typing.overload
+def start(algo: ModuleType, spec: Any, env_fn: EnvFn, schedule: Schedule, seed: int) -> Carry: ...
+
+
+@typing.overload
+def start(
+    algo: ModuleType,
+    spec: Any,
+    env_fn: EnvFn | Sequence[EnvFn],
+    schedule: Schedule,
+    *,
+    seeds: Sequence[int],
+) -> Together: ...
 
 
 def start(
     algo: ModuleType,
     spec: Any,
-    env_fn: Callable[[], Any],
+    env_fn: EnvFn | Sequence[EnvFn],
     schedule: Schedule,
-    seed: int,
-) -> Carry:
+    seed: int | None = None,
+    seeds: Sequence[int] | None = None,
+) -> Carry | Together:
     """Build the learner, the replay buffer and the environments, and reset the environments.
 
     Args:
@@ -59,47 +97,70 @@ def start(
         spec: Settings of the algorithm, its `Spec`.
         env_fn: Function that returns a new Gymnasium environment; it is called
             `schedule.num_envs` times. Or a function that returns one vector environment of that
-            size.
+            size. With `seeds` it is called for each seed. Or a list of one such function per seed.
         schedule: Schedule of the class of `algo.SCHEDULE`. Counts are rounded up to what fits.
         seed: Integer in 0 .. 2**32 - 1. Seed and other arguments together determine the run.
+        seeds: Several seeds instead of one, which act and learn in one program. If their
+            environments have goals and rewards in JAX, the functions of the first are used for all.
+
+    Returns:
+        A carry; with `seeds` the carries of all seeds, for `advance` and `split`.
     """
+    several, is_alone = check_seeds(seed, seeds), seeds is None
+    makers: Any = [env_fn] if is_alone else first_carry.list_makers(env_fn, len(several))
     algo = algos.load(algo)
-    resolved = first_carry.resolve_schedule(algo, spec, schedule, seed)
-    replays_goals = isinstance(resolved, ResolvedOffPolicySchedule) and resolved.her
-    rank = mpi.proc_id()
-    envs = adapters.make_envs(
-        env_fn,
-        resolved.num_envs,
-        lambda i, episode: rng.host_seed(seed, rank, "env", i, episode),
-        resolved.max_ep_len,
-        adapters.InfoRequest(resolved.log_info, algos.find_stored_info(algo, spec), replays_goals),
-    )
+    copies = 1 if is_alone else 2 * len(several)  # `join` copies all of them
+    if not is_alone:
+        refuse_devices(schedule)
+    resolved = first_carry.resolve_schedule(algo, spec, schedule, several[0], copies)
+    opened, made = list[adapters.GymEnvs](), list[Carry]()
     try:
-        _check_env(spec, envs)
-        if isinstance(envs, adapters.SingleEnvs):
-            faults.check_env(envs.envs[0], spec, needs_limit=resolved.max_ep_len is None)
-        else:
-            faults.check_env(envs.env, spec, needs_limit=False)
-        resolved, relabelling = inspect_env(spec, resolved, envs, schedule.log_info is None)
-        if isinstance(resolved, ResolvedOnPolicySchedule):
-            onpolicy.check_cut(resolved, envs)
-        return first_carry.make_carry(algo, spec, resolved, seed, envs, envs.reset(), relabelling)
+        for i, one in enumerate(several):
+            envs = first_carry.make_envs(algo, spec, makers[i], resolved, one)
+            opened.append(envs)
+            first_carry.check_spaces(spec, envs)
+            if is_new := makers[i] not in makers[:i]:  # warn once
+                first_carry.check_wrappers(spec, envs, resolved)
+            full, relabelling = inspect_env(spec, resolved, envs, schedule.log_info is None)
+            if is_new and isinstance(full, ResolvedOnPolicySchedule):
+                first_carry.check_cut(full, envs)
+            obs = envs.reset()
+            made.append(first_carry.make_carry(algo, spec, full, one, envs, obs, relabelling))
+        return made[0] if is_alone else join(made)
     except BaseException:
-        envs.close()  # the caller has no carry to close them with
+        for envs in opened:  # the caller has no carry to close them with
+            envs.close()
         raise
 
 
+@typing.overload
 def advance(
     carry: Carry, should_stop: Callable[[], bool] | None = None
-) -> tuple[Carry, Record | None]:
+) -> tuple[Carry, Record | None]: ...
+
+
+@typing.overload
+def advance(
+    carry: Together, should_stop: Callable[[], bool] | None = None
+) -> tuple[Together, list[Record] | None]: ...
+
+
+def advance(carry: Any, should_stop: Callable[[], bool] | None = None) -> Any:
     """Continue a run by one burst (off-policy), or by one rollout and its updates (on-policy).
 
     An off-policy advance ends at the next multiple of `update_every`, end of an epoch or end of the
     run, whichever comes first. An on-policy advance is one rollout and its updates.
 
     If `should_stop` returns True between two steps of the environments on any rank, this advance is
-    discarded: the same carry is returned, without a record. The next advance from it, also after an
-    exception in `advance`, first replays the episodes in progress.
+    discarded, and the same carry is returned without a record. The next advance from it, also after
+    an exception in `advance`, first replays the episodes in progress.
+
+    Several seeds make their steps together. An error of one of them ends the advance of all, and
+    has a note with the seed.
+
+    Args:
+        carry: The carry, which is consumed; or the carries of several seeds.
+        should_stop: Function that ends the advance between two steps if it returns True.
 
     Returns:
         The new carry, and a record if an epoch ended, else None. A record has `epoch`, `steps` and
@@ -108,52 +169,55 @@ def advance(
         is absent. A metric with several values in an epoch also has `_std`, `_min` and `_max`. The
         statistics of `val` are over the steps of the epoch. If the epoch had random first steps,
         `random_steps` is their number. For each NAME in `schedule.log_info`,
-        `ep_NAME` is a list with the values of the episodes that ended.
+        `ep_NAME` is a list with the values of the episodes that ended. With several seeds it is a
+        list with the record of each.
     """
-    schedule = carry.schedule
-    carry.get_gym_envs()
-    if carry.is_stale:
+    carries = carry.carries if isinstance(carry, Together) else (carry,)
+    first, schedule = carries[0], carries[0].schedule
+    first.get_gym_envs()
+    carry.refuse_stale()
+    if first.steps >= schedule.steps:
         raise ValueError(
-            "this carry was consumed by an earlier advance. Continue with the carry that advance "
-            "returned."
-        )
-    if carry.steps >= schedule.steps:
-        raise ValueError(
-            f"the run is complete: {carry.steps} of {schedule.steps} steps are done. Start a run "
+            f"the run is complete: {first.steps} of {schedule.steps} steps are done. Start a run "
             f"with more steps to train longer."
         )
-    moved = _collect_and_learn(carry, should_stop)
+    moved = _collect_and_learn(carry, carries, should_stop)
     if moved is None:
         return carry, None
-    carry = moved
-    ended = carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
-    return records.close_epoch(carry) if ended else (carry, None)
+    if isinstance(moved, Together):
+        return close_epochs(moved)
+    return records.close_epoch(moved) if records.is_epoch_over(moved) else (moved, None)
 
 
-def _collect_and_learn(carry: Carry, should_stop: Callable[[], bool] | None) -> Carry | None:
-    """Return the next carry, or None if the advance was stopped."""
-    envs = carry.get_gym_envs()
-    if envs.has_moved:  # an earlier advance from this carry was interrupted
-        carry, lost = snapshot.replay_episodes(carry, *envs.list_episodes())
-        if lost:
-            warnings.warn(
-                f"an interrupted advance has moved environments {lost}, whose episodes cannot be "
-                f"replayed exactly. They start new episodes.",
-                EpisodesLost,
-                stacklevel=3,
-            )
-    marks, envs.has_moved = envs.mark_episodes(), True
+def _collect_and_learn(
+    carry: Any, carries: Sequence[Carry], should_stop: Callable[[], bool] | None
+) -> Any:
+    """Return the next carry, or carries of several seeds; None if the advance was stopped."""
+    several = [one.get_gym_envs() for one in carries]
+    if any(envs.has_moved for envs in several):  # an earlier advance from here was interrupted
+        is_alone = not isinstance(carry, Together)
+        carry = snapshot.replay_advance(carry) if is_alone else lockstep.replay_advance(carry)
+    before = [(envs, envs.calls, envs.mark_episodes()) for envs in several]
+    for envs in several:
+        envs.has_moved = True
     try:
-        if isinstance(carry, OffPolicyCarry):
+        if isinstance(carry, Together):
+            carry = lockstep.advance(carry, should_stop)
+        elif isinstance(carry, OffPolicyCarry) and steps.applies(carry):
+            carry = steps.advance(carry, should_stop)
+        elif isinstance(carry, OffPolicyCarry):
             carry = offpolicy.advance(carry, should_stop)
         else:
             carry = onpolicy.advance(carry, should_stop)
     except BaseException as error:
-        envs.rewind(marks)
+        for envs, calls, marks in before:
+            envs.calls = calls
+            envs.rewind(marks)
         if isinstance(error, AdvanceStopped):
             return None
         raise
-    envs.has_moved = False
+    for envs in several:
+        envs.has_moved = False
     return carry
 
 
@@ -245,7 +309,7 @@ def evaluate(
     logged: list[tuple[float, ...]] = []
     acting = make_test_policy(algo, params, None if deterministic else (seed, rank, epoch))
     try:
-        _check_env(params.spec, envs)
+        first_carry.check_spaces(params.spec, envs)
         obs = envs.reset()
         while left.any():
             if should_stop():
@@ -271,12 +335,3 @@ def evaluate(
         envs.close()
     named = records.name_info("test", log_info, logged)
     return {"test_returns": returns, "test_lengths": lengths} | named
-
-
-def _check_env(spec: Any, envs: adapters.Envs) -> None:
-    """Refuse environments with other spaces than the spec."""
-    if envs.spec != spec.env:
-        raise ValueError(
-            f"spec.env must equal the spaces of the environment, {envs.spec}, got {spec.env}. Make "
-            f"the spec with EnvSpec.of(env), or use the environment that it was made for."
-        )

@@ -13,15 +13,13 @@ import numpy as np
 
 from purerl import algos, mpi, rng
 from purerl.buffers import goals, replay
-from purerl.errors import AdvanceStopped
 from purerl.loops import acting, faults, records
 from purerl.loops.carry import OffPolicyCarry
-from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
+from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_program
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.relabel import Buffer
 from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
-from purerl.spaces import Box, EnvSpec, MultiDiscrete
 from purerl.types import Rows, list_leaves, map_rows
 
 BURST_BYTES = 2**29  # most bytes of the batches that are drawn before a burst
@@ -92,6 +90,8 @@ def run_burst(
 
     The learner, the buffer and the tally are donated. Without updates only the buffer is donated.
 
+    The program trains several seeds if all arguments but `count` have a leading axis of seeds.
+
     Args:
         algo: A module of `purerl.algos`.
         updates: Number of updates.
@@ -144,7 +144,7 @@ def _split_burst(
     *args: Any,
 ) -> Any:
     body = functools.partial(_burst, algo, updates, batch_size, devices, relabelling)
-    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
+    return map_program(body, devices, args[-1].ndim > 1, shared=4)(*args)
 
 
 def _learn(algo: ModuleType, devices: int, *args: Any) -> Any:
@@ -158,9 +158,9 @@ def _learn(algo: ModuleType, devices: int, *args: Any) -> Any:
 
         batches = jax.vmap(complete)(drawn, rewards, terminated)
         learner, info = jax.lax.scan(algo.update, learner, batches)
-        return _finish_burst(devices, learner, tally, info)
+        return finish_burst(devices, learner, tally, info)
 
-    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
+    return map_program(body, devices, args[1].ndim > 2)(*args)
 
 
 def _burst(
@@ -182,7 +182,7 @@ def _burst(
     learner, info = learn_once(
         algo, updates, batch_size, devices, relabelling, learner, buffer, words
     )
-    learner, tally, finite = _finish_burst(devices, learner, tally, info)
+    learner, tally, finite = finish_burst(devices, learner, tally, info)
     return learner, buffer, tally, finite
 
 
@@ -213,7 +213,7 @@ def learn_once(
     return result
 
 
-def _finish_burst(devices: int, learner: Any, tally: jax.Array, info: Any) -> tuple[Any, ...]:
+def finish_burst(devices: int, learner: Any, tally: jax.Array, info: Any) -> tuple[Any, ...]:
     """Add the metrics of the updates to the tally, and check that all numbers are finite."""
     if devices > 1:
         info = mpi.pmean(info)
@@ -262,25 +262,6 @@ def init(
     return learner, replay.init(algos.make_row(algo, spec), capacity)
 
 
-def random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
-    """Return uniform actions `[number, ...]` in the environment's units."""
-    key = rng.stream(words[0], words[1], "start", words[2:])
-    if isinstance(env.action, Box):
-        shape = (number, *(env.action.shape or ()))
-        return env.from_unit(jax.random.uniform(key, shape, jnp.float32, -1.0, 1.0))
-    action = env.action
-    if isinstance(action, MultiDiscrete):
-        first, sizes = (jnp.array([x], jnp.int32) for x in (action.start, action.sizes))
-        shape = (number, len(action.sizes))
-        return first + jax.random.randint(key, shape, 0, sizes, jnp.int32)
-    return action.start + jax.random.randint(key, (number,), 0, action.n, jnp.int32)
-
-
-draw_random_actions = jax.jit(
-    random_actions, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY
-)
-
-
 def list_metrics(
     algo: ModuleType, learner: Any, buffer: Buffer, batch_size: int
 ) -> tuple[str, ...]:
@@ -301,6 +282,13 @@ def collect(
     Returns:
         The carry, a block of fixed size, and the number of its valid rows.
     """
+    result: tuple[OffPolicyCarry, Rows, np.int32]
+    result = acting.act_alone(carry, step_envs(carry, needed), should_stop)
+    return result
+
+
+def step_envs(carry: OffPolicyCarry, needed: int) -> acting.Steps:
+    """Do the work of `collect` with actions from outside; the carry may lack its arrays."""
     schedule, envs = carry.schedule, carry.get_gym_envs()
     size, number = schedule.update_every // carry.ranks, schedule.num_envs
     length = size + number
@@ -311,16 +299,10 @@ def collect(
     for rows, old in zip(arrays, list_leaves(carry.surplus), strict=True):
         rows[:filled] = old
     everyone, episodes = np.arange(number), records.Episodes(carry)
-    obs, calls, params = carry.obs, carry.calls, unreplicate(carry.learner.params)
+    obs, calls = carry.obs, carry.calls
     while filled < needed:
-        if should_stop and should_stop():
-            raise AdvanceStopped
-        if carry.steps + filled * carry.ranks < schedule.start_steps:
-            act = np.asarray(
-                draw_random_actions(envs.spec, number, acting.pack_key_words(carry, calls))
-            )
-        else:
-            act = acting.act(carry, params, obs, calls)
+        is_random = carry.steps + filled * carry.ranks < schedule.start_steps
+        act = yield obs, calls, is_random
         step = envs.step(obs, act)
         obs, calls = step.obs, calls + 1
         episodes.add(step)
@@ -335,6 +317,7 @@ def collect(
     if has_clipped_targets(carry.learner.params.spec):
         faults.check_sparse(fresh.rew, carry.steps + kept * carry.ranks, carry.ranks)
     surplus = map_rows(lambda rows: rows[needed:filled].copy(), stage)
+    envs.calls = calls
     carry = dataclasses.replace(
         carry, obs=obs, calls=calls, surplus=surplus, **episodes.to_fields()
     )

@@ -5,7 +5,6 @@ With a schedule of sequences, a random number of updates on sequences from the r
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
@@ -17,10 +16,9 @@ import numpy as np
 
 from purerl import algos, mpi, rng
 from purerl.buffers import replay
-from purerl.errors import AdvanceStopped, EpisodesCut
-from purerl.loops import acting, adapters, faults, records
+from purerl.loops import acting, faults, records
 from purerl.loops.carry import OnPolicyCarry, SequenceCarry
-from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_over_devices, unreplicate
+from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_program
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
 from purerl.schedules import ResolvedOnPolicySchedule, ResolvedSequenceSchedule
 from purerl.types import (
@@ -73,7 +71,8 @@ def learn(
 
     The result equals `prepare` and `update` with the key
     `stream(seed, rank, "update", updates done before)`. Each of several devices prepares the whole
-    rollout, and updates on its part of the rows.
+    rollout, and updates on its part of the rows. With a leading axis of seeds in all arguments, the
+    program trains several seeds.
 
     Args:
         algo: A module of `purerl.algos`.
@@ -98,7 +97,7 @@ def _compiled_learn() -> Any:
 
 def _split_learn(algo: ModuleType, devices: int, *args: Any) -> Any:
     body = functools.partial(_learn, algo, devices)
-    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
+    return map_program(body, devices, args[-1].ndim > 1)(*args)
 
 
 def _learn(
@@ -176,7 +175,8 @@ def learn_and_replay(
 
     The first update equals that of `learn`. `count_replays` more updates follow, on the batches of
     `draw_sequences`. All numbers of updates share one compilation. The learner, the buffer and the
-    tally are donated.
+    tally are donated. With a leading axis of seeds in all arguments, the program trains several
+    seeds.
 
     Args:
         algo: A module of `purerl.algos` whose `prepare` returns a `SequenceBatch`.
@@ -210,7 +210,7 @@ def _split_replay(algo: ModuleType, devices: int, plan: ReplayPlan, *args: Any) 
         finite = is_finite(learner, tally).astype(jnp.int32)
         return learner, buffer, tally, jnp.stack([updates, finite])
 
-    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
+    return map_program(body, devices, args[-1].ndim > 1)(*args)
 
 
 def replay_once(
@@ -259,33 +259,6 @@ def init(algo: ModuleType, spec: Any, words: jax.Array) -> Any:
     return algo.init(rng.stream(words[0], words[1], "init"), spec)
 
 
-def check_cut(schedule: ResolvedOnPolicySchedule, envs: adapters.Envs) -> None:
-    """Refuse environments that cannot be reset, and warn of episodes longer than a rollout."""
-    if schedule.continue_episodes:
-        return
-    length = schedule.rollout_length
-    if isinstance(envs, adapters.VectorEnvs):
-        raise ValueError(
-            "continue_episodes=False needs single environments, which the loop can reset, but "
-            "env_fn returns a vector environment. Return a single one and set num_envs, or set "
-            "continue_episodes=True."
-        )
-    if isinstance(envs, adapters.JaxEnvs):
-        limit = envs.max_steps or 0
-    else:
-        own = faults.get_time_limit(envs.envs[0])
-        limit = min((n for n in (own, schedule.max_ep_len) if n is not None), default=0)
-    if limit > length:
-        warnings.warn(
-            f"episodes may have {limit:,} steps, but a rollout of one environment has {length:,}. "
-            f"With continue_episodes=False the loop cuts longer episodes at the end of a rollout "
-            f"and starts new ones. REINFORCE learns only from episodes that end, so it learns "
-            f"nothing if all are cut. Raise rollout_steps or lower num_envs.",
-            EpisodesCut,
-            stacklevel=3,
-        )
-
-
 def list_metrics(
     algo: ModuleType, learner: Any, schedule: ResolvedOnPolicySchedule
 ) -> tuple[str, ...]:
@@ -332,17 +305,22 @@ def collect(
     A vector environment in NEXT_STEP mode spends steps on resets, so its columns fill unevenly.
     Further steps of a full column count in their episode, but the rollout does not contain them.
     """
+    result: tuple[RolloutCarry, AnyRollout]
+    result = acting.act_alone(carry, step_envs(carry, length), should_stop)
+    return result
+
+
+def step_envs(carry: RolloutCarry, length: int) -> acting.Steps:
+    """Do the work of `collect` with actions from outside; the carry may lack its arrays."""
     schedule, envs = carry.schedule, carry.get_gym_envs()
     number, most = schedule.num_envs, 2 * length + 1  # every other call may only start an episode
     stage = map_rows(lambda x: np.empty((most, number, *x.shape[1:]), x.dtype), carry.surplus)
     arrays = list_leaves(stage)
     valid = np.ones((most, number), bool)
-    params = unreplicate(carry.learner.params)
     episodes, obs, calls, t = records.Episodes(carry), carry.obs, carry.calls, 0
     while t < length or valid[:t].sum(axis=0).min() < length:
-        if should_stop and should_stop():
-            raise AdvanceStopped
-        step = envs.step(obs, acting.act(carry, params, obs, calls))
+        act = yield obs, calls, False
+        step = envs.step(obs, act)
         obs, calls = step.obs, calls + 1
         episodes.add(step)
         for rows, new in zip(arrays, list_leaves(step.rows), strict=True):
@@ -356,6 +334,7 @@ def collect(
     if not schedule.continue_episodes:
         obs = envs.reset()
         episodes.drop()
+    envs.calls = calls
     carry = dataclasses.replace(carry, obs=obs, calls=calls, **episodes.to_fields())
     return carry, make_rollout(stage)
 

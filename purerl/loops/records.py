@@ -18,7 +18,7 @@ from purerl.loops.devices import init_tally, unreplicate
 from purerl.loops.metrics import merge_tallies, read_tally
 from purerl.types import Rows, map_rows
 
-SMALL = 8_192  # numbers of an array that is checked together with others
+SMALL = 16_384  # numbers of an array that is checked together with others
 SHOWN = 3  # most arrays to name in an error
 _CHECKED = ("params", "opt_state")  # fields of a learner
 
@@ -68,6 +68,21 @@ def count_step(step: adapters.Step, ep_return: np.ndarray, ep_length: np.ndarray
         ep_return += step.rows.rew * step.valid
         ep_length += step.valid
     return step.ended
+
+
+def is_epoch_over(carry: Carry) -> bool:
+    """Return whether an epoch or the run ends at this carry."""
+    schedule = carry.schedule
+    return carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
+
+
+def count_episodes(carry: Carry, step: adapters.Step) -> dict[str, Any]:
+    """Return the fields of a carry that one step of all environments changes."""
+    if step.ended or step.valid is not None:
+        episodes = Episodes(carry)
+        episodes.add(step)
+        return episodes.to_fields()
+    return {"ep_return": carry.ep_return + step.rows.rew, "ep_length": carry.ep_length + 1}
 
 
 def close_epoch(carry: Carry) -> tuple[Carry, Record]:

@@ -11,6 +11,7 @@ arrays, which are stored as they are. This module does not touch the disk.
 """
 
 import dataclasses
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -18,10 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.buffers import goals, replay
-from purerl.errors import SnapshotMismatch
+from purerl.errors import EpisodesLost, SnapshotMismatch
 from purerl.loops.adapters import Episodes, JaxEnvs, generators
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
-from purerl.loops.devices import replicate, unreplicate
+from purerl.loops.devices import read_own, replicate, replicate_own, split_rows, unreplicate
+from purerl.loops.stepwise import steps
 from purerl.types import ExtendedTransition, SequenceBatch, list_arrays, make_rows
 
 _COUNTERS = ("steps", "calls", "updates", "epoch")
@@ -52,7 +54,7 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
     """
     carry.refuse_stale()
     learner = _list_leaves(unreplicate(carry.learner))
-    host = {name: np.array(getattr(carry, name)) for name in _HOST}
+    host = {name: read_own(getattr(carry, name)) for name in _HOST}
     host["tally"] = np.asarray(unreplicate(carry.tally))
     host |= {f"surplus.{k}": np.array(v) for k, v in list_arrays(carry.surplus).items()}
     facts: dict[str, Any] = {name: getattr(carry, name) for name in _COUNTERS}
@@ -67,6 +69,8 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
         host |= {f"actions.{i}": taken for i, taken in enumerate(actions)}
     if isinstance(carry, OnPolicyCarry):
         return Frozen(learner, host, facts, None)
+    if isinstance(carry, OffPolicyCarry) and carry.next_act is not None:
+        host["next_act"] = np.array(carry.next_act)
     stop = _count_rows(carry)
     data = unreplicate(carry.buffer.data)
     first = max(since, stop - len(data.rew))
@@ -93,7 +97,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     old = unreplicate(carry.learner)
     leaves = _fit_arrays("learner", _list_leaves(old), frozen.learner)
     learner = jax.tree.unflatten(jax.tree.structure(old), [jnp.asarray(x) for x in leaves])
-    wanted = {name: np.asarray(getattr(carry, name)) for name in _HOST}
+    wanted = {name: read_own(getattr(carry, name)) for name in _HOST}
     wanted["tally"] = np.asarray(unreplicate(carry.tally))
     fitted = _fit_arrays("host ", wanted, frozen.host)
     fields: dict[str, Any] = dict(zip(wanted, fitted, strict=True))
@@ -108,11 +112,13 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
         saved = _fit_arrays("host ", playing, frozen.host)
         leaves, tree = jax.tree.flatten(carry.episodes)
         arrays = [_wrap_like(old, x) for old, x in zip(leaves, saved, strict=True)]
-        fields["episodes"] = jax.tree.unflatten(tree, arrays)
+        fields["episodes"] = split_rows(jax.tree.unflatten(tree, arrays), devices)
         actions: list[np.ndarray] = []
     else:
         actions = carry.envs.list_episodes()[1]
         rows |= {f"actions.{i}": x for i, x in enumerate(actions)}
+    if "next_act" in frozen.host:
+        rows["next_act"] = carry.surplus.act
     long = {k: x for k, x in frozen.host.items() if k not in wanted}
     _fit_arrays("host ", _drop_rows(rows), _drop_rows(long))
     fields |= {name: tuple(long[name].tolist()) for name in _ENDED}
@@ -129,6 +135,8 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     actions = [long[f"actions.{i}"] for i in range(len(actions))]
     numbers, digests = frozen.facts["episodes"], frozen.facts.get("digests")
     carry, lost = replay_episodes(carry, numbers, actions, digests)
+    if "next_act" in long and not lost:
+        steps.set_next_act(carry, long["next_act"])
     generators.restore(frozen.host)  # after the replay, which may draw from them
     return carry, lost
 
@@ -138,10 +146,35 @@ def replay_episodes(
 ) -> tuple[Carry, list[int]]:
     """Bring the environments of a carry to its observations; return those that could not."""
     saved = Episodes(numbers, actions, carry.obs, carry.ep_return, carry.ep_length, digests)
-    obs, lost = carry.get_gym_envs().replay_episodes(saved)
+    envs = carry.get_gym_envs()
+    obs, lost = envs.replay_episodes(saved)
+    envs.calls = carry.calls
+    if not lost:
+        return carry, []
     ep_return, ep_length = carry.ep_return.copy(), carry.ep_length.copy()
     ep_return[lost] = ep_length[lost] = 0
     return dataclasses.replace(carry, obs=obs, ep_return=ep_return, ep_length=ep_length), lost
+
+
+def replay_advance(carry: Carry) -> Carry:
+    """Return a carry whose environments are where its interrupted advance found them."""
+    envs = carry.get_gym_envs()
+    if not envs.has_moved:
+        return carry
+    marks = envs.mark_episodes()
+    try:
+        carry, lost = replay_episodes(carry, *envs.list_episodes())
+    except BaseException:
+        envs.rewind(marks)
+        raise
+    if lost:
+        warnings.warn(
+            f"an interrupted advance has moved environments {lost}, whose episodes cannot be "
+            f"replayed exactly. They start new episodes.",
+            EpisodesLost,
+            stacklevel=4,
+        )
+    return carry
 
 
 def select_shared(carry: Carry) -> dict[str, Any]:
@@ -202,7 +235,7 @@ def _fill_replay(
     ring: replay.Replay | goals.GoalReplay = replay.Replay(rows, *place)
     if isinstance(rows, ExtendedTransition) and isinstance(carry.buffer, goals.GoalReplay):
         ring = goals.rebuild(rows, *place, carry.schedule.num_envs)
-    return replicate(ring, carry.schedule.devices)
+    return replicate_own(ring, carry.schedule.devices)
 
 
 def _read_ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
@@ -221,12 +254,7 @@ def _list_episodes(carry: Carry) -> dict[str, np.ndarray]:
 
 def _list_leaves(tree: Any) -> dict[str, np.ndarray]:
     pairs = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path): _read_array(leaf) for path, leaf in pairs}
-
-
-def _read_array(x: Any) -> np.ndarray:
-    """Copy an array to the host; of typed keys, which a state may contain, copy their data."""
-    return np.array(jax.random.key_data(x) if _is_key(x) else x)
+    return {jax.tree_util.keystr(path): read_own(leaf) for path, leaf in pairs}
 
 
 def _wrap_like(old: Any, x: np.ndarray) -> jax.Array:

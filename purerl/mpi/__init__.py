@@ -4,7 +4,8 @@
 
 What `pmean`, `psum`, `pmin` and `pmax` do inside a compiled program is decided during tracing:
 
-- Where `jax.shard_map` or `jax.vmap` binds the axis `"device"`, they reduce over that axis.
+- Where `jax.shard_map` or `jax.vmap` binds the axis `"device"`, they reduce over that axis, and
+  also over the axis `"mpi_rank"` in programs over the devices of all ranks.
 - With several ranks, they reduce by one ordered callback and one `Allreduce` for each dtype.
 - With neither, they return their argument and cost nothing.
 
@@ -25,25 +26,40 @@ from purerl.mpi.launch import fork
 from purerl.mpi.world import abort, all_raise, fail
 
 if TYPE_CHECKING:
-    from purerl.mpi.collective import AXIS, pmax, pmean, pmean_grads, pmin, psum
+    from purerl.mpi.collective import (
+        AXIS,
+        RANK_AXIS,
+        find_axes,
+        pmax,
+        pmean,
+        pmean_grads,
+        pmin,
+        psum,
+    )
+    from purerl.mpi.distributed import connect_devices
     from purerl.mpi.host import allgather, assert_in_sync, broadcast, statistics, sync
-    from purerl.mpi.sharding import own_rows, shard_update
+    from purerl.mpi.sharding import all_parts, own_part, own_rows, shard_update
 
 __all__ = [
     "AXIS",
+    "RANK_AXIS",
     "MPIUnavailable",
     "RanksDisagree",
     "abort",
+    "all_parts",
     "all_raise",
     "allgather",
     "assert_in_sync",
     "broadcast",
+    "connect_devices",
     "fail",
+    "find_axes",
     "fork",
     "init",
     "is_root",
     "num_local",
     "num_procs",
+    "own_part",
     "own_rows",
     "pmax",
     "pmean",
@@ -57,9 +73,11 @@ __all__ = [
 ]
 
 _IN_MODULE = {  # these modules import JAX, so each is loaded on first use
-    **dict.fromkeys(("AXIS", "pmax", "pmean", "pmean_grads", "pmin", "psum"), "collective"),
+    **dict.fromkeys(("AXIS", "RANK_AXIS", "find_axes"), "collective"),
+    **dict.fromkeys(("pmax", "pmean", "pmean_grads", "pmin", "psum"), "collective"),
     **dict.fromkeys(("allgather", "assert_in_sync", "broadcast", "statistics", "sync"), "host"),
-    **dict.fromkeys(("own_rows", "shard_update"), "sharding"),
+    "connect_devices": "distributed",
+    **dict.fromkeys(("all_parts", "own_part", "own_rows", "shard_update"), "sharding"),
 }
 
 

@@ -18,6 +18,7 @@ from purerl import errors
 from purerl.mpi import world
 
 AXIS = "device"
+RANK_AXIS = "mpi_rank"  # of programs over the devices of all ranks
 Tree = TypeVar("Tree")
 
 
@@ -60,7 +61,7 @@ def pmean_grads() -> optax.GradientTransformation:
 
 def reduce(op: str, tree: Tree) -> Tree:
     """Apply a collective to all leaves at once: one message instead of one per leaf."""
-    bound = _is_bound()
+    bound = find_axes()
     if not bound and world.get_world().size == 1:
         return tree
     leaves, structure = jax.tree.flatten(tree)
@@ -68,15 +69,20 @@ def reduce(op: str, tree: Tree) -> Tree:
         raise ValueError(f"{op} takes numbers, but the tree has a PRNG key; a key has no {op[1:]}.")
     traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
     if bound:
-        leaves = _apply_flat(functools.partial(getattr(lax, op), axis_name=AXIS), leaves)
-    if world.get_world().size > 1 and not _spans_processes():
+        leaves = _apply_flat(functools.partial(getattr(lax, op), axis_name=bound), leaves)
+    if world.get_world().size > 1 and RANK_AXIS not in bound and not _spans_processes():
         leaves = _reduce_over_ranks(op, leaves) if traced else _reduce_on_host(op, leaves)
     return jax.tree.unflatten(structure, leaves)
 
 
-def _is_bound() -> bool:
+def find_axes() -> tuple[str, ...]:
+    """Return the axes over which this part of a program is mapped: of ranks, of devices."""
+    return tuple(name for name in (RANK_AXIS, AXIS) if _is_bound(name))
+
+
+def _is_bound(name: str) -> bool:
     try:
-        lax.axis_index(AXIS)
+        lax.axis_index(name)
     except NameError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Split the rows of a batch over devices."""
+"""Split the rows of a batch over devices, and join what each device has."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from purerl.mpi.collective import AXIS, pmean
+from purerl.mpi.collective import AXIS, Tree, pmean
 
 Update = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -55,13 +55,25 @@ def shard_update(update: Update, mesh: Mesh | None = None) -> Update:
 
 def own_rows(batch: Any) -> Any:
     """Return this device's rows of a batch that every device has; the axis must be bound."""
-    number, index = lax.axis_size(AXIS), lax.axis_index(AXIS)
-    batch = _fold(_check_rows(batch, number))
+    batch = _fold(_check_rows(batch, lax.axis_size(AXIS)))
+    return jax.tree.map(own_part, batch._replace(key=None))._replace(key=batch.key)
 
-    def part(x: Any) -> Any:
-        return lax.dynamic_slice_in_dim(x, index * (x.shape[0] // number), x.shape[0] // number)
 
-    return jax.tree.map(part, batch._replace(key=None))._replace(key=batch.key)
+def own_part(x: jax.Array) -> jax.Array:
+    """Return this device's part of the leading axis of an array; the axis must be bound."""
+    number = x.shape[0] // lax.axis_size(AXIS)
+    return lax.dynamic_slice_in_dim(x, lax.axis_index(AXIS) * number, number)
+
+
+def all_parts(tree: Tree, axis: int = 0, over: str | tuple[str, ...] = AXIS) -> Tree:
+    """Join the arrays of all devices along an axis, in the order of devices.
+
+    Args:
+        tree: Arrays of this device.
+        axis: Axis along which they are joined.
+        over: Names of the bound axes. The default joins the devices of this rank.
+    """
+    return jax.tree.map(lambda x: lax.all_gather(x, over, axis=axis, tiled=True), tree)
 
 
 def _fold(batch: Any) -> Any:

@@ -13,7 +13,11 @@ FEWEST_ROWS = 20  # rows of the log in a short run
 
 # Settings of both kinds of schedule.
 devices_setting = functools.partial(
-    setting, 1, "local devices that split each batch (see purerl.setup)", group="Compute", rare=True
+    setting,
+    1,
+    "local devices that split each batch, and environments in JAX",
+    group="Compute",
+    rare=True,
 )
 log_info_setting = functools.partial(
     setting,

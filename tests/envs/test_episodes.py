@@ -179,6 +179,20 @@ def test_restart_cuts_all_episodes_and_starts_the_next_ones():
     assert not np.isin(after.obs[:, 1], now.obs[:, 1]).any()
 
 
+def test_a_part_of_the_environments_has_the_episodes_of_the_whole():
+    env = Scripted()
+    whole = episodes.reset(env, None, SEED, RANK, 3)
+    part = episodes.reset(env, None, SEED, RANK, 2, first=1)
+    for act in (SCRIPT[0], SCRIPT[2]):  # both end episodes
+        whole, _ = episodes.step(env, None, SEED, RANK, 3, whole, act)
+        part, _ = episodes.step(env, None, SEED, RANK, 3, part, act[1:], first=1)
+    assert part.number.tolist() == [1, 2]
+    cut = episodes.restart(env, None, SEED, RANK, whole)
+    part_cut = episodes.restart(env, None, SEED, RANK, part, first=1)
+    for one, other in ((whole, part), (cut, part_cut)):
+        jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[1:], y), one, other)
+
+
 def test_the_carry_keeps_its_structure_and_dtypes():
     env = Scripted()
     first = episodes.reset(env, None, SEED, RANK, 3)

@@ -43,3 +43,15 @@ def test_exploring_test_episodes_use_the_documented_stream():
         for call in range(3):
             wanted = td3.act(params, obs, rng.stream(seed, rank, "eval", epoch, call))
             np.testing.assert_allclose(act(obs), wanted, atol=1e-6)
+
+
+def test_seeds_act_together_with_the_keys_of_their_own_streams():
+    carries = [start(script.make_singles(1)[0], seed=seed) for seed in (3, 0, 3)]
+    params = jax.tree.map(lambda *x: jnp.stack(x), *(one.learner.params for one in carries))
+    obs = np.ones((3, 1, 3), np.float32)
+    for calls in ((0, 0, 1), (255, 256, 5_000), (2**32 - 1, 2**32 + 5, 7)):
+        found = acting.act_together(carries, params, obs, calls)
+        for i, (one, call) in enumerate(zip(carries, calls, strict=True)):
+            key = rng.stream(one.seed, 0, "act", call)
+            wanted = td3.act(one.learner.params, obs[i], key)
+            np.testing.assert_allclose(found[i], wanted, atol=1e-6)

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from purerl import rng
 from purerl.algos import td3
 from purerl.errors import EnvFault
-from purerl.loops import adapters, offpolicy
+from purerl.loops import acting, adapters
 from purerl.loops import gym as loop
 from purerl.loops.adapters import InfoRequest
 from purerl.spaces import Discrete, EnvSpec
@@ -146,7 +146,7 @@ def test_discrete_actions_are_integers_of_the_space():
 
     spec = EnvSpec.of(Buttons())
     assert spec.action == Discrete(3, 5)
-    act = np.asarray(offpolicy.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
+    act = np.asarray(acting.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
     assert sorted(set(act.tolist())) == [5, 6, 7]
     envs = adapters.make_envs(Buttons, None, lambda i, n: 0)
     obs = envs.reset()
@@ -164,7 +164,7 @@ def test_actions_with_several_parts_are_arrays_of_the_space():
             self.action_space = gymnasium.spaces.MultiDiscrete([2, 3], start=[5, -1])
 
     spec = EnvSpec.of(Switches())
-    act = np.asarray(offpolicy.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
+    act = np.asarray(acting.draw_random_actions(spec, 300, np.zeros(4, np.uint32)))
     assert sorted(set(map(tuple, act.tolist()))) == [(a, b) for a in (5, 6) for b in (-1, 0, 1)]
     made = Switches()
     envs = adapters.make_envs(lambda: made, None, lambda i, n: 0)

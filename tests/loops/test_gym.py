@@ -146,7 +146,7 @@ def test_two_processes_with_one_config_end_bit_for_bit_identical():
 def test_start_refuses_arguments_that_do_not_fit():
     env_fn = script.make_singles(1)[0]
     spec = td3.Spec(EnvSpec.of(script.Script()), **SMALL)
-    for seed in (-1, 2**32, 1.0, "0", np.int64(3), True):
+    for seed in (-1, 2**32, 1.0, "0", np.float32(3), True):
         with pytest.raises(ValueError, match=r"^seed must be an integer in 0 \.\. 2\*\*32 - 1"):
             loop.start(td3, spec, env_fn, schedule(), seed)
     with pytest.raises(ValueError, match=r"^schedule of td3 must be a purerl\.schedules\.OffP"):

@@ -10,8 +10,8 @@ import pytest
 from purerl import rng
 from purerl.algos import td3
 from purerl.buffers import replay
+from purerl.loops import acting, offpolicy
 from purerl.loops import gym as loop
-from purerl.loops import offpolicy
 from purerl.spaces import EnvSpec
 from tests.loops import script
 from tests.loops.script import SMALL, WAYS, finish, read_buffer, start
@@ -64,7 +64,7 @@ def test_random_actions_fill_the_box():
 def test_random_actions_differ_between_environments_ranks_and_calls():
     env = EnvSpec.of(script.Script())
     words = [(0, 0, 0, 5), (0, 1, 0, 5), (0, 0, 0, 6), (1, 0, 0, 5)]
-    draws = [offpolicy.draw_random_actions(env, 3, np.array(x, np.uint32)) for x in words]
+    draws = [acting.draw_random_actions(env, 3, np.array(x, np.uint32)) for x in words]
     assert len(np.unique(np.stack(draws))) == 4 * 3 * 2
 
 

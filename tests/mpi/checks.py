@@ -37,7 +37,7 @@ from purerl.loops import gym as loop
 from purerl.mpi import collective, world
 from purerl.runs.record import checkpoint
 from purerl.runs.settings import config
-from purerl.runs.training import train
+from purerl.runs.training import restoring, train
 from purerl.runs.training.progress_bar import Screen
 from purerl.runs.training.saving import describe_run
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
@@ -209,6 +209,8 @@ def check_impossible_uses_raise() -> None:
     split = OnPolicySchedule(devices=2, steps_per_epoch=40 * RANKS, steps=80 * RANKS)
     args = (algos.load("ppo"), spec, pole, split, 0)
     raises(ValueError, "do not go together", loop.start, *args)
+    args = (*make_case("ppo", devices=2), 0)
+    raises(ValueError, "devices=2 on 2 ranks needs jax.distributed", scan.start, *args)
     uneven = OnPolicySchedule(steps_per_epoch=1_000 * RANKS + 1, steps=1_000 * RANKS + 1)
     args = (algos.load("ppo"), spec, pole, uneven, 0)
     text = f"from {1_000 * RANKS + 1:,} to {1_001 * RANKS:,}"
@@ -239,7 +241,7 @@ def check_states_come_into_step_and_are_equal() -> None:
     raises(mpi.RanksDisagree, "1 of 2 entries of words", mpi.assert_in_sync, words, "words")
 
 
-FEW = ("td3", "ppo-options")
+FEW = ("td3",)
 
 
 def check_every_algorithm_learns_the_same_from_parts_as_one_from_all() -> None:
@@ -439,6 +441,8 @@ def check_moments_are_of_all_rows_where_ranks_have_unequal_numbers_of_them() -> 
 
 
 def check_minibatches_on_scaled_rewards_stay_in_step() -> None:
+    if RANKS == 2:  # slow to compile: `make test-mpi`
+        return
     ppo = algos.load("ppo")
     words = dict.fromkeys(("normalise_obs", "scale_rewards", "recompute_advantages"), True)
     spec = ppo.Spec(EnvSpec.of(pole()), hidden=(8,), minibatch_size=16, train_pi_iters=2, **words)
@@ -505,7 +509,7 @@ def check_checkpoints_that_differ_between_ranks_raise() -> None:
     kept, snapshot.thaw = snapshot.thaw, shift_steps
     loaded = checkpoint.Loaded(50, {}, None, (), ())
     try:
-        raises(mpi.RanksDisagree, "['steps']", train.restore_carry, tiny(), pole, loaded)
+        raises(mpi.RanksDisagree, "['steps']", restoring.restore_carry, tiny(), pole, loaded)
     finally:
         snapshot.thaw = kept
 
@@ -549,5 +553,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    mpi.connect_devices = lambda: None  # devices that are not connected, to see their misuse fail
     purerl.setup(devices=2)
     main()

@@ -68,3 +68,21 @@ def test_each_device_has_its_rows_and_its_key():
     assert out.x.tolist() == [0, 1, 2, 3, 4, 5]
     keys = [jax.random.fold_in(batch.key, device) for device in range(2)]
     assert (out.key == jnp.stack(keys)).all()
+
+
+def test_devices_join_their_parts_in_order():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), (mpi.AXIS,))
+    whole, split = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec(mpi.AXIS)
+    x = np.arange(12).reshape(4, 3)
+
+    def body(x):
+        part = mpi.own_part(x)
+        return part, mpi.all_parts(part), mpi.all_parts({"x": part}, axis=1)["x"]
+
+    out = jax.shard_map(
+        body, mesh=mesh, in_specs=whole, out_specs=(split, whole, whole), check_vma=False
+    )
+    part, joined, beside = out(x)
+    np.testing.assert_array_equal(part, x)
+    np.testing.assert_array_equal(joined, x)
+    np.testing.assert_array_equal(beside, np.concatenate([x[:2], x[2:]], axis=1))

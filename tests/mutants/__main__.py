@@ -38,8 +38,11 @@ from tests.mutants import (
     reliability,
     reports,
     runs,
+    runs_of_seeds,
     scan,
+    seeds,
     sequences,
+    stepwise,
     subtle,
 )
 
@@ -47,7 +50,7 @@ ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(envs, goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
-    *(ranks, reliability, reports, runs, scan, sequences, subtle),
+    *(ranks, reliability, reports, runs, runs_of_seeds, scan, seeds, sequences, stepwise, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

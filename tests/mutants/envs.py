@@ -22,7 +22,7 @@ MUTANTS = [
     Mutant(EPISODES, "ended = terminated | truncated", "ended = terminated", T_EPISODES),
     Mutant(EPISODES, "truncated = length >= max_steps if", "truncated = (length >= max_steps) & ~terminated if", T_EPISODES),
     Mutant(EPISODES, "rew, next_obs, terminated, truncated)\n    following = jax.lax.cond(_is_any(ended), start_next, lambda: going_on)", "rew, next_obs, terminated, truncated)\n    following = jax.lax.cond(_is_any(ended), start_next, lambda: going_on)\n    transition = transition._replace(next_obs=following.obs)", T_EPISODES),
-    Mutant(EPISODES, "_select(ended, restart(env, params, seed, rank, episodes), going_on)", "restart(env, params, seed, rank, episodes)", T_EPISODES),
+    Mutant(EPISODES, "_select(ended, restart(env, params, seed, rank, episodes, first), going_on)", "restart(env, params, seed, rank, episodes)", T_EPISODES),
     Mutant(EPISODES, "episodes.ret + rew", "episodes.ret * 0 + rew", T_EPISODES),
     Mutant(EPISODES, "Transition(episodes.obs, actions,", "Transition(episodes.obs, bounded,", T_EPISODES),
     Mutant(EPISODES, "key, episodes.state, bounded, params", "key, episodes.state, actions, params", T_EPISODES),

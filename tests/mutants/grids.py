@@ -69,7 +69,7 @@ MUTANTS = [
     Mutant(COMMANDS, "for key, value in vars(args).items() if key in fields}", "for key, value in vars(args).items() if key in fields and value is not None}", T_OPTIONS),
     Mutant(COMMANDS, "for action in rare if not full else ():", "for action in rare:", T_OPTIONS),
     Mutant(COMMANDS, "textwrap.fill(NOTES, width, break_on_hyphens=False)", "NOTES", T_OPTIONS),
-    Mutant("purerl/runs/training/train.py", "    check_memory(config, mpi.num_procs())\n", "", "tests/cli/commands/test_train_and_resume.py"),
+    Mutant("purerl/runs/training/requirements.py", "    check_memory(made[0], mpi.num_procs(), len(made))\n", "", "tests/cli/commands/test_train_and_resume.py"),
     Mutant(DRY, 'needs.get("replay_size", 0) * ranks', 'needs.get("replay_size", 0)', T_OPTIONS),
     Mutant(GRID, 'settings.pop("seed", 0)', 'settings.get("seed", 0)', T_GRID),
     Mutant(GRID, "part[:3]", "part[:4]", T_GRID),

@@ -12,7 +12,7 @@ VPG = "purerl/algos/vpg.py"
 TRPO = "purerl/algos/trpo.py"
 PPO = "purerl/algos/ppo.py"
 ON = "purerl/loops/onpolicy.py"
-LOOP = "purerl/loops/gym.py"
+LOOP, FIRST = "purerl/loops/gym.py", "purerl/loops/first_carry.py"
 ROLLOUT = "purerl/buffers/rollout.py"
 T_RETURNS = "tests/test_returns.py"
 T_MOMENTS = "tests/test_moments.py"
@@ -244,7 +244,6 @@ MUTANTS = [
     Mutant(TRPO, "*ends, spec.gamma, spec.lam)", "*ends, spec.gamma, 0.97)", T_TRPO),
     Mutant(TRPO, "conjugate_gradient(product, g, spec.cg_iters)", "conjugate_gradient(product, g, 10)", T_TRPO),
     Mutant(PPO, "(jnp.zeros(spec.env.obs_shape),) if spec.normalise_obs else", "(jnp.zeros(spec.env.obs_shape),) if False else", T_PPO),
-    Mutant(ON, "acting.act(carry, params, obs, calls)", "acting.act(carry, params, obs, 0)", T_ON),
     Mutant(ON, "words, new = acting.pack_key_words(carry, carry.updates)", "words, new = acting.pack_key_words(carry, 7)", T_ON),
     Mutant(ON, "obs, calls = step.obs, calls + 1", "obs, calls = step.rows.next_obs, calls + 1", T_ON),
     Mutant(ON, "valid[:t].sum(axis=0).min() < length", "valid[:t].sum(axis=0).max() < length", T_ON),
@@ -258,11 +257,11 @@ MUTANTS = [
     Mutant(ON, "return batch._replace(key=rng.stream(words[0], words[1], \"update\", words[2:]))", "return batch", T_ON),
     Mutant(ON, "carry.steps + schedule.rollout_steps", "carry.steps + 1", T_ON),
     Mutant("purerl/algos/__init__.py", "    if not isinstance(schedule, kind) or mixed:", "    if mixed:", T_ON),
-    Mutant(ON, "    if isinstance(envs, adapters.VectorEnvs):\n        raise", "    if envs:\n        raise", T_ON),
-    Mutant(LOOP, "            onpolicy.check_cut(resolved, envs)\n", "            pass\n", T_ON),
-    Mutant(ON, "    if limit > length:\n", "    if limit >= length:\n", f"{T_ON} -k start_warns"),
-    Mutant(ON, "n for n in (own, schedule.max_ep_len)", "n for n in (own,)", f"{T_ON} -k start_warns"),
-    Mutant(ON, "    if schedule.continue_episodes:\n        return\n", "", f"{T_ON} -k start_warns"),
+    Mutant(FIRST, "    if isinstance(envs, adapters.VectorEnvs):\n        raise", "    if envs:\n        raise", T_ON),
+    Mutant(LOOP, "                first_carry.check_cut(full, envs)\n", "                pass\n", T_ON),
+    Mutant(FIRST, "    if limit > length:\n", "    if limit >= length:\n", f"{T_ON} -k start_warns"),
+    Mutant(FIRST, "n for n in (own, schedule.max_ep_len)", "n for n in (own,)", f"{T_ON} -k start_warns"),
+    Mutant(FIRST, "    if schedule.continue_episodes:\n        return\n", "", f"{T_ON} -k start_warns"),
     Mutant(ROLLOUT, ".at[block.stored].set(new", ".at[0].set(new", T_ROLLOUT),
     Mutant(ROLLOUT, "jnp.minimum(block.stored + 1, length)", "block.stored + 1", T_ROLLOUT),
     Mutant(ROLLOUT, "int(block.stored) >= length", "False", T_ROLLOUT),
@@ -300,7 +299,7 @@ MUTANTS = [
     Mutant(POLICIES, "first = tuple(-x for x in action.start)", "first = tuple(0 for x in action.start)", T_DIST),
     Mutant(POLICIES, "_count_from(action.start, multi_categorical.mode(dist, action.sizes))", "multi_categorical.mode(dist, action.sizes)", T_DIST),
     Mutant(POLICIES, "_count_from(action.start, multi_categorical.sample(dist, key, action.sizes))", "multi_categorical.sample(dist, key, action.sizes)", T_DIST),
-    Mutant("purerl/loops/offpolicy.py", "return first + jax.random.randint(key, shape, 0, sizes, jnp.int32)", "return jax.random.randint(key, shape, 0, sizes, jnp.int32)", T_ADAPTERS),
+    Mutant("purerl/loops/acting.py", "return first + jax.random.randint(key, shape, 0, sizes, jnp.int32)", "return jax.random.randint(key, shape, 0, sizes, jnp.int32)", T_ADAPTERS),
     Mutant("purerl/runs/policy/numpy_policy.py", ' + np.array(parts["start"])', "", "tests/runs/policy/test_export.py"),
     # Values of info.
     Mutant(STEP, "        rows[i] = value\n", "        rows[0] = value\n", T_ADAPTERS),
@@ -311,5 +310,5 @@ MUTANTS = [
     Mutant("purerl/loops/records.py", "[row[k] for row in rows]", "[row[0] for row in rows]", T_INFO),
     Mutant("purerl/loops/gym.py", "logged += step.logged[k : k + 1]", "logged += step.logged", "tests/loops/test_records.py tests/loops/test_adapters.py"),
     Mutant("purerl/loops/snapshot.py", '        fields["ep_infos"] = tuple(map(tuple, long["ep_infos"].tolist()))\n', "        pass\n", T_INFO),
-    Mutant("purerl/buffers/replay.py", "return ExtendedBatch(*rows, key=key_batch)", "return ExtendedBatch(*rows._replace(extra=buffer.data.extra), key=key_batch)", "tests/test_custom_algorithm.py tests/buffers/test_replay.py"),
+    Mutant("purerl/buffers/replay.py", "return ExtendedBatch(*rows, key=key)", "return ExtendedBatch(*rows._replace(extra=buffer.data.extra), key=key)", "tests/test_custom_algorithm.py tests/buffers/test_replay.py"),
 ]  # fmt: skip

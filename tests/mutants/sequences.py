@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant(RNG, '_SHARED = ("init", "replays")', '_SHARED = ("init",)', NUMBERS),
     Mutant(FIRST, " and schedule.replay_ratio:", ":", NO_REPLAY),
     Mutant("purerl/algos/__init__.py", "    if not isinstance(schedule, kind) or mixed:", "    if not isinstance(schedule, kind):", MIXED),
-    Mutant(REPLAY, "        return rows._replace(key=key_batch)\n", "        return rows\n", SAMPLES),
+    Mutant(REPLAY, "        return rows._replace(key=key)\n", "        return rows\n", SAMPLES),
     # Snapshots, schedules, and what is told about a run.
     Mutant(SNAPSHOT, "length = carry.schedule.rollout_length if isinstance(carry, SequenceCarry) else 1", "length = 1", SEGMENTS),
     Mutant("purerl/types.py", "x in rows._asdict().items() if x is not None}", "x in rows._asdict().items() if x is not None and name != 'behaviour'}", SEGMENTS),

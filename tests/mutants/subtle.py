@@ -85,7 +85,7 @@ MUTANTS = [
     Mutant(ACTING, "_act_keys(carry.seed, carry.rank,", "_act_keys(carry.seed, 0,", T_ACTING),
     Mutant(ACTING, "np.array([seed, rank, *rng", "np.array([seed, 0, *rng", T_ACTING),
     Mutant("purerl/loops/hindsight/relabel.py", 'rng.stream(words[0], words[1], "sample"', 'rng.stream(words[0], 0, "sample"', T_OFF),
-    Mutant(OFF, 'rng.stream(words[0], words[1], "start"', 'rng.stream(words[0], 0, "start"', T_OFF),
+    Mutant(ACTING, 'rng.stream(words[0], words[1], "start"', 'rng.stream(words[0], 0, "start"', T_OFF),
     Mutant(ON, 'rng.stream(words[0], words[1], "update"', 'rng.stream(words[0], 0, "update"', T_ON),
     Mutant(GYM, 'rng.host_seed(seed, rank, "eval"', 'rng.host_seed(seed, 0, "eval"', T_GYM),
     # The line search of all ranks together.
@@ -99,7 +99,7 @@ MUTANTS = [
     Mutant("purerl/loops/records.py", "episodes, schedule.max_ep_len, True)", "episodes, None, True)", T_GYM),
     Mutant(ACTING, "*rng.words(epoch)", "*rng.words(0)", T_ACTING),
     # Collecting rows.
-    Mutant(OFF, "env.from_unit(jax.random.uniform(key, shape, jnp.float32, -1.0, 1.0))", "env.from_unit(jnp.broadcast_to(jax.random.uniform(key, shape[1:], jnp.float32, -1.0, 1.0), shape))", T_OFF),
+    Mutant(ACTING, "env.from_unit(jax.random.uniform(key, shape, jnp.float32, -1.0, 1.0))", "env.from_unit(jnp.broadcast_to(jax.random.uniform(key, shape[1:], jnp.float32, -1.0, 1.0), shape))", T_OFF),
     Mutant(ON, ', kind="stable")', ")", T_ON),
     Mutant(VECTOR, "return np.array(obs, self.spec.obs_dtype), *rest", "return np.asarray(obs, self.spec.obs_dtype), *rest", T_VECTOR),
     Mutant(SNAPSHOT, '    fields["surplus"] = ', "    _ = ", T_SNAPSHOT),

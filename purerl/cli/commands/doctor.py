@@ -114,7 +114,7 @@ def _diagnose(args: argparse.Namespace) -> int:
     from purerl import setup  # start-up time
     from purerl.runs.training import diagnosis
 
-    setup()
+    setup(devices=status.read_devices(args.run))
     env_fn = checkpoint_arguments.parse_env(args.env, args.run, "doctor")
     algo = checkpoint_arguments.parse_algo(args.algo)
     try:

@@ -37,7 +37,10 @@ NOTES = """Write a tuple without spaces (64,64), None as `none`, a large integer
 
 
 def train(words: list[str], prog: str = "purerl train") -> int:
-    """Train one run per seed, one after the other; `prog` is the name of the command in errors."""
+    """Train one run per seed, one after the other or together.
+
+    `prog` is the name of the command in errors.
+    """
     mpi.init()  # first: from here on, a rank that fails ends the job
     name = words[0] if words else ""
     if not name or name.startswith("-"):
@@ -57,6 +60,11 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     seeds, dropped = aliases.drop_duplicates("seed", args.seed or [content.get("seed", 0)])
     made = [configs.from_json(content | {"seed": seed}, env_fn, custom=algo) for seed in seeds]
     made[0].schedule.resolve(args.num_cpu or 1)
+    if args.together and (args.num_cpu or 1) > 1:
+        raise errors.ConfigError(
+            f"--together trains all seeds in one process, and --num-cpu {args.num_cpu} each seed "
+            f"in several. Leave one of them out."
+        )
     if args.dry_run and mpi.num_procs() > 1:
         raise errors.ConfigError("a dry run uses one process. Replace mpiexec by --num-cpu N.")
     if not args.dry_run:
@@ -67,9 +75,12 @@ def train(words: list[str], prog: str = "purerl train") -> int:
     if args.dry_run:
         for line in notes:
             print_lines(line)
-        dry_run.report_needs(made, env_fn, args.num_cpu or 1)
+        dry_run.report_needs(made, env_fn, args.num_cpu or 1, args.together)
         return errors.DONE
     where = {"data_dir": args.data_dir, "datestamp": args.datestamp}
+    if args.together:
+        ends = runs.train_together(made, env_fn, notes=notes, **where)
+        return max(end.code for end in ends)
     contents = [configs.to_json(config) for config in made]
     run_on_root(lambda: folder.check_earlier_runs(contents, **where), shared=False)
     for number, config in enumerate(made, 1):
@@ -89,22 +100,29 @@ def train(words: list[str], prog: str = "purerl train") -> int:
 
 
 def resume(words: list[str]) -> int:
-    """Continue a run."""
+    """Continue a run, or several in one program."""
     mpi.init()
     text = "Continue a run. Checkpoints after the chosen one are deleted."
-    parser = arguments.make_parser("resume", text, f"{arguments.RUN} --steps 4e5")
+    parser = arguments.make_parser("resume", text, f"{arguments.RUN} --steps 4e5", several=True)
     text = "new total number of environment steps (default: unchanged)"
     parser.add_argument("--steps", type=values.parse_integer, metavar="N", help=text)
     text = "number of MPI ranks, the same as before (default: 1)"
     parser.add_argument("--num-cpu", "--cpu", type=values.parse_ranks, metavar="N", help=text)
+    text = "continue several runs, which differ only in their seeds, in one program"
+    parser.add_argument("--together", action="store_true", help=text)
     args = parser.parse_args(words)
-    args.run = status.find_run(args.run)
-    schedule = status.read_config(args.run).get("schedule")
-    devices = schedule.get("devices", 1) if isinstance(schedule, dict) else 1
-    env_fn, algo = arguments.parse_env(args.env, args.run), arguments.parse_algo(args.algo)
+    if len(args.run) > 1 and not args.together:
+        raise errors.ConfigError("several runs continue only in one program. Add --together.")
+    found: list[Path] = []
+    for given in args.run:
+        below = [one.path for one in status.list_runs(given)] if args.together else []
+        found += below or [status.find_run(given)]
+    devices = status.read_devices(found[0])
+    env_fn, algo = arguments.parse_env(args.env, found[0]), arguments.parse_algo(args.algo)
     mpi.fork(args.num_cpu)
     purerl.setup(devices=devices)
-    return runs.resume(args.run, env_fn, steps=args.steps, at=args.checkpoint, algo=algo).code
+    how: Any = {"steps": args.steps, "at": args.checkpoint, "algo": algo}
+    return max(end.code for end in runs.resume_together(found, env_fn, **how))
 
 
 def read_settings(
@@ -184,6 +202,8 @@ def _add_run_flags(parser: Parser, grid: bool) -> None:
     add("--env", "--env-id", "--env-name", dest="env", metavar="ID",
         help="Gymnasium id, module:Id of a custom one, or jax:Id", **absent)
     add("--seed", type=values.parse_seed, nargs="+", metavar="S", help="seeds, one run each (0)")
+    if not grid:
+        add("--together", action="store_true", help="train all seeds in one program")
     add("--epochs", type=values.parse_integer, metavar="INT",
         help="number of epochs, which sets steps to epochs * steps-per-epoch", **absent)
     add("--name", "--exp-name", metavar="WORD", help="name of the runs (env-algo)", **absent)
@@ -192,7 +212,7 @@ def _add_run_flags(parser: Parser, grid: bool) -> None:
     add("--config", type=Path, metavar="FILE",
         help="JSON file with settings, for example a config.json")
     add("--preset", metavar="NAME",
-        help="`purerl show ALGO` lists presets; none: defaults (that of the environment)")
+        help="`purerl show ALGO` lists presets; none: defaults (the environment's)")
     add("--set", action="append", nargs="+", metavar="KEY=VALUE",
         help="settings, for example gamma=0.98 or spec.gamma=0.98")
     add("--dry-run", action="store_true", help="show sizes, memory and speed; train nothing")

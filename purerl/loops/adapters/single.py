@@ -81,6 +81,7 @@ class SingleEnvs:
         self.digest = [0] * len(envs)  # checksum of the observations of the episode in progress
         self.generators = generators.read()  # before the first episode
         self.has_moved = False  # whether an interrupted advance has stepped the environments
+        self.calls = 0  # calls of `step` before the newest carry
         self._convert_actions = make_action_converter(spec, self.space)
         self._limit = math.inf if max_ep_len is None else max_ep_len
         self._dtype = envs[0].observation_space.dtype  # 64 bits are stored as 32

@@ -45,6 +45,7 @@ class VectorEnvs:
             )
         self.generators = generators.read()  # before the first episode
         self.has_moved = False  # whether an interrupted advance has stepped the environments
+        self.calls = 0  # calls of `step` before the newest carry
         self._fresh = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next call starts an episode
         self._convert_actions = make_action_converter(spec, env.single_action_space)
         self._achieved = np.zeros((self.num_envs, spec.goal_size), np.float32)  # by the last call

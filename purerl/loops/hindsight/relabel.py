@@ -9,7 +9,7 @@ import numpy as np
 from purerl import rng
 from purerl.buffers import goals, replay
 from purerl.loops import faults
-from purerl.loops.devices import jit_fast, map_over_devices, unreplicate
+from purerl.loops.devices import jit_fast, map_program, unreplicate
 from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
 from purerl.types import Batch
 
@@ -91,4 +91,4 @@ def _draw_batches(
         keys = split_key(words, updates)
         return buffer, jax.vmap(lambda key: draw(key=key, strategy=strategy, share=share))(keys)
 
-    return (map_over_devices(body, devices) if devices > 1 else body)(*args)
+    return map_program(body, devices, args[-1].ndim > 1, shared=2)(*args)

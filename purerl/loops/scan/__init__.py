@@ -16,7 +16,7 @@ One program can train several seeds, which differ only in their numbers:
 
 from purerl.loops.scan.evaluation import evaluate
 from purerl.loops.scan.loop import advance, collect, evaluate_epoch, finish, run, start
-from purerl.loops.scan.seeds import Together, join, split
+from purerl.loops.seeds.together import Together, join, split
 
 __all__ = [
     "Together",

@@ -7,24 +7,34 @@ from types import ModuleType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from purerl import algos, mpi, rng
 from purerl.envs.protocol import JaxEnv
 from purerl.errors import EnvFault, NonFiniteError
-from purerl.loops import faults, first_carry, onpolicy, records
+from purerl.loops import devices, faults, first_carry, onpolicy, records
 from purerl.loops.adapters import in_jax
 from purerl.loops.adapters.in_jax import JaxEnvs
 from purerl.loops.carry import Carry, OffPolicyCarry, Record, SequenceCarry
 from purerl.loops.hindsight import rewards
 from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
 from purerl.loops.onpolicy import RolloutCarry
-from purerl.loops.scan import programs, stepping
+from purerl.loops.scan import programs, sharing, stepping
 from purerl.loops.scan.evaluation import evaluate
-from purerl.loops.scan.programs import BurstPlan, BurstTimes, Data, Outcome, RolloutPlan
-from purerl.loops.scan.seeds import Together, check_seeds, join, read_data, select_seed, write_data
+from purerl.loops.scan.programs import BurstPlan, BurstTimes, Outcome, RolloutPlan
 from purerl.loops.scan.stepping import Clock, World
+from purerl.loops.seeds.together import (
+    Data,
+    Together,
+    check_learners,
+    check_seeds,
+    close_epochs,
+    join,
+    name_seed,
+    read_data,
+    refuse_devices,
+    write_data,
+)
 from purerl.schedules import (
     ResolvedOffPolicySchedule,
     ResolvedOnPolicySchedule,
@@ -67,24 +77,22 @@ def start(
         A carry; with `seeds` the carries of all seeds, for `advance` and `split`.
     """
     several = check_seeds(seed, seeds)
+    if seeds is not None:
+        refuse_devices(schedule)
     copies = 1 if seeds is None else 2 * len(several)  # `join` copies all of them
     algo, env = algos.load(algo), in_jax.check_env(env)
-    resolved = first_carry.resolve_schedule(algo, spec, schedule, several[0], copies)
+    resolved = first_carry.resolve_schedule(algo, spec, schedule, several[0], copies, in_jax=True)
     if spec.env != env.spec:
         raise ValueError(
             f"spec.env must equal the spaces of the environment, {env.spec}, got {spec.env}. Make "
             f"the spec with Spec(env.spec), or use the environment that it was made for."
         )
-    if resolved.devices > 1:
-        raise ValueError(
-            f"devices={resolved.devices} is not supported with environments in JAX. Set devices=1; "
-            f"ranks (--num-cpu) use several cores."
-        )
+    sharing.check_devices(resolved)
     resolved, relabelling = rewards.inspect_jax_env(spec, resolved, env, schedule.log_info is None)
     max_steps = in_jax.limit_steps(env, resolved.max_ep_len)
     envs = JaxEnvs(env, resolved.num_envs, max_steps)
     if isinstance(resolved, ResolvedOnPolicySchedule):
-        onpolicy.check_cut(resolved, envs)
+        first_carry.check_cut(resolved, envs)
     made = [_make_carry(algo, spec, resolved, envs, relabelling, one) for one in several]
     return made[0] if seeds is None else join(made)
 
@@ -100,8 +108,14 @@ def _make_carry(
     """Build the first carry of one seed."""
     world = _describe_world(algo, spec, schedule, envs)
     words = np.array([seed, mpi.proc_id()], np.uint32)
-    episodes = stepping.reset(world, envs.env.params, words)
-    fields = {"ep_return": episodes.ret, "ep_length": episodes.length, "episodes": episodes}
+    whole = world._replace(num_envs=envs.num_envs, devices=1)
+    episodes = stepping.reset(whole, envs.env.params, words)
+    episodes = sharing.split_episodes(episodes, world)
+    fields: dict[str, Any] = {
+        "ep_return": episodes.ret,
+        "ep_length": episodes.length,
+        "episodes": episodes,
+    }
     args = (algo, spec, schedule, seed, envs, episodes.obs, relabelling)
     return first_carry.make_carry(*args, **fields)
 
@@ -114,7 +128,9 @@ def _describe_world(
     stored = algos.find_stored_info(algo, spec) or {}
     store = tuple(stepping.Stored(name, x.shape, str(x.dtype)) for name, x in stored.items())
     kinds = (goals, has_clipped_targets(spec))
-    return World(envs.env, envs.num_envs, envs.max_steps, schedule.log_info, store, *kinds)
+    number = envs.num_envs // schedule.devices
+    how = (schedule.log_info, store, *kinds, schedule.devices)
+    return World(envs.env, number, envs.max_steps, *how)
 
 
 @typing.overload
@@ -145,13 +161,7 @@ def advance(carry: Any, should_stop: Callable[[], bool] | None = None) -> Any:
     """
     first = carry.carries[0] if isinstance(carry, Together) else carry
     schedule, envs = first.schedule, first.get_jax_envs()
-    if not isinstance(carry, Together):
-        carry.refuse_stale()
-    elif carry.is_stale:
-        raise ValueError(
-            "these carries were consumed by an earlier advance. Continue with those that advance "
-            "returned."
-        )
+    carry.refuse_stale()
     if first.steps >= schedule.steps:
         raise ValueError(
             f"the run is complete: {first.steps} of {schedule.steps} steps are done. Start a run "
@@ -161,10 +171,11 @@ def advance(carry: Any, should_stop: Callable[[], bool] | None = None) -> Any:
         return _advance_together(carry, envs)
     steps, program = _plan_program(carry, envs)
     data, outcome = program(read_data(carry), _read_clock(carry))
-    outcome = jax.device_get(outcome)
+    outcome = jax.device_get(devices.unreplicate(outcome))
     envs.pace.note_steps(steps)
     carry = _note_outcome(write_data(carry, data), outcome, steps)
-    return records.close_epoch(carry) if _is_epoch_over(carry) else (carry, None)
+    records.check_learner(carry, int(outcome.updates), outcome.finite)
+    return records.close_epoch(carry) if records.is_epoch_over(carry) else (carry, None)
 
 
 def _advance_together(together: Together, envs: JaxEnvs) -> tuple[Together, list[Record] | None]:
@@ -174,20 +185,18 @@ def _advance_together(together: Together, envs: JaxEnvs) -> tuple[Together, list
     clocks = jax.tree.map(lambda *x: np.stack(x), *map(_read_clock, carries))
     clocks = clocks._replace(rank=clocks.rank[0], calls=clocks.calls[0])
     data, outcome = program(together.data, clocks)
-    outcome, tally = jax.device_get((outcome, data.tally))
+    outcome = jax.device_get(outcome)
     envs.pace.note_steps(steps)
-    carries = tuple(replace(c, tally=x) for c, x in zip(carries, tally, strict=True))
-    made = _note_outcomes(Together(carries, data), outcome, steps)
-    if not _is_epoch_over(made[0]):
-        return Together(tuple(made), data), None
-    closed = [records.close_epoch(one) for one in made]
-    data = data._replace(tally=jnp.stack([one.tally for one, _ in closed]))
-    return Together(tuple(one for one, _ in closed), data), [record for _, record in closed]
-
-
-def _is_epoch_over(carry: Carry) -> bool:
-    schedule = carry.schedule
-    return carry.steps % schedule.steps_per_epoch == 0 or carry.steps == schedule.steps
+    made, failed = list(carries), {}
+    for i, carry in enumerate(carries):
+        try:
+            with name_seed(carry.seed):
+                made[i] = _note_outcome(carry, jax.tree.map(lambda x, i=i: x[i], outcome), steps)
+        except (EnvFault, NonFiniteError) as error:
+            failed[i] = error
+    together = Together(tuple(made), data)
+    check_learners(together, outcome.updates.tolist(), outcome.finite, failed)
+    return close_epochs(together)
 
 
 def _plan_program(
@@ -220,10 +229,12 @@ def _plan_program(
 
 
 def _note_outcome(carry: Carry, outcome: Outcome, steps: int) -> Carry:
-    """Return a carry with the counters and the episodes after a program; refuse bad numbers."""
+    """Return a carry with the counters and the episodes after a program; refuse bad rows."""
     _check_rows(carry, outcome.fault)
-    ends = jax.tree.map(lambda x: x[outcome.ends.ended], outcome.ends)
-    carry = replace(
+    ended = outcome.ends.ended
+    # XLA does not split an array without numbers, as `infos` may be, over ranks.
+    ends = jax.tree.map(lambda x: x[:, : ended.shape[1]][ended], outcome.ends)
+    return replace(
         carry,
         ep_returns=carry.ep_returns + tuple(ends.returns.tolist()),
         ep_lengths=carry.ep_lengths + tuple(ends.lengths.tolist()),
@@ -232,24 +243,6 @@ def _note_outcome(carry: Carry, outcome: Outcome, steps: int) -> Carry:
         calls=carry.calls + steps,
         updates=carry.updates + int(outcome.updates),
     )
-    records.check_learner(carry, int(outcome.updates), outcome.finite)
-    return carry
-
-
-def _note_outcomes(together: Together, outcome: Outcome, steps: int) -> list[Carry]:
-    """Do so for several seeds; errors name the seed."""
-    made = []
-    for i, carry in enumerate(together.carries):
-        one = jax.tree.map(lambda x, i=i: x[i], outcome)
-        try:
-            # An error about the learner needs its arrays.
-            made.append(
-                _note_outcome(carry if one.finite else select_seed(together, i), one, steps)
-            )
-        except (EnvFault, NonFiniteError) as error:
-            error.add_note(f"The seed is {carry.seed}.")
-            raise
-    return made
 
 
 def _read_clock(carry: Carry) -> Clock:
@@ -265,8 +258,10 @@ def collect(carry: Carry, length: int) -> Any:
     random = 0
     if isinstance(schedule, ResolvedOffPolicySchedule):
         random = max(schedule.start_steps - carry.steps, 0) // stride
-    args = (carry.learner, carry.episodes, envs.env.params, _read_clock(carry))
-    return programs.collect_rows(carry.algo, world, length, *args, np.int32(random))
+    world = world._replace(num_envs=envs.num_envs, devices=1)
+    data = jax.device_put((carry.learner, carry.episodes), jax.local_devices()[0])
+    args = (*data, envs.env.params, _read_clock(carry), np.int32(random))
+    return programs.collect_rows(carry.algo, world, length, *args)
 
 
 def _plan_bursts(carry: OffPolicyCarry, stride: int, steps: int) -> tuple[BurstPlan, BurstTimes]:
@@ -292,11 +287,11 @@ def _plan_rollouts(carry: RolloutCarry) -> RolloutPlan:
 
 def _check_rows(carry: Carry, fault: stepping.Fault) -> None:
     """Refuse the row of a fault: a number that is not finite, or a reward that is not sparse."""
-    if fault.place < 0:
+    place, number = fault.place.item(), carry.envs.num_envs
+    if place < 0:
         return
-    number = carry.envs.num_envs
-    first = carry.steps + int(fault.place) * carry.ranks
-    faults.check_rows(fault.row, np.array([int(fault.place) % number]), first, carry.ranks)
+    first = carry.steps + place * carry.ranks
+    faults.check_rows(fault.row, np.array([place % number]), first, carry.ranks)
     faults.check_sparse(fault.row.rew, first, carry.ranks)
 
 

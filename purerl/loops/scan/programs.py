@@ -15,29 +15,21 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl import rng
+from purerl import mpi, rng
 from purerl.buffers import replay
 from purerl.envs import episodes as in_progress
 from purerl.envs.episodes import Episodes
-from purerl.loops import offpolicy, onpolicy
+from purerl.loops import acting, offpolicy, onpolicy
 from purerl.loops.devices import jit_fast
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.relabel import Buffer
 from purerl.loops.hindsight.rewards import Relabelling
 from purerl.loops.metrics import merge_tallies, tally_values
 from purerl.loops.onpolicy import ReplayPlan
-from purerl.loops.scan import stepping
+from purerl.loops.scan import sharing, stepping
 from purerl.loops.scan.stepping import Clock, Ends, Fault, World
+from purerl.loops.seeds.together import Data
 from purerl.types import Rows, make_rollout, map_rows
-
-
-class Data(NamedTuple):
-    """Everything that a program changes."""
-
-    learner: Any
-    buffer: Any  # replay buffer, or None
-    tally: jax.Array
-    episodes: Any  # episodes in progress
 
 
 class Outcome(NamedTuple):
@@ -71,7 +63,7 @@ class BurstTimes(NamedTuple):
 @functools.cache
 def compile_bursts(together: bool) -> Any:
     """Return the compiled `run_bursts`; `together` maps it over seeds."""
-    run = _map_seeds(run_bursts) if together else run_bursts
+    run = (_map_seeds if together else _map_devices)(run_bursts)
     return jit_fast(static_argnums=(0, 1, 2, 3), donate_argnums=4)(run)
 
 
@@ -98,24 +90,38 @@ def run_bursts(
         times: When to act at random and to learn.
     """
 
+    row = map_rows(lambda x: x[0], data.buffer.data)
+
     def collect(state: Any, learner: Any, border: jax.Array) -> Any:
+        first, buffer, *rest = state
+
         def step(state: Any) -> Any:
-            t, buffer, episodes, ends, fault = state
+            t, stored, episodes, ends, fault = state
             words = stepping.add_words(clock.calls, t)
             act = _act(algo, world, learner.params, clock, words, episodes.obs, t < times.random)
             episodes, rows, new = stepping.take_step(world, params, clock, episodes, act)
             ends = stepping.store_ends(ends, t, jax.tree.map(lambda x: x[None], new))
             fault = stepping.find_fault(world, fault, rows, t * world.num_envs)
-            buffer = _add_rows(buffer, rows, times.place + t * world.num_envs)
-            return t + 1, buffer, episodes, ends, fault
+            if world.devices == 1:
+                stored = _add_rows(stored, rows, times.place + t * world.num_envs)
+            else:
+                stored = sharing.store_rows(stored, rows, t - first)
+            return t + 1, stored, episodes, ends, fault
 
-        return jax.lax.while_loop(lambda x: x[0] < border, step, state)
+        stored = buffer if world.devices == 1 else sharing.allocate_rows(world, plan.every, row)
+        end, stored, *rest = jax.lax.while_loop(
+            lambda x: x[0] < border, step, (first, stored, *rest)
+        )
+        if world.devices > 1:
+            stored = sharing.add_rows(buffer, stored, end - first)
+        return end, stored, *rest
 
     def learn(learner: Any, buffer: Buffer, tally: jax.Array, updates: jax.Array) -> Any:
         words = stepping.add_words(clock.updates, updates)
         packed = jnp.stack([clock.seed, clock.rank, *words])
-        how = (plan.updates, plan.batch_size, 1, plan.relabelling)
+        how = (plan.updates, plan.batch_size, world.devices, plan.relabelling)
         learner, info = offpolicy.learn_once(algo, *how, learner, buffer, packed)
+        info = mpi.pmean(info) if world.devices > 1 else info
         return learner, merge_tallies(tally, tally_values(info)), updates + plan.updates
 
     def burst(state: Any) -> Any:
@@ -133,7 +139,6 @@ def run_bursts(
         )
         return t, learner, buffer, tally, episodes, ends, fault, updates
 
-    row = map_rows(lambda x: x[0], data.buffer.data)
     return _iterate(burst, times.steps, world, most, row, data)
 
 
@@ -146,6 +151,8 @@ def _iterate(
     end = jax.lax.while_loop(lambda state: state[0] < stop, step, start)
     _, learner, buffer, tally, episodes, ends, fault, updates = end
     finite = onpolicy.is_finite(learner, tally)
+    if world.devices > 1:
+        ends, fault = mpi.all_parts(ends, axis=1), sharing.find_first_fault(world, fault)
     return Data(learner, buffer, tally, episodes), Outcome(ends, fault, updates, finite)
 
 
@@ -160,15 +167,17 @@ def _act(
 ) -> jax.Array:
     """Choose actions `[N, ...]`, exploring or random; `words` are those of the number of calls."""
     packed = jnp.stack([clock.seed, clock.rank, *words])
+    number = world.num_envs * world.devices
 
     def explore() -> jax.Array:
-        return algo.act(params, obs, rng.stream(clock.seed, clock.rank, "act", words))
+        key = rng.stream(clock.seed, clock.rank, "act", words)
+        return sharing.act(algo, world, params, obs, key)
 
-    return jax.lax.cond(
-        is_random,
-        lambda: offpolicy.random_actions(world.env.spec, world.num_envs, packed),
-        explore,
-    )
+    def choose_at_random() -> jax.Array:
+        drawn = acting.random_actions(world.env.spec, number, packed)
+        return drawn if world.devices == 1 else mpi.own_part(drawn)
+
+    return jax.lax.cond(is_random, choose_at_random, explore)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -228,7 +237,7 @@ class RolloutPlan(NamedTuple):
 @functools.cache
 def compile_rollouts(together: bool) -> Any:
     """Return the compiled `run_rollouts`; `together` maps it over seeds."""
-    run = _map_seeds(run_rollouts) if together else run_rollouts
+    run = (_map_seeds if together else _map_devices)(run_rollouts)
     return jit_fast(static_argnums=(0, 1, 2, 3), donate_argnums=4)(run)
 
 
@@ -243,6 +252,16 @@ def _map_seeds(run: Callable[..., Any]) -> Callable[..., Any]:
         body = functools.partial(run, *args[:4])
         axes = (0, None, Clock(0, None, None, 0), None)
         return jax.vmap(body, axes)(*args[4:])
+
+    return run_all
+
+
+def _map_devices(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Map a program over the devices of its world."""
+
+    def run_all(*args: Any) -> Any:
+        alone = args[1].devices == 1
+        return run(*args) if alone else sharing.run_on_devices(run, Outcome, *args)
 
     return run_all
 
@@ -272,7 +291,7 @@ def run_rollouts(
 
     def collect(k: jax.Array, learner: Any, episodes: Episodes) -> Any:
         def step(episodes: Episodes, key: jax.Array) -> Any:
-            act = algo.act(learner.params, episodes.obs, key)
+            act = sharing.act(algo, world, learner.params, episodes.obs, key)
             episodes, rows, ends = stepping.take_step(world, params, clock, episodes, act)
             return episodes, (rows, ends)
 
@@ -286,9 +305,15 @@ def run_rollouts(
         words = stepping.add_words(clock.updates, updates)
         packed = jnp.stack([clock.seed, clock.rank, *words])
         if plan.replayed is None:
-            learner, tally = onpolicy.learn_once(algo, 1, learner, tally, rollout, packed)
+            how = (learner, tally, rollout, packed)
+            if world.devices > 1:
+                learner, tally = sharing.learn_once(algo, *how)
+            else:
+                learner, tally = onpolicy.learn_once(algo, 1, *how)
             return learner, buffer, tally, updates + 1
-        args = (algo, 1, plan.replayed, learner, buffer, tally, rollout, packed)
+        if world.devices > 1:
+            rollout = mpi.all_parts(rollout, axis=1)
+        args = (algo, world.devices, plan.replayed, learner, buffer, tally, rollout, packed)
         learner, buffer, tally, made = onpolicy.replay_once(*args)
         return learner, buffer, tally, updates + made
 
@@ -299,8 +324,8 @@ def run_rollouts(
         flat = map_rows(lambda x: x.reshape(-1, *x.shape[2:]), rows)
         fault = stepping.find_fault(world, fault, flat, k * plan.length * world.num_envs)
         if not plan.continue_episodes:
-            args = (world.env, params, clock.seed, clock.rank)
-            episodes = in_progress.restart(*args, episodes)
+            args = (world.env, params, clock.seed, clock.rank, episodes)
+            episodes = in_progress.restart(*args, stepping.find_first(world))
         learned = learn(learner, buffer, tally, make_rollout(rows), updates)
         learner, buffer, tally, updates = learned
         return k + 1, learner, buffer, tally, episodes, ends, fault, updates

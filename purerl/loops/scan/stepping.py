@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import checks
+from purerl import checks, mpi
 from purerl.envs import episodes as in_progress
 from purerl.envs.episodes import Episodes
 from purerl.envs.protocol import JaxEnv
@@ -30,12 +30,13 @@ class World(NamedTuple):
     """Environments as a program sees them; each other world is another program."""
 
     env: JaxEnv
-    num_envs: int
+    num_envs: int  # of each device
     max_steps: int | None  # limit of an episode
     log: tuple[str, ...] = ()  # values of `info` to log from the last step of each episode
     store: tuple[Stored, ...] = ()  # values of `info` to store from every step
     goals: bool = False  # whether rows have what a goal replay buffer needs
     sparse: bool = False  # whether rewards must be -1 or 0
+    devices: int = 1  # that run the program, each with environments of its own
 
 
 class Clock(NamedTuple):
@@ -75,6 +76,11 @@ def reset(world: World, params: Any, words: jax.Array) -> Episodes:
     return in_progress.reset(world.env, params, words[0], words[1], world.num_envs)
 
 
+def find_first(world: World) -> Any:
+    """Return the number of this device's first environment."""
+    return jax.lax.axis_index(mpi.AXIS) * world.num_envs if world.devices > 1 else 0
+
+
 def take_step(
     world: World, params: Any, clock: Clock, episodes: Episodes, act: jax.Array
 ) -> tuple[Episodes, Rows, Ends]:
@@ -92,11 +98,11 @@ def take_step(
     """
     began = episodes.length
     args = (world.env, params, clock.seed, clock.rank, world.max_steps)
-    episodes, result = in_progress.step(*args, episodes, act)
+    episodes, result = in_progress.step(*args, episodes, act, find_first(world))
     extra = {stored.name: _read_stored(world, result.info, stored) for stored in world.store}
     if world.goals:
         achieved = _find(result.info, "achieved_goal").astype(jnp.float32)
-        env = jnp.arange(world.num_envs, dtype=jnp.int32)
+        env = find_first(world) + jnp.arange(world.num_envs, dtype=jnp.int32)
         extra = {"achieved_goal": achieved, "env": env, "step": began}
     infos = read_infos(world, result.info)
     ends = Ends(result.ended, result.ret, result.length, infos)

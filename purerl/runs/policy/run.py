@@ -11,8 +11,9 @@ buffer and no environment, and nothing in the folder can execute code.
 import csv
 import dataclasses
 import os
+import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -204,11 +205,20 @@ def load(
     return Run(folder, config, found.step, state.params, env_fn, found.skipped, state)
 
 
+@typing.overload
+def train(algo: str | Any, env: Any, *, seeds: Sequence[int], **settings: Any) -> list[Run]: ...
+
+
+@typing.overload
+def train(algo: str | Any, env: Any, *, seeds: None = None, **settings: Any) -> Run: ...
+
+
 def train(
     algo: str | Any,
     env: Any,
     *,
-    seed: int = 0,
+    seed: int | None = None,
+    seeds: Sequence[int] | None = None,
     name: str | None = None,
     env_name: str | None = None,
     data_dir: str | None = None,
@@ -218,14 +228,18 @@ def train(
     eval_env_fn: Callable[[], Any] | None = None,
     on_record: Callable[[dict[str, Any]], Any] | None = None,
     **settings: Any,
-) -> Run:
+) -> Any:
     """Train in a new folder and return the run, as `purerl train` does.
+
+    With `seeds`, one program trains several runs, each in its own folder, and they are returned as
+    a list.
 
     Args:
         algo: Name of an algorithm, or the module of a custom one.
         env: Gymnasium id or a name such as `jax:CartPole-v1`; a function that makes the
             environment; or an environment in JAX.
-        seed: Integer in 0 .. 2**32 - 1.
+        seed: Integer in 0 .. 2**32 - 1; None for 0.
+        seeds: Several seeds instead of one.
         name: Name of the run; None for environment and algorithm.
         env_name: Name of an environment given as a function; None for the function's name. If it
             is a Gymnasium id, commands and `purerl.load` make the environment of that id.
@@ -234,7 +248,8 @@ def train(
         quiet: Whether to print nothing.
         preset: Name of a preset, or `none`; None for that of the environment `env`, if it has one.
         eval_env_fn: Function that makes the environment of the test episodes; None for `env`.
-        on_record: Function that is called with the record of each epoch, a dict of numbers.
+        on_record: Function that is called with the record of each epoch, a dict of numbers with
+            the seed.
         **settings: Fields of the algorithm's `Spec` (also networks), of its schedule, and of
             `purerl.runs.settings.config.Options`.
     """
@@ -252,8 +267,11 @@ def train(
             f"env must be a Gymnasium id, a function that makes the environment, such as "
             f"lambda: gymnasium.make('CartPole-v1'), or an environment in JAX, got {env!r}."
         )
+    if seeds is not None and (seed is not None or not len(seeds)):
+        raise ConfigError(f"give either seed or at least one of seeds, got {seed} and {seeds!r}.")
+    several = [seed or 0] if seeds is None else [*seeds]
     algo = algos.load(algo)
-    given = {"algo": algos.get_name(algo), "env": word, "seed": seed}
+    given = {"algo": algos.get_name(algo), "env": word, "seed": several[0]}
     given |= {"name": name} if name else {}
     chosen = presets.choose_preset(given["algo"], env, preset)
     tuned = _sort_settings(algo, chosen.settings) if chosen else {}
@@ -261,8 +279,8 @@ def train(
         part: tuned.get(part, {}) | own for part, own in _sort_settings(algo, settings).items()
     }
     config = configs.from_json(parts | given, env_fn, custom=algo)
-    outcome = training.train(
-        config,
+    outcomes = training.train_together(
+        [dataclasses.replace(config, seed=one) for one in several],
         env_fn,
         Screen(quiet=quiet),
         eval_env_fn=eval_env_fn,
@@ -271,9 +289,12 @@ def train(
         data_dir=data_dir,
         datestamp=datestamp,
     )
-    state = devices.unreplicate(outcome.carry.learner)
-    own_env_fn = None if isinstance(env, str) else env_fn
-    return Run(outcome.run, outcome.config, outcome.step, state.params, own_env_fn, state=state)
+    runs = []
+    for outcome in outcomes:
+        state = devices.unreplicate(outcome.carry.learner)
+        rest = (outcome.step, state.params, None if isinstance(env, str) else env_fn)
+        runs.append(Run(outcome.run, outcome.config, *rest, state=state))
+    return runs[0] if seeds is None else runs
 
 
 def _sort_settings(algo: Any, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

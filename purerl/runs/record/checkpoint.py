@@ -9,7 +9,7 @@ The replay buffer is stored in segments, which are written once and shared by ch
 checkpoint writes only the new rows. Segments that no checkpoint needs are deleted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,12 +57,14 @@ def save(
     keep: int = 3,
     notes: dict[str, Any] | None = None,
     say: Callable[[str], None] = lambda line: None,
+    shared: Sequence[int] = (),
 ) -> Segments:
     """Write a checkpoint and return the segments that it needs; all ranks call it together.
 
     `about` contains settings that must be equal when the checkpoint is loaded. `segments` come
     from this rank's last call or from `load`. The newest `keep` checkpoints stay, and the best one
-    by `score` and `step` in `notes`. `say` receives a line about each damaged checkpoint.
+    by `score` and `step` in `notes`, and those of the steps `shared`. `say` receives a line about
+    each damaged checkpoint.
     """
     if len(segments) >= limit_segments(carry.ranks):
         segments = ()
@@ -77,7 +79,7 @@ def save(
         content |= {"notes": notes or {}, "files": named, "segments": needed}
         content |= {"facts": facts, "rows": rows}
         run_on_root(lambda: _commit(run, made, content))
-        run_on_root(lambda: prune(run, keep, say))
+        run_on_root(lambda: prune(run, keep, say, shared))
     except StorageError:
         if mpi.is_root():
             files.remove(made)  # on a full disk every byte counts

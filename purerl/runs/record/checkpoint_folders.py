@@ -145,15 +145,21 @@ def read_total(run: Path) -> int | None:
     return None
 
 
-def prune(run: Path, keep: int, say: Callable[[str], None] = lambda line: None) -> None:
+def prune(
+    run: Path,
+    keep: int,
+    say: Callable[[str], None] = lambda line: None,
+    shared: Sequence[int] = (),
+) -> None:
     """Mark the best checkpoint; delete other old ones, and segments that no checkpoint needs.
 
-    The segments of a damaged checkpoint are unknown. So all segments stay while it exists. `say`
-    receives a line about each damaged checkpoint.
+    Checkpoints of the steps `shared` stay, because other runs continue from them too. The segments
+    of a damaged checkpoint are unknown. So all segments stay while it exists. `say` receives a line
+    about each damaged checkpoint.
     """
     steps = list_steps(run)
     intact = _read_all(run, steps, say)
-    kept = {*steps[-keep:], *_mark_best_of(run, intact)}
+    kept = {*steps[-keep:], *_mark_best_of(run, intact), *({*shared} & {*steps})}
     for step in steps:
         if step not in kept:
             _delete(run, step)

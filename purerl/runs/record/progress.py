@@ -6,6 +6,7 @@ import math
 import re
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def describe_sizes(carry: Carry) -> str:
     text = f"observations {env.obs_shape} {env.obs_dtype}, actions {actions}, {number:,} parameters"
     if carry.buffer is not None:
         rows = jax.tree.leaves(carry.buffer.data)
-        size, kind = sum(x.nbytes for x in rows) / 1e6, "rows"
+        size, kind = sum(x.size * x.dtype.itemsize for x in rows) / 1e6, "rows"
         if isinstance(carry, SequenceCarry):
             kind = f"sequences of {carry.schedule.rollout_length} rows"
         text += f", replay buffer of {len(rows[0]):,} {kind} = {size:,.0f} MB"
@@ -133,12 +134,72 @@ def describe_schedule(carry: Carry) -> str:
     return f"{bursts}; (return) is of the first {schedule.start_steps:,} steps, which are random"
 
 
-def format_test(record: Record) -> str:
-    """Return the last cell of a row, with the space before it; empty without an evaluation."""
-    if "test_returns" not in record:
+def format_test(records: Sequence[Record]) -> str:
+    """Return the last cells of a row, with the space before them; empty without an evaluation."""
+    if not records or any("test_returns" not in record for record in records):
         return ""
-    shares = [f" {_mean(record[key]):>12.3f}" for key in list_success(record)]
-    return "".join([f" {_mean(record['test_returns']):>10.1f}", *shares])
+    cells = [f"{cell:>10}" for cell in _format_spread(records, "test_returns")]
+    cells += [f"{_mean(_list_means(records, key)):>12.3f}" for key in list_success(records[0])]
+    return "".join(f" {cell}" for cell in cells)
+
+
+def _list_means(records: Sequence[Record], key: str) -> list[float]:
+    """Return the mean of a list in each record, without empty lists."""
+    return [_mean(record[key]) for record in records if record[key]]
+
+
+def _format_spread(records: Sequence[Record], key: str) -> list[str]:
+    """Return the mean over records; with several records also the least and the largest."""
+    means = _list_means(records, key)
+    shown = [_mean(means), min(means), max(means)] if len(records) > 1 else means
+    return [f"{x:.1f}" for x in shown]
+
+
+class Table:
+    """Rows of the screen with the progress of a run, or of several that are trained together."""
+
+    def __init__(self, step: int = 0) -> None:
+        self.shown: tuple[str, ...] = ()  # cells of the header above
+        self.lines = 0  # number of lines since that header
+        self.last = (time.monotonic(), step)
+
+    def format_row(self, records: Sequence[Record], total: int, is_tested: bool) -> list[str]:
+        """Return the lines of an epoch, without the cells of `format_test`.
+
+        The first line is a header if the columns are new, or after `HEADER_EVERY` lines.
+
+        Args:
+            records: The record of each run.
+            total: Number of steps of a run.
+            is_tested: Whether test episodes follow.
+        """
+        now, record, number = time.monotonic(), records[0], len(records)
+        rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
+        left = (total - record["steps"]) / max(rate, 1e-9)
+        self.last = (now, record["steps"])
+        spread = ("return", "min", "max") if number > 1 else ("return",)
+        cells = {"step": f"{record['steps']:,}"} | dict.fromkeys((*spread, "length"), "-")
+        if lengths := _list_means(records, "ep_lengths"):
+            returns = _format_spread(records, "ep_returns")
+            if "random_steps" in record:  # these are not returns of the policy
+                returns = [f"({cell})" for cell in returns]
+            cells |= dict(zip(spread, returns, strict=True)) | {"length": f"{_mean(lengths):.0f}"}
+        for key in list_info(record, ("ep",)):
+            means = _list_means(records, key)
+            cells[key.removeprefix("ep_")] = f"{_mean(means):.3f}" if means else "-"
+        for name in SHOWN:
+            if all(name in one for one in records):
+                x = sum(one[name] for one in records) / number
+                cells[name] = f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}"
+        cells |= {"steps/s": f"{number * rate:,.0f}", "left": format_clock(left)}
+        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (cells, cells.values())]
+        if is_tested:
+            tests = [f"{name:>10}" for name in ("test", *spread[1:])]
+            success = [f"{'test_success':>12}" for _ in list_success(record)]
+            lines[0] = " ".join([lines[0], *tests, *success])
+        is_new = tuple(cells) != self.shown or self.lines == HEADER_EVERY
+        self.shown, self.lines = tuple(cells), 1 if is_new else self.lines + 1
+        return lines if is_new else lines[1:]
 
 
 class Logs:
@@ -147,8 +208,7 @@ class Logs:
     def __init__(self, run: Path, notes: dict[str, Any]) -> None:
         self.run = run
         self.began = time.monotonic() - notes.get("seconds", 0.0)
-        self.shown: tuple[str, ...] = ()  # cells of the header above
-        self.lines = 0  # number of lines since that header
+        self.step = notes.get("step", 0)  # of the last record
         rows, episodes = notes.get("rows", 0), notes.get("episodes", 0)
         # Count the lines that exist, because somebody may have deleted some.
         _correct_header(run / "progress.txt", notes.get("columns", []))
@@ -158,45 +218,13 @@ class Logs:
         if not (run / "episodes.csv").exists():
             append_text(run / "episodes.csv", "epoch,step,kind,return,length\n")
         self.logger = EpochLogger(run, quiet=True, resume=True)
-        self.last = (time.monotonic(), notes.get("step", 0))
         self.waiting: list[tuple[Record, dict[str, Any]]] = []  # not yet on disk
 
     def add(self, record: Record) -> dict[str, Any]:
         """Queue the record of an epoch for `write`; return its row."""
-        row = make_row(record, time.monotonic() - self.began)
+        row, self.step = make_row(record, time.monotonic() - self.began), record["steps"]
         self.waiting.append((record, row))
         return row
-
-    def format_row(self, record: Record, total: int, is_tested: bool) -> list[str]:
-        """Return the lines of an epoch for the screen, without the cell of `format_test`.
-
-        The first line is a header if the columns are new, or after `HEADER_EVERY` lines.
-        """
-        now = time.monotonic()
-        rate = (record["steps"] - self.last[1]) / max(now - self.last[0], 1e-9)
-        left = (total - record["steps"]) / max(rate, 1e-9)
-        self.last = (now, record["steps"])
-        mean, length = "-", "-"  # no episode has ended
-        if record["ep_returns"]:
-            mean = f"{_mean(record['ep_returns']):.1f}"
-            length = f"{_mean(record['ep_lengths']):.0f}"
-            if "random_steps" in record:  # these are not returns of the policy
-                mean = f"({mean})"
-        cells = {"step": f"{record['steps']:,}", "return": mean, "length": length}
-        logged = list_info(record, ("ep",))
-        for key in logged:
-            mean = f"{_mean(record[key]):.3f}" if record[key] else "-"
-            cells[key.removeprefix("ep_")] = mean
-        metrics = {name: record[name] for name in SHOWN if name in record}
-        cells |= {k: f"{x:{'.3f' if abs(x) < 1e5 else '.2e'}}" for k, x in metrics.items()}
-        cells |= {"steps/s": f"{rate:,.0f}", "left": format_clock(left)}
-        lines = [" ".join(f"{cell:>10}" for cell in line) for line in (cells, cells.values())]
-        if is_tested:
-            success = [f"{'test_success':>12}" for _ in list_success(record)]
-            lines[0] = " ".join([lines[0], f"{'test':>10}", *success])
-        is_new = tuple(cells) != self.shown or self.lines == HEADER_EVERY
-        self.shown, self.lines = tuple(cells), 1 if is_new else self.lines + 1
-        return lines if is_new else lines[1:]
 
     def write(self) -> None:
         """Write the queued epochs, each completely or not at all."""
@@ -222,7 +250,7 @@ class Logs:
         """Return the state of the logs, which a checkpoint contains."""
         counts = {"rows": self.rows, "objects": self.objects, "episodes": self.episodes}
         table: dict[str, Any] = {"columns": self.logger.columns}
-        return counts | table | {"seconds": time.monotonic() - self.began, "step": self.last[1]}
+        return counts | table | {"seconds": time.monotonic() - self.began, "step": self.step}
 
 
 def _cut(path: Path, lines: int) -> int:

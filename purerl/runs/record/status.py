@@ -136,25 +136,32 @@ def hash_status(content: dict[str, Any]) -> str:
 
 CALLS = {
     "resume": "in Python: purerl.runs.training.train.resume(pathlib.Path({run!r}), {parts})",
+    "resume_together": "in Python: purerl.runs.training.train.resume_together({runs}, {parts})",
     "watch": "in Python: purerl.load({run!r}, {parts}).video()",
     "doctor": "in Python: purerl.runs.training.diagnosis.diagnose(pathlib.Path({run!r}), {parts})",
 }
 
 
-def format_command(verb: str, run: Path, *more: str, ranks: Any = None) -> str:
-    """Return the shell command for a run; `ranks` defaults to the number in its status.
+def format_command(verb: str, *runs: Path, steps: int | None = None, ranks: Any = None) -> str:
+    """Return the shell command for a run, or for several that continue in one program.
 
-    If the run has custom parts that no command can restore, return a call in Python.
+    If the run has custom parts that no command can restore, return a call in Python. `steps` is a
+    new total. `ranks` defaults to the number in the status of the run.
     """
-    path = f"./{run}" if str(run).startswith("-") else str(run)  # or it would be a flag
-    words = ["purerl", verb, path, *more]
+    run, paths = runs[0], [*runs]
+    if runs[1:] and {one.path for one in list_runs(run.parent)} == {*runs}:
+        paths = [run.parent]
+    words = [f"./{x}" if str(x).startswith("-") else str(x) for x in paths]  # or it would be a flag
+    words = ["purerl", verb, *words, *(["--together"] if runs[1:] else [])]
+    words += ["--steps", str(steps)] if steps else []
     ranks = ranks or read_status(run).get("ranks", 1)
     several = ranks != 1 and verb == "resume"
     with contextlib.suppress(ConfigError, Damaged):
         config = read_json(run / "config.json")
         if verb in CALLS and (parts := list_custom_parts(config)):
-            parts += [f"steps={more[1]}"] if more[:1] == ("--steps",) else []
-            call = CALLS[verb].format(run=str(run), parts=", ".join(parts))
+            parts += [f"steps={steps}"] if steps else []
+            call = CALLS[f"{verb}_together" if runs[1:] else verb]
+            call = call.format(run=str(run), runs=[*map(str, runs)], parts=", ".join(parts))
             return call.replace(":", f" on {ranks} ranks:", 1) if several else call
         env, algo = (str(config.get(name, "")) for name in ("env", "algo"))
         words += ["--env", env] if verb != "plot" and imports_module(env) else []
@@ -267,6 +274,12 @@ def find_run(given: Path) -> Path:
         if found:
             return found[0]
     return given
+
+
+def read_devices(folder: Path) -> int:
+    """Read the number of devices of a run from its `config.json`."""
+    schedule = read_config(folder).get("schedule")
+    return schedule.get("devices", 1) if isinstance(schedule, dict) else 1
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -8,13 +8,27 @@ if TYPE_CHECKING:
     from purerl.runs.training import (
         diagnosis,
         dry_run,
+        epochs,
         progress_bar,
         reporting,
+        requirements,
+        restoring,
         saving,
         sinks,
         train,
     )
 
-__all__ = ["diagnosis", "dry_run", "progress_bar", "reporting", "saving", "sinks", "train"]
+__all__ = [
+    "diagnosis",
+    "dry_run",
+    "epochs",
+    "progress_bar",
+    "reporting",
+    "requirements",
+    "restoring",
+    "saving",
+    "sinks",
+    "train",
+]
 
 __getattr__ = load_on_use(__name__, __all__)

@@ -25,7 +25,7 @@ from purerl.loops.hindsight import relabel
 from purerl.mpi.collective import to_host
 from purerl.runs.record import checkpoint, checkpoint_folders, files, safe_files
 from purerl.runs.settings import environments
-from purerl.runs.training import train
+from purerl.runs.training import requirements, restoring
 from purerl.runs.training.saving import describe_run
 from purerl.types import make_rollout, map_rows
 
@@ -59,7 +59,7 @@ class Finding(NamedTuple):
 
 def diagnose(
     run: Path,
-    env_fn: train.EnvFn | None = None,
+    env_fn: requirements.EnvFn | None = None,
     at: int | None = None,
     say: Callable[[str], None] = lambda line: None,
     algo: Any = None,
@@ -72,15 +72,15 @@ def diagnose(
     custom networks.
     """
     safe_files.get_subfolder(run, "doctor")  # refuse a link before the replay
-    config = train.read_config(run, env_fn, spec, None, algo)
+    config = requirements.read_config(run, env_fn, spec, None, algo)
     env_fn = environments.choose_training_env(env_fn, config.env, config.options.wrapper)
 
     def restore() -> Carry:
         if not checkpoint_folders.list_steps(run):
-            carry = train.start_carry(config, env_fn)
+            carry = restoring.start_carry(config, env_fn)
         else:
             loaded = checkpoint.load(run, describe_run(config), 0, at)
-            carry = train.restore_carry(config, env_fn, loaded)[0]
+            carry = restoring.restore_carry(config, env_fn, loaded)[0]
         if isinstance(carry.envs, JaxEnvs):
             carry.envs.pace.target = 0.0  # programs of one burst or rollout
         return carry

@@ -23,21 +23,28 @@ from purerl.runs.console import format_size, print_lines
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments
 from purerl.runs.settings.config import Config
-from purerl.runs.training.train import check_memory, start_carry
+from purerl.runs.training.epochs import list_carries
+from purerl.runs.training.requirements import check_memory, check_together
+from purerl.runs.training.restoring import start_carry
 from purerl.schedules import OffPolicySchedule, SequenceSchedule
 
 ROWS = 20_000  # most rows of the replay buffer while measuring
 SECONDS = 1.0  # duration of the measurement
 
 
-def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks: int) -> None:
+def report_needs(
+    made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks: int, together: bool = False
+) -> None:
     """Print networks, memory, speed and time of runs that differ only in their seeds.
 
     The measurement uses one rank. Without `env_fn`, the configuration's id makes the environment.
+    With `together`, one program trains all runs.
     """
     made, rounded = zip(*(configs.settle(config, ranks) for config in made), strict=True)
-    config = made[0]
-    check_memory(config, ranks)
+    config, seeds = made[0], [one.seed for one in made] if together else []
+    if together:
+        check_together(made)
+    check_memory(config, ranks, max(1, len(seeds)))
     env_fn = environments.choose_training_env(env_fn, config.env, config.options.wrapper)
     env = config.spec.env
     print_lines(f"{config.algo} on {config.env}: dry run, nothing is saved")
@@ -47,29 +54,41 @@ def report_needs(made: Sequence[Config], env_fn: Callable[[], Any] | None, ranks
     print_lines(f"actions       {env.action}")
     began = time.monotonic()
     short = dataclasses.replace(config, schedule=_shorten(config.schedule))
-    carry, loop = start_carry(short, env_fn, print_lines), choose_loop(env_fn)
+    carry, loop = start_carry(short, env_fn, print_lines, seeds), choose_loop(env_fn)
+    every_envs = [one.envs for one in list_carries(carry)]
     try:
-        params, parameters = carry.learner.params, 0
-        for name in (field.name for field in dataclasses.fields(params) if field.name != "spec"):
-            if leaves := jax.tree.leaves(getattr(params, name)):
-                number = sum(np.size(leaf) for leaf in leaves)
-                parameters += number
-                shapes = " ".join("x".join(map(str, np.shape(x))) for x in leaves if np.ndim(x) > 1)
-                print_lines(f"{name:<13} {number:>9,} parameters  {shapes}".rstrip())
-        print_lines(f"{'total':<13} {parameters:>9,} parameters")
-        while not carry.updates:
+        print_lines("\n".join(_describe_parameters(list_carries(carry)[0].learner.params)))
+        while not list_carries(carry)[0].updates:
             carry, _ = loop.advance(carry)
         print_lines(f"built and compiled in {time.monotonic() - began:.1f} s")
         print_lines("\n".join(_describe_memory(config, carry, ranks)))
-        steps, updates, began = carry.steps, carry.updates, time.monotonic()
-        while (seconds := time.monotonic() - began) < SECONDS or carry.steps == steps:
+        now = before = list_carries(carry)[0]
+        began = time.monotonic()
+        while (seconds := time.monotonic() - began) < SECONDS or now.steps == before.steps:
             carry, _ = loop.advance(carry)
-        rate, update_rate = (carry.steps - steps) / seconds, (carry.updates - updates) / seconds
-        updated = f"{update_rate:,.0f}" if update_rate > 10 else f"{update_rate:.1f}"
-        print_lines(f"speed         {rate:,.0f} environment steps/s with {updated} updates/s")
-        print_lines("\n".join(_describe_time(made, env_fn, carry, rate, ranks)))
+            now = list_carries(carry)[0]
+        rate = (now.steps - before.steps) / seconds
+        updates = len(every_envs) * (now.updates - before.updates) / seconds
+        updated = f"{updates:,.0f}" if updates > 10 else f"{updates:.1f}"
+        steps = f"{len(every_envs) * rate:,.0f} environment steps/s"
+        print_lines(f"speed         {steps} with {updated} updates/s")
+        one = loop.split(carry)[0] if len(seeds) > 1 else carry
+        print_lines("\n".join(_describe_time(made, env_fn, one, rate, ranks, together)))
     finally:
-        carry.envs.close()
+        for envs in every_envs:
+            envs.close()
+
+
+def _describe_parameters(params: Any) -> Iterator[str]:
+    """Yield lines about the networks."""
+    parameters = 0
+    for name in (field.name for field in dataclasses.fields(params) if field.name != "spec"):
+        if leaves := jax.tree.leaves(getattr(params, name)):
+            number = sum(np.size(leaf) for leaf in leaves)
+            parameters += number
+            shapes = " ".join("x".join(map(str, np.shape(x))) for x in leaves if np.ndim(x) > 1)
+            yield f"{name:<13} {number:>9,} parameters  {shapes}".rstrip()
+    yield f"{'total':<13} {parameters:>9,} parameters"
 
 
 def format_duration(seconds: float) -> str:
@@ -94,15 +113,16 @@ def _shorten(schedule: Any) -> Any:
     return dataclasses.replace(schedule, **changes)
 
 
-def _describe_memory(config: Config, carry: Carry, ranks: int) -> Iterator[str]:
+def _describe_memory(config: Config, carry: Any, ranks: int) -> Iterator[str]:
     """Yield lines about the memory of the runs."""
-    learner = sum(x.nbytes for x in jax.tree.leaves(carry.learner) if hasattr(x, "nbytes"))
-    short = sum(x.nbytes for x in jax.tree.leaves(carry.buffer))
+    data, seeds = getattr(carry, "data", carry), len(list_carries(carry))
+    learner = sum(x.nbytes for x in jax.tree.leaves(data.learner) if hasattr(x, "nbytes"))
+    short = sum(x.nbytes for x in jax.tree.leaves(data.buffer))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     process = peak * (1 if sys.platform == "darwin" else 1024) - short
     needs = devices.estimate_memory(config.spec.env, config.schedule.resolve(ranks), (), ranks)
-    replay, free = needs.get("replay_size", 0) * ranks, free_memory()
-    total = process * ranks + replay
+    replay, free = needs.get("replay_size", 0) * ranks * seeds, free_memory()
+    total = process * ranks + replay * (1 if seeds == 1 else 2)  # they are joined once
     room = "" if free is None else f"; {format_size(free)} are free"
     line = f"memory        learner {format_size(learner)}, replay buffer {format_size(replay)}"
     yield f"{line}, about {format_size(total)} in total{room}"
@@ -111,9 +131,14 @@ def _describe_memory(config: Config, carry: Carry, ranks: int) -> Iterator[str]:
 
 
 def _describe_time(
-    made: Sequence[Config], env_fn: Any, carry: Carry, rate: float, ranks: int
+    made: Sequence[Config],
+    env_fn: Any,
+    carry: Carry,
+    rate: float,
+    ranks: int,
+    together: bool = False,
 ) -> Iterator[str]:
-    """Yield lines about the time that the runs need."""
+    """Yield lines about the time that the runs need; `rate` is that of one of them."""
     schedule = made[0].schedule
     seconds = schedule.steps / ranks / rate
     line = f"{schedule.steps:,} steps"
@@ -131,6 +156,7 @@ def _describe_time(
         most, each = limit or length, (time.monotonic() - began) / length
         epochs = -(-schedule.steps // schedule.steps_per_epoch)
         testing = epochs * schedule.num_test_episodes * most * each / ranks
+        testing *= len(made) if together else 1  # one seed after the other
         seconds += testing
         line += f", including {format_duration(testing)} for test episodes of {most:,} steps"
     line = f"time needed   about {format_duration(seconds)} for {line}"
@@ -138,4 +164,5 @@ def _describe_time(
         line += f", if each of the {ranks} ranks has its own core; measured on one rank"
     yield line
     if len(made) > 1:
-        yield f"              about {format_duration(seconds * len(made))} for {len(made)} seeds"
+        every = format_duration(seconds * (1 if together else len(made)))
+        yield f"              about {every} for {len(made)} seeds"

@@ -1,9 +1,7 @@
 """Checkpoints during a run: when they are saved, and how disk failures are tolerated."""
 
-import contextlib
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from purerl import errors, mpi
@@ -29,6 +27,7 @@ class Saver:
         self.say, self.report = session.say, report
         self.say_once = functools.cache(session.say)
         self.failures = 0
+        self.shared: tuple[int, ...] = ()  # newest step that runs trained together all have
         self.place = run_on_root(lambda: folder.identify(self.run))
 
     def is_due(self, before: int, steps: int, score: float | None) -> bool:
@@ -58,7 +57,7 @@ class Saver:
             notes |= {"total": carry.schedule.steps}  # `resume --steps` may have raised it
             notes |= {"score": to_json(score)} | ({"pending": to_json(pending)} if pending else {})
             args = (self.run, carry, self.about, self.segments, self.options.keep, notes)
-            self.segments = checkpoint.save(*args, self.say_once)
+            self.segments = checkpoint.save(*args, self.say_once, self.shared)
             run_on_root(lambda: folder.update_status(self.run, step=carry.steps))
             self.failures = 0
         except errors.StorageError as error:
@@ -84,27 +83,13 @@ class Saver:
     def _has_lost_rows(self) -> bool:
         return not all((self.run / "replay" / one.name).exists() for one in self.segments)
 
-    @contextlib.contextmanager
-    def save_on_fault(self, carry: Carry, score: float) -> Iterator[None]:
-        """Save the carry as it was before the block if an environment fails in the block.
-
-        With several ranks, nothing is saved, because the others wait for the one that failed. The
-        same holds if the block has consumed the carry: rewards of other goals are computed after
-        the rows are stored.
-        """
-        try:
-            yield
-        except errors.EnvFault:
-            if carry.ranks == 1 and not carry.is_stale:
-                with contextlib.suppress(errors.StorageError):  # already reported
-                    self.save_unsaved(carry, score, last=False)
-            raise
-
-    def save_unsaved(self, carry: Carry, score: float, last: bool) -> None:
+    def save_unsaved(
+        self, carry: Carry, score: float, last: bool, pending: Record | None = None
+    ) -> None:
         """Save a checkpoint, if there is none of this step; step 0 needs none."""
         known = run_on_root(lambda: checkpoint_folders.list_steps(self.run))
         if carry.steps and carry.steps not in known:
-            self.save(carry, score, last)
+            self.save(carry, score, last, pending)
 
     def prune(self) -> None:
         """Mark the best checkpoint and delete old ones, in case a kill prevented it before."""

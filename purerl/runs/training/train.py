@@ -2,45 +2,26 @@
 
 import contextlib
 import dataclasses
-import math
-import statistics
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-
-from purerl import errors, loops, mpi
-from purerl.errors import ConfigError, EnvFault, SnapshotMismatch
-from purerl.loops import devices, snapshot
-from purerl.loops.carry import Carry, Record
+from purerl import mpi
+from purerl.errors import ConfigError
+from purerl.loops import devices
+from purerl.loops.carry import Record
 from purerl.mpi.host import run_on_root
-from purerl.runs.interrupts import agree_to_stop, collect_requests
-from purerl.runs.record import checkpoint, checkpoint_folders, folder, machine, safe_files, status
-from purerl.runs.record.checkpoint import Loaded
+from purerl.runs.record import checkpoint_folders, folder, machine, safe_files, status
 from purerl.runs.settings import config as configs
-from purerl.runs.settings import environments
 from purerl.runs.settings.config import Config
-from purerl.runs.training import reporting
+from purerl.runs.training import reporting, requirements, restoring
+from purerl.runs.training.epochs import Outcome, train_to_end
 from purerl.runs.training.progress_bar import Screen
-from purerl.runs.training.reporting import Report, Session
-from purerl.runs.training.saving import Saver, describe_run, read_pending
-from purerl.runs.training.sinks import Sink, check_packages
+from purerl.runs.training.reporting import Output, Session, describe_config
+from purerl.runs.training.requirements import EnvFn
+from purerl.runs.training.sinks import Sink
 from purerl.schedules import describe_rounding
-
-EnvFn = Callable[[], Any]
-Tell = Callable[[str], None]  # receives a line
-
-
-class Outcome(NamedTuple):
-    """The end of a run."""
-
-    run: Path
-    code: int  # errors.DONE or errors.STOPPED; every other end is an exception
-    step: int
-    score: float  # mean test return of the last record, else of its training episodes
-    carry: Carry
-    config: Config  # with every number filled in
 
 
 def train(
@@ -61,25 +42,43 @@ def train(
         screen: screen for the lines of rank 0; None for the standard output.
         sinks: further receivers of the rows, of the form `purerl.runs.training.sinks.Sink`.
         eval_env_fn: function that makes the environment of the test episodes; None for `env_fn`.
-        on_record: function that is called with the record of each epoch, on all ranks.
+        on_record: function that is called with the record of each epoch and its seed, on all ranks.
         notes: lines to print after the first one.
         **where: `data_dir` and `datestamp` for `folder.create_folder`.
     """
-    check_packages(config)
-    _check_functions(config, eval_env_fn, on_record)
-    config, rounded = configs.settle(config, mpi.num_procs())
-    check_memory(config, mpi.num_procs())
-    mpi.assert_in_sync(_flatten_config(config), "the configuration")
-    content = configs.to_json(config)
-    lines: list[str] = []
-    run = run_on_root(lambda: folder.create_folder(content, say=lines.append, **where))
-    env_fn, test_env_fn = _choose_env_fns(config, env_fn, eval_env_fn)
-    screen = screen or Screen()
-    session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
-    with _lock_folder(run):
-        also = filter(None, [configs.describe_torso(config.spec), rounded])
-        session.say(*lines, f"{_describe(config)}: {run}", *notes, *also)
-        return _begin(session)
+    made = [config]
+    return train_together(made, env_fn, screen, sinks, eval_env_fn, on_record, notes, **where)[0]
+
+
+def train_together(
+    made: Sequence[Config],
+    env_fn: EnvFn | None = None,
+    screen: Screen | None = None,
+    sinks: Sequence[Sink] = (),
+    eval_env_fn: EnvFn | None = None,
+    on_record: Callable[[Record], Any] | None = None,
+    notes: Sequence[str] = (),
+    **where: Any,
+) -> list[Outcome]:
+    """Train configurations that differ only in their seeds, in one program.
+
+    Each run has a new folder of its own, and the result of training alone, up to rounding. The
+    other arguments are those of `train`.
+    """
+    made, rounded = zip(*(configs.settle(one, mpi.num_procs()) for one in made), strict=True)
+    requirements.check_runs(made, sinks, eval_env_fn, on_record)
+    contents, lines, runs = [configs.to_json(config) for config in made], list[str](), list[Path]()
+    if len(made) > 1:
+        folder.check_earlier_runs(contents, **where)
+    for content in contents:
+        create = functools.partial(folder.create_folder, content, say=lines.append, **where)
+        runs.append(run_on_root(create))
+    sessions = _open_sessions(runs, made, env_fn, screen, sinks, eval_env_fn, on_record)
+    with _lock_folders(runs):
+        lines += [f"{describe_config(one.config)}: {one.run}" for one in sessions]
+        also = filter(None, [configs.describe_torso(made[0].spec), rounded[0]])
+        sessions[0].output.say(*lines, *notes, *also)
+        return _begin(sessions)
 
 
 def resume(
@@ -107,241 +106,106 @@ def resume(
         at: `last` for the newest undamaged checkpoint, `best`, or a step.
         algo: module of the run's algorithm if it is custom, because no file may import it.
     """
+    rest = (screen, sinks, algo, eval_env_fn, on_record)
+    return resume_together([run], env_fn, spec, steps, at, *rest)[0]
+
+
+def resume_together(
+    runs: Sequence[str | Path],
+    env_fn: EnvFn | None = None,
+    spec: Any = None,
+    steps: int | None = None,
+    at: int | str = "last",
+    screen: Screen | None = None,
+    sinks: Sequence[Sink] = (),
+    algo: Any = None,
+    eval_env_fn: EnvFn | None = None,
+    on_record: Callable[[Record], Any] | None = None,
+) -> list[Outcome]:
+    """Continue runs that differ only in their seeds, in one program.
+
+    All of them continue from the same step: the newest one of which each has a good checkpoint, or
+    the step `at`. The other arguments are those of `resume`.
+    """
     devices.check_platform()
-    run = Path(run)
-    with _lock_folder(run):
-        config = read_config(run, env_fn, spec, steps, algo)
-        mpi.assert_in_sync(_flatten_config(config) | {"checkpoint": str(at)}, "the configuration")
-        check_packages(config)
-        _check_functions(config, eval_env_fn, on_record)
-        env_fn, test_env_fn = _choose_env_fns(config, env_fn, eval_env_fn)
-        screen = screen or Screen()
-        session = Session(run, config, env_fn, screen, sinks, test_env_fn, on_record)
-        if status.is_damaged(run):
-            total = f"The run goes on to a total of {config.schedule.steps:,} steps."
-            session.say(f"warning: {run / status.STATUS} is damaged. {total}")
+    folders = [Path(run) for run in runs]
+    if len({run.resolve() for run in folders}) < len(folders):
+        raise ConfigError("a run is given twice. Give each folder once.")
+    with _lock_folders(folders):
+        made = [requirements.read_config(run, env_fn, spec, steps, algo) for run in folders]
+        requirements.check_runs(made, sinks, eval_env_fn, on_record, at)
+        schedule = made[0].schedule
+        sessions = _open_sessions(folders, made, env_fn, screen, sinks, eval_env_fn, on_record)
+        output = sessions[0].output
+        for run in filter(status.is_damaged, folders):
+            total = f"The run goes on to a total of {schedule.steps:,} steps."
+            output.say(f"warning: {run / status.STATUS} is damaged. {total}")
         if steps is not None:
-            given = dataclasses.replace(config.schedule, steps=steps)
-            session.say(*filter(None, [describe_rounding(given, config.schedule)]))
-        if not run_on_root(lambda: checkpoint_folders.list_steps(run)) and at == "last":
-            session.say(f"{run} has no checkpoint yet. It starts again from step 0.")
-            return _begin(session)
-        step = checkpoint_folders.resolve_step(run, at)
-        loaded = checkpoint.load(run, describe_run(config), mpi.proc_id(), step)
-        return _continue(session, loaded)
+            given = dataclasses.replace(schedule, steps=steps)
+            output.say(*filter(None, [describe_rounding(given, schedule)]))
+        if candidates := run_on_root(lambda: restoring.list_candidates(folders, at)):
+            return _continue(sessions, candidates)
+        empty = ", ".join(str(x) for x in folders if not checkpoint_folders.list_steps(x))
+        which = "All runs start" if len(made) > 1 else "It starts"
+        output.say(f"there is no checkpoint yet in {empty}. {which} again from step 0.")
+        for run in folders:
+            run_on_root(functools.partial(checkpoint_folders.delete_later, run, 0))
+        return _begin(sessions)
 
 
-def _begin(session: Session) -> Outcome:
+def _open_sessions(
+    runs: Sequence[Path],
+    made: Sequence[Config],
+    env_fn: EnvFn | None,
+    screen: Screen | None,
+    sinks: Sequence[Sink],
+    eval_env_fn: EnvFn | None,
+    on_record: Callable[[Record], Any] | None,
+) -> list[Session]:
+    training, test = requirements.choose_env_fns(made[0], env_fn, eval_env_fn)
+    output = Output(screen or Screen(), runs)
+    return [
+        Session(run, config, training, output, sinks, test, on_record)
+        for run, config in zip(runs, made, strict=True)
+    ]
+
+
+def _begin(sessions: Sequence[Session]) -> list[Outcome]:
     """Train from the start."""
-    run, config = session.run, session.config
-    about = {"steps": config.schedule.steps, "seed": config.seed, "ranks": mpi.num_procs()}
+    config, output = sessions[0].config, sessions[0].output
+    about = {"steps": config.schedule.steps, "ranks": mpi.num_procs()}
     about |= {"settings": machine.list_settings()}
-    folder.update_status(run, status="running", step=0, reason=None, **about)
-    with reporting.record_failure(run):
-        return _train_to_end(session, start_carry(config, session.env_fn, session.say), None)
+    for one in sessions:
+        own = about | {"seed": one.config.seed}
+        folder.update_status(one.run, status="running", step=0, reason=None, **own)
+    with reporting.record_failure(output.runs) as failed:
+        seeds = [one.config.seed for one in sessions]
+        carry = restoring.start_carry(config, sessions[0].env_fn, output.say, seeds)
+        return train_to_end(sessions, carry, [None] * len(sessions), failed)
 
 
-def _continue(session: Session, loaded: Loaded) -> Outcome:
-    """Train from a checkpoint, after reporting everything that changed since it was saved."""
-    run, config, total = session.run, session.config, session.config.schedule.steps
-    session.say(*(f"skipped a damaged checkpoint: {why}" for why in loaded.skipped))
-    session.say(*(f"warning: {what} The run continues." for what in loaded.changed))
-    state = status.read_status(run)
-    wrong = ""
-    if loaded.step > total:
-        wrong = f"has done {loaded.step:,} steps, more than the {total:,} of its new total"
-    elif loaded.step == total and state.get("status") == "done":
-        wrong = f"is complete: {loaded.step:,} of {total:,} steps"
-    if wrong:
-        raise ConfigError(f"{run} {wrong}. Give a larger total with --steps.")
-    changes = machine.list_differences(state)
-    session.say(*(f"warning: {change} Results may differ." for change in changes))
-    try:
-        carry, lost = restore_carry(config, session.env_fn, loaded, session.say)
-    except SnapshotMismatch as error:
-        if changes:
-            raise SnapshotMismatch(f"{error} Possible causes: {' '.join(changes)}") from error
-        raise
-    line = f"{_describe(config)}: continues at step {loaded.step:,}"
-    if loaded.skipped:
-        behind = checkpoint_folders.list_steps(run)[-1] - loaded.step
-        line += f". The {behind:,} steps up to the newest checkpoint are lost and repeated."
-    session.say(line)
-    if lost:
-        session.say(
-            f"warning: environments {lost} did not return to their saved state. They start new "
-            f"episodes, so the run is not bit for bit identical to one without interruption."
-        )
-    known = {"settings": state.get("settings") or machine.list_settings()}
-    folder.update_status(run, status="running", step=loaded.step, steps=total, reason=None, **known)
-    with reporting.record_failure(run):
-        if later := run_on_root(lambda: checkpoint_folders.delete_later(run, loaded.step)):
-            steps = ", ".join(f"{step:,}" for step in later)
-            session.say(f"deleted the checkpoints after step {loaded.step:,}: {steps}")
-        return _train_to_end(session, carry, loaded)
-
-
-def check_memory(config: Config, ranks: int) -> None:
-    """Refuse a run that does not fit into memory, or counts that are not divisible by the ranks."""
-    devices.check_platform()
-    try:
-        schedule = config.schedule.resolve(ranks)
-        learner = jax.eval_shape(lambda: config.module.init(jax.random.key(0), config.spec))
-        devices.check_memory(config.spec.env, schedule, learner, ranks)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-
-
-def _choose_env_fns(
-    config: Config, env_fn: EnvFn | None, eval_env_fn: EnvFn | None
-) -> tuple[EnvFn, EnvFn]:
-    """Return what makes the environments of training and of test episodes; in JAX, these."""
-    training, test = (
-        environments.choose_training_env(one, config.env, config.options.wrapper)
-        for one in (env_fn, eval_env_fn or env_fn)
-    )
-    return training, test
-
-
-def _check_functions(config: Config, eval_env_fn: Any, on_record: Any) -> None:
-    """Refuse arguments that are not functions, and test environments with other spaces."""
-    for name, given in (("eval_env_fn", eval_env_fn), ("on_record", on_record)):
-        if given is not None and not callable(given):
-            raise ConfigError(f"{name} must be a function or None, got {given!r}.")
-    if eval_env_fn is not None:
-        _, test_env_fn = _choose_env_fns(config, None, eval_env_fn)
-        found = environments.read_env_spec("of eval_env_fn", test_env_fn)
-        if found != config.spec.env:
-            raise ConfigError(
-                f"eval_env_fn must make environments with the spaces of training, "
-                f"{config.spec.env}, got {found}."
-            )
-
-
-def _flatten_config(config: Config) -> dict[str, str]:
-    """Return the entries of a configuration as text by their names, to compare between ranks."""
-    entries = checkpoint.flatten_settings(configs.to_json(config))
-    return {name: repr(entry) for name, entry in entries.items()}
-
-
-def read_config(
-    run: Path, env_fn: EnvFn | None, spec: Any, steps: int | None, algo: Any = None
-) -> Config:
-    """Return the configuration of a run, with a new total of steps (rounded up) or its last."""
-    config = configs.from_json(status.read_json(run / "config.json"), env_fn, spec, custom=algo)
-    total = status.read_status(run).get("steps") if steps is None else steps
-    if total is None:  # the status is missing or damaged
-        total = checkpoint_folders.read_total(run) or config.schedule.steps
-    try:
-        schedule = dataclasses.replace(config.schedule, steps=total)
-        if steps is not None:
-            total = schedule.settle(mpi.num_procs()).steps
-            schedule = dataclasses.replace(schedule, steps=total)
-    except (ValueError, TypeError) as error:
-        raise ConfigError(str(error)) from error
-    return dataclasses.replace(config, schedule=schedule)
-
-
-def start_carry(config: Config, env_fn: EnvFn, tell: Tell = lambda line: None) -> Carry:
-    """Return the first carry of a run; `tell` gets a line for each warning of the loop."""
-    try:
-        with reporting.report_warnings(tell):
-            loop = loops.choose_loop(env_fn)
-            return loop.start(config.module, config.spec, env_fn, config.schedule, config.seed)
-    except ValueError as error:  # devices, memory, an environment of other spaces
-        raise ConfigError(str(error)) from error
-
-
-def restore_carry(
-    config: Config, env_fn: EnvFn, loaded: Loaded, tell: Tell = lambda line: None
-) -> tuple[Carry, list[int]]:
-    """Return the carry of a checkpoint, and the environments that start new episodes."""
-    carry = start_carry(config, env_fn, tell)
-    try:
-        carry, lost = snapshot.thaw(carry, loaded.frozen)
-        mpi.assert_in_sync(snapshot.select_shared(carry), f"the checkpoint of step {loaded.step:,}")
-        return carry, lost
-    except BaseException:
-        carry.envs.close()  # no other code does
-        raise
-
-
-def _train_to_end(session: Session, carry: Carry, loaded: Loaded | None) -> Outcome:
-    """Advance until the run is complete or a signal asks to stop."""
-    run, notes = session.run, loaded.manifest["notes"] if loaded else {}
-    report = run_on_root(lambda: Report(session, notes, carry), shared=False)
-    saver = Saver(session, loaded, report)
-    if loaded:
-        saver.prune()
-    total, known = carry.schedule.steps, notes.get("score")
-    score = math.nan if known is None else known
-    stop = False
-    try:
-        pending = read_pending(notes)
-        with collect_requests(carry.ranks) as asked, reporting.time_compilations() as compiled:
-            while (carry.steps < total or pending) and not stop:
-                before, record = carry.steps, pending
-                if record is None:
-                    with saver.save_on_fault(carry, score):
-                        carry, record = session.loop.advance(carry, lambda: bool(asked))
-                if record:
-                    saver.check_files()
-                is_tested = bool(carry.schedule.num_test_episodes)
-                if report:
-                    report.report_advance(carry, compiled)
-                    if record:
-                        report.begin_row(record, is_tested)
-                if record and is_tested:
-                    tests = session.loop.evaluate_epoch(
-                        carry, session.eval_env_fn, lambda: bool(asked)
-                    )
-                    record, pending = (record | tests, None) if tests else (None, record)
-                score = _compute_score(record, score) if record else score
-                if report:
-                    report.end_row(record)
-                if record and session.on_record:
-                    session.on_record(dict(record))
-                stop = agree_to_stop(asked, carry.ranks)
-                last = stop or carry.steps == total
-                if carry.steps == before and record is None and pending is None:
-                    saver.save_unsaved(carry, score, last)  # the advance was stopped
-                elif last or saver.is_due(before, carry.steps, score if record else None):
-                    saver.save(carry, score, last, pending)
-    except BaseException as error:
-        if isinstance(error, EnvFault):
-            error.add_note(f"This happened after environment step {before:,} of the run.")
-        with contextlib.suppress(EnvFault):  # must not hide the error
-            carry.envs.close()
-        raise
-    else:
-        carry.envs.close()
-    finally:
-        if report:
-            report.close()
-    step, seconds = carry.steps, round(sum(compiled), 3)
-    done = step == total and not pending
-    ended = "done" if done else "stopped"
-    folder.update_status(run, step=step, status=ended, compile_seconds=seconds, score=score)
-    session.say(reporting.summarise_end(run, step, total, score, done))
-    code = errors.DONE if done else errors.STOPPED
-    return Outcome(run, code, step, score, carry, session.config)
-
-
-def _compute_score(record: Record, before: float) -> float:
-    """Return the mean return of an epoch's episodes; without any of the policy's, `before`."""
-    own = [] if "random_steps" in record else record["ep_returns"]
-    returns = record.get("test_returns") or own
-    return statistics.fmean(returns) if returns else before
+def _continue(sessions: Sequence[Session], candidates: Sequence[int | None]) -> list[Outcome]:
+    """Train from the first of these steps whose checkpoints are good in all runs."""
+    config, output = sessions[0].config, sessions[0].output
+    carries, loaded = zip(*restoring.restore_all(sessions, candidates), strict=True)
+    for run, start in zip(output.runs, loaded, strict=True):
+        known = status.read_status(run).get("settings") or machine.list_settings()
+        about = {"step": start.step, "steps": config.schedule.steps, "settings": known}
+        folder.update_status(run, status="running", reason=None, **about)
+    with reporting.record_failure(output.runs) as failed:
+        for one, start in zip(sessions, loaded, strict=True):
+            delete = functools.partial(checkpoint_folders.delete_later, one.run, start.step)
+            if later := run_on_root(delete):
+                steps = ", ".join(f"{step:,}" for step in later)
+                one.say(f"deleted the checkpoints after step {start.step:,}: {steps}")
+        carry = sessions[0].loop.join(carries) if len(carries) > 1 else carries[0]
+        return train_to_end(sessions, carry, loaded, failed)
 
 
 @contextlib.contextmanager
-def _lock_folder(run: Path) -> Iterator[None]:
+def _lock_folders(runs: Sequence[Path]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        run_on_root(lambda: stack.enter_context(safe_files.lock_folder(run)), shared=False)
+        for run in runs:
+            lock = safe_files.lock_folder(run)
+            run_on_root(functools.partial(stack.enter_context, lock), shared=False)
         yield
-
-
-def _describe(config: Config) -> str:
-    ranks = mpi.num_procs()
-    also = f", {ranks} ranks" if ranks > 1 else ""
-    return f"{config.algo} on {config.env}, seed {config.seed}{also}"

@@ -18,7 +18,7 @@ from purerl.errors import ConfigError
 from purerl.runs.console import print_lines
 from purerl.runs.record import folder, status
 from purerl.runs.settings import aliases, config, environments
-from purerl.runs.training import train
+from purerl.runs.training import requirements, train
 from purerl.runs.training.train import Outcome
 from tests.cli.commands.call import call
 
@@ -79,6 +79,46 @@ def test_a_seed_given_twice_trains_once_with_a_note(trained, capsys):
     assert train_and_resume.train(["ppo", *ENV, "--seed", "7", "8", "7"]) == 0
     assert [made.seed for made, _ in trained] == [7, 8]
     assert "seed: dropped duplicate values, using 7, 8\n" in capsys.readouterr().out
+
+
+def test_seeds_train_together_in_one_process(trained, monkeypatch, capsys):
+    asked = []
+
+    def train_together(made, env_fn, **where):
+        asked.append([one.seed for one in made])
+        return [Outcome(Path(), code, 0, 0.0, None, None) for code in (0, 75)]
+
+    monkeypatch.setattr(train_and_resume.runs, "train_together", train_together)
+    words = ["ppo", *ENV, "--seed", "0", "3", "--together"]
+    assert train_and_resume.train(words) == 75
+    assert (asked, trained) == ([[0, 3]], [])
+    assert call("train", *words, "--num-cpu", "2") == 2
+    assert "--together trains all seeds in one process" in capsys.readouterr().err
+    assert call("sweep", *words) == 2
+    assert "unknown flag --together" in capsys.readouterr().err
+
+
+def test_runs_continue_together_by_name_or_as_all_runs_of_a_folder(tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def resume_together(runs, env_fn, **options):
+        asked.append([run.name for run in runs])
+        return [Outcome(runs[0], 0, 0, 0.0, None, None)]
+
+    monkeypatch.setattr(train_and_resume.runs, "resume_together", resume_together)
+    monkeypatch.setattr(train_and_resume.purerl, "setup", lambda devices: None)
+    for seed in range(3):
+        content = {"algo": "ppo", "env": "CartPole-v1", "seed": seed, "schedule": {"steps": 9}}
+        (tmp_path / f"x_s{seed}").mkdir()
+        (tmp_path / f"x_s{seed}" / "config.json").write_text(json.dumps(content))
+    runs = [str(tmp_path / f"x_s{seed}") for seed in range(3)]
+    for words in ([str(tmp_path), "--together"], [*runs[1:], "--together"], [runs[0]]):
+        assert call("resume", *words) == 0
+    assert asked == [["x_s0", "x_s1", "x_s2"], ["x_s1", "x_s2"], ["x_s0"]]
+    assert call("resume", *runs) == 2
+    assert "several runs continue only in one program. Add --together" in capsys.readouterr().err
+    assert call("resume", tmp_path) == 2
+    assert "matches 3 runs" in capsys.readouterr().err
 
 
 def test_unfinished_runs_of_all_seeds_are_reported_before_training(trained):
@@ -233,17 +273,17 @@ def test_help_has_groups_examples_and_narrow_lines(algo, capsys, monkeypatch):
 def test_a_printed_command_can_be_typed(name, tmp_path, capsys, monkeypatch):
     asked = []
 
-    def resume(run, env_fn, **options):
-        asked.append((run, options["steps"]))
-        return Outcome(run, 0, 0, 0.0, None, None)
+    def resume(runs, env_fn, **options):
+        asked.append((*runs, options["steps"]))
+        return [Outcome(runs[0], 0, 0, 0.0, None, None)]
 
-    monkeypatch.setattr(train_and_resume.runs, "resume", resume)
+    monkeypatch.setattr(train_and_resume.runs, "resume_together", resume)
     monkeypatch.setattr(train_and_resume.purerl, "setup", lambda devices: None)
     monkeypatch.chdir(tmp_path)
     run = Path(name, "x_s0")
     run.mkdir(parents=True)
     (run / "config.json").write_text('{"algo": "ppo", "env": "CartPole-v1"}')
-    print_lines(status.format_command("resume", run, "--steps", "800"))
+    print_lines(status.format_command("resume", run, steps=800))
     program, *words = shlex.split(capsys.readouterr().out)
     assert (program, call(*words), asked) == ("purerl", 0, [(run, 800)])
 
@@ -305,12 +345,12 @@ def made(**schedule):
 
 def test_a_replay_buffer_that_exceeds_the_memory_is_refused_with_its_size(monkeypatch, tmp_path):
     monkeypatch.setattr(replay, "free_memory", lambda: 2**30)
-    train.check_memory(made(replay_size=10**6), 1)
+    requirements.check_memory(made(replay_size=10**6), 1)
     with pytest.raises(ConfigError, match=r"replay_size = 100,000,000 takes 1\.7 GiB"):
         train.train(made(replay_size=10**8), data_dir=str(tmp_path))
     assert not [*tmp_path.iterdir()]
     monkeypatch.setattr(replay, "free_memory", lambda: None)
-    train.check_memory(made(replay_size=2**30), 1)
+    requirements.check_memory(made(replay_size=2**30), 1)
 
 
 @pytest.mark.parametrize(

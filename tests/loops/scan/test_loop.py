@@ -27,7 +27,6 @@ from tests.loops.scan.drift import (
     make_twins,
     mark_complete,
     off,
-    on,
 )
 
 
@@ -364,8 +363,6 @@ def test_start_refuses_what_is_no_environment_in_jax_or_has_other_spaces():
         scan.start(algo, spec, CASES and Drift(action=make_case("td3")[2].action), schedule, seed=0)
     with pytest.raises(ValueError, match="must be hashable"):
         scan.start(algo, spec, dataclasses.replace(env, params=np.zeros(2)), schedule, seed=0)
-    with pytest.raises(ValueError, match="devices=2 is not supported"):
-        scan.start(algo, spec, env, on(devices=2), seed=0)
 
 
 def test_the_loop_is_chosen_by_the_environment():

@@ -96,35 +96,51 @@ def test_columns_have_spinning_ups_names():
     assert "StdKL" not in found  # only losses and values have more than a mean
 
 
-def test_the_header_is_repeated_when_the_columns_change(tmp_path):
-    logs = progress.Logs(tmp_path, {})
-    first = logs.format_row(RECORD, 100, False)
+def test_the_header_is_repeated_when_the_columns_change():
+    rows = progress.Table()
+    first = rows.format_row([RECORD], 100, False)
     assert [line.split()[:2] for line in first] == [["step", "return"], ["10", "1.5"]]
-    assert len(logs.format_row(RECORD, 100, False)) == 1
-    wider = logs.format_row(RECORD | {"loss_q": 1.0}, 100, False)
+    assert len(rows.format_row([RECORD], 100, False)) == 1
+    wider = rows.format_row([RECORD | {"loss_q": 1.0}], 100, False)
     assert "loss_q" in wider[0]
     assert len(wider[0].split()) == len(wider[1].split())
 
 
-def test_an_epoch_in_which_no_episode_ended_has_dashes(tmp_path):
+def test_an_epoch_in_which_no_episode_ended_has_dashes():
     record = RECORD | {"ep_returns": [], "ep_lengths": [], "random_steps": 5}
-    _, row = progress.Logs(tmp_path, {}).format_row(record, 100, False)
+    _, row = progress.Table().format_row([record], 100, False)
     assert row.split()[:3] == ["10", "-", "-"]
 
 
-def test_the_result_of_an_evaluation_is_the_last_cell_of_its_row(tmp_path):
-    header, row = progress.Logs(tmp_path, {}).format_row(RECORD, 100, True)
-    row += progress.format_test(RECORD | {"test_returns": [3.0, 4.0]})
+def test_the_result_of_an_evaluation_is_the_last_cell_of_its_row():
+    header, row = progress.Table().format_row([RECORD], 100, True)
+    row += progress.format_test([RECORD | {"test_returns": [3.0, 4.0]}])
     assert (header.split()[-1], row.split()[-1]) == ("test", "3.5")
     assert len(header) == len(row)
-    assert progress.format_test({}) == ""
+    assert progress.format_test([]) == ""
+
+
+def test_a_row_of_several_runs_has_the_mean_and_the_range_over_runs(monkeypatch):
+    monkeypatch.setattr(progress.time, "monotonic", iter([0.0, 2.0]).__next__)
+    other = RECORD | {"ep_returns": [7.5], "ep_lengths": [9], "q1": 4.0, "test_returns": [1.0, 2.0]}
+    several = [RECORD | {"test_returns": [3.0, 4.0]}, other, other | {"ep_returns": []}]
+    header, row = progress.Table().format_row(several, 100, True)
+    row += progress.format_test(several)
+    shown = dict(zip(header.split()[:-2], row.split()[:-2], strict=True))
+    assert shown == {
+        **{"step": "10", "return": "4.5", "min": "1.5", "max": "7.5", "length": "8"},
+        **{"q1": "3.667", "kl": "0.100", "steps/s": "15", "left": "0:18", "test": "2.2"},
+    }
+    assert row.split()[-2:] == ["1.5", "3.5"]
+    assert len(header) == len(row)
 
 
 @pytest.mark.parametrize("name", ["is_success", "success", "other"])
 def test_the_success_of_test_episodes_has_a_cell_of_its_own(name, tmp_path):
     record = RECORD | {f"ep_{name}": [0.0, 1.0]}
-    header, row = progress.Logs(tmp_path, {}).format_row(record, 100, True)
-    row += progress.format_test(record | {"test_returns": [3.0], f"test_{name}": [1.0, 0.0, 1.0]})
+    header, row = progress.Table().format_row([record], 100, True)
+    tests = {"test_returns": [3.0], f"test_{name}": [1.0, 0.0, 1.0]}
+    row += progress.format_test([record | tests])
     assert len(header) == len(row)
     shown = ["test", "3.0"] if name == "other" else ["test_success", "0.667"]
     assert [line.split()[-1] for line in (header, row)] == shown

@@ -24,7 +24,7 @@ def test_suggested_commands_can_be_copied(tmp_path):
     status.write_status(run, {"ranks": 2})
     assert status.format_command("watch", run) == f"purerl watch {quoted} --env 'mine:Own v0'"
     assert status.format_command("plot", run) == f"purerl plot {quoted}"
-    assert status.format_command("resume", run, "--steps", "8") == (
+    assert status.format_command("resume", run, steps=8) == (
         f"purerl resume {quoted} --steps 8 --env 'mine:Own v0' --num-cpu 2"
     )
 
@@ -120,6 +120,26 @@ def make_folder(run):
     return run
 
 
+def test_the_command_for_several_runs_names_them_or_the_folder_that_has_only_them(tmp_path):
+    config = {"algo": "ppo", "env": "CartPole-v1", "seed": 0, "schedule": {"steps": 9}}
+    runs = [tmp_path / "x" / f"x_s{i}" for i in range(3)]
+    other = tmp_path / "y" / "y_s0"
+    for run in (*runs, other):
+        run.mkdir(parents=True)
+        (run / "config.json").write_text(json.dumps(config))
+    all_of_them = status.format_command("resume", *runs, steps=8)
+    assert all_of_them == f"purerl resume {tmp_path / 'x'} --together --steps 8"
+    apart = status.format_command("resume", other, runs[0])
+    assert apart == f"purerl resume {other} {runs[0]} --together"
+    two = status.format_command("resume", *runs[:2])
+    assert two == f"purerl resume {runs[0]} {runs[1]} --together"
+    assert status.format_command("resume", runs[0]) == f"purerl resume {runs[0]}"
+    (runs[0] / "config.json").write_text(json.dumps(config | {"env": "<lambda>"}))
+    names = [str(run) for run in runs]
+    call = f"in Python: purerl.runs.training.train.resume_together({names}, env_fn=...)"
+    assert status.format_command("resume", *runs) == call
+
+
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
@@ -139,7 +159,7 @@ def test_a_command_is_printed_only_where_it_can_restore_the_run(tmp_path, change
     config = {"algo": "ppo", "env": "CartPole-v1", "spec": {"gamma": 0.9}} | changes
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert status.list_custom_parts(config) == parts
-    resume = status.format_command("resume", tmp_path, "--steps", "800")
+    resume = status.format_command("resume", tmp_path, steps=800)
     watch = status.format_command("watch", tmp_path)
     doctor = status.format_command("doctor", tmp_path)
     if parts:

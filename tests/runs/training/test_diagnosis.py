@@ -15,7 +15,7 @@ from purerl.errors import Diverged, EnvFault, NonFiniteError
 from purerl.loops import gym as loop
 from purerl.runs.record import checkpoint_folders, status
 from purerl.runs.settings import config
-from purerl.runs.training import diagnosis, train
+from purerl.runs.training import diagnosis, restoring, train
 from purerl.runs.training.progress_bar import Screen
 from purerl.schedules import SequenceSchedule
 from purerl.spaces import EnvSpec
@@ -128,7 +128,7 @@ def test_an_on_policy_finding_names_the_line_of_the_first_nan(tmp_path):
 def test_an_on_policy_update_is_repeated_with_its_own_key():
     env_fn = functools.partial(Spiky, 2_000)
     made = settings("ppo", env_fn, steps=400, steps_per_epoch=100)
-    carry = train.start_carry(made, env_fn)
+    carry = restoring.start_carry(made, env_fn)
     for number in range(2):
         carry = dataclasses.replace(carry, updates=number)
         step, (batch,) = diagnosis._collect(carry)

@@ -1,11 +1,14 @@
 """`--dry-run` describes a run without saving anything."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 
+from purerl.errors import ConfigError
 from purerl.runs.console import format_size
+from purerl.runs.settings.config import from_json
 from purerl.runs.training import dry_run
 from tests.runs.script import settings, tiny
 
@@ -37,6 +40,23 @@ def test_a_dry_run_prints_its_needs_and_saves_nothing(tmp_path, monkeypatch, cap
     size = format_size(row * config.schedule.replay_size if algo != "vpg" else 0)
     assert any(f"replay buffer {size}, about " in line for line in lines)
     assert not list(tmp_path.iterdir())
+
+
+def test_seeds_that_are_trained_together_are_measured_together(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small = {"steps": 1_000, "batch_size": 8, "update_every": 8, "replay_size": 1_000_000}
+    content = {"algo": "dqn", "env": "jax:CartPole-v1", "schedule": small, "spec": {"hidden": [4]}}
+    config = from_json(content)
+    made = [dataclasses.replace(config, seed=seed) for seed in (0, 1)]
+    dry_run.report_needs(made, None, 1, together=True)
+    out = capsys.readouterr().out
+    row = sum(x.nbytes for x in config.spec.env.example())
+    assert f"replay buffer {format_size(2e6 * row)}, about " in out
+    (time,) = re.findall(r"time needed +about (.*) for 1,000 steps", out)
+    assert f"about {time} for 2 seeds" in out
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ConfigError, match="equal seeds"):
+        dry_run.report_needs([config, config], None, 1, together=True)
 
 
 def test_ranks_share_the_steps_of_a_run():

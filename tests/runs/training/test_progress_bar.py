@@ -11,7 +11,7 @@ import pytest
 from purerl.runs.record import status
 from purerl.runs.training import train
 from purerl.runs.training.progress_bar import Screen, format_clock
-from purerl.runs.training.reporting import Session
+from purerl.runs.training.reporting import Output
 from tests.runs.script import tiny
 
 
@@ -138,10 +138,10 @@ def test_the_row_of_an_epoch_is_printed_before_its_evaluation(tmp_path):
 def test_a_message_during_an_evaluation_has_its_own_line(tmp_path):
     screen = Screen(io.StringIO())
     (tmp_path / "stdout.log").touch()
-    session = Session(tmp_path, tiny(), None, screen, (), None)
-    session.begin_row("row")
-    session.say("message")
-    session.end_row(" lost")  # the row has ended already
+    output = Output(screen, [tmp_path])
+    output.begin_row("row")
+    output.say("message")
+    output.end_row(" lost")  # the row has ended already
     assert screen.stream.getvalue() == "row\nmessage\n" == (tmp_path / "stdout.log").read_text()
 
 

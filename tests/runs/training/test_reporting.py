@@ -187,7 +187,7 @@ def test_rows_that_cannot_be_shown_are_left_out_with_one_warning(tmp_path, monke
     def broken(*_):
         raise ZeroDivisionError("row")
 
-    monkeypatch.setattr(reporting.progress.Logs, "format_row", broken)
+    monkeypatch.setattr(reporting.progress.Table, "format_row", broken)
     monkeypatch.setattr(reporting.progress, "describe_sizes", broken)
     screen = Screen(io.StringIO())
     outcome = train.train(tiny(), data_dir=str(tmp_path), screen=screen)

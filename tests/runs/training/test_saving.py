@@ -20,7 +20,7 @@ from purerl.runs.record import (
     status,
 )
 from purerl.runs.settings.config import Options, from_json
-from purerl.runs.training import saving, train
+from purerl.runs.training import epochs, saving, train
 from purerl.runs.training.progress_bar import Screen
 from tests.loops.hindsight import reach
 from tests.loops.hindsight.reach import Reach
@@ -30,7 +30,7 @@ from tests.runs.script import final, quietly, settings, table, the_run, tiny
 
 def test_a_nan_score_is_never_the_best(tmp_path, monkeypatch):
     scores = iter([float("nan"), -2.0, -3.0])
-    monkeypatch.setattr(train, "_compute_score", lambda record, before: next(scores, -4.0))
+    monkeypatch.setattr(epochs, "_compute_score", lambda record, before: next(scores, -4.0))
     config = settings("vpg")
     schedule = dataclasses.replace(config.schedule, steps=2_000)
     config = dataclasses.replace(config, schedule=schedule)
@@ -81,6 +81,20 @@ def test_a_full_disk_ends_a_run_after_three_failed_checkpoints(tmp_path, monkeyp
     said = (run / "stdout.log").read_text()
     reported = [f"the checkpoint of step {n} was not saved: {run}" in said for n in failed]
     assert reported == [True, True, False]
+
+
+def test_failed_checkpoints_that_are_not_in_a_row_end_no_run(tmp_path, monkeypatch):
+    real = checkpoint.save
+
+    def save(run, carry, *rest):
+        if carry.steps in (200, 300, 500, 600):
+            raise errors.StorageError(28, "full")
+        return real(run, carry, *rest)
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    config = tiny(save_freq=100)
+    config = dataclasses.replace(config, schedule=dataclasses.replace(config.schedule, steps=700))
+    assert quietly(config, tmp_path).step == 700
 
 
 class Breaks(gymnasium.Wrapper):
@@ -134,6 +148,21 @@ def test_a_failing_environment_loses_only_its_burst(tmp_path, monkeypatch, algo)
 QUIET = Screen(quiet=True)
 
 
+def test_a_test_environment_that_fails_loses_nothing(tmp_path, monkeypatch):
+    config = tiny(save_freq=None)
+    schedule = dataclasses.replace(config.schedule, num_test_episodes=1)
+    config = dataclasses.replace(config, schedule=schedule)
+    whole = quietly(config, tmp_path / "whole").run
+    monkeypatch.setattr(Breaks, "steps", 0)
+    monkeypatch.setattr(Breaks, "at", 3)
+    with pytest.raises(EnvFault, match="boom"):
+        quietly(config, tmp_path / "cut", eval_env_fn=Breaks)
+    run = the_run(tmp_path / "cut")
+    assert checkpoint_folders.list_steps(run) == [100]
+    train.resume(run, screen=Screen(quiet=True))
+    assert final(run) == final(whole)
+
+
 def test_an_environment_that_fails_to_compute_rewards_of_goals_is_named(tmp_path):
     """Its rows are stored by then, so the checkpoint before remains the newest one."""
 
@@ -157,7 +186,7 @@ def test_an_environment_that_fails_to_compute_rewards_of_goals_is_named(tmp_path
     assert train.resume(the_run(tmp_path), Fails, screen=Screen(quiet=True)).step == 120
 
 
-def epochs(run):
+def read_epochs(run):
     rows = [int(row["Epoch"]) for row in table(run / "progress.txt", "\t")]
     ended = {int(row["epoch"]) for row in table(run / "episodes.csv")}
     assert len((run / "metrics.jsonl").read_text().splitlines()) == len(rows)
@@ -171,7 +200,7 @@ def scores(monkeypatch):
 
     def of(*given):
         left = iter(given)
-        monkeypatch.setattr(train, "_compute_score", lambda record, before: next(left, -9.0))
+        monkeypatch.setattr(epochs, "_compute_score", lambda record, before: next(left, -9.0))
 
     return of
 
@@ -204,14 +233,14 @@ def test_a_run_that_went_back_keeps_all_later_rows_and_checkpoints(tmp_path, sco
     outcome = train.resume(run, steps=3_500, at="best", screen=QUIET, sinks=(Stopping(1_000),))
     assert (outcome.code, outcome.step) == (errors.STOPPED, 1_000)
     assert checkpoint_folders.list_steps(run) == [500, 1_000]
-    assert epochs(run) == [1, 2]
+    assert read_epochs(run) == [1, 2]
     lines = (run / "stdout.log").read_text()
     assert "deleted the checkpoints after step 500: 2,500, 3,000\n" in lines
     outcome = train.resume(run, screen=QUIET)
     assert (outcome.code, outcome.step) == (0, 3_500)
     assert "continues at step 1,000\n" in (run / "stdout.log").read_text()
     assert checkpoint_folders.list_steps(run) == [500, 3_000, 3_500]
-    assert epochs(run) == [1, 2, 3, 4, 5, 6, 7]
+    assert read_epochs(run) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_resume_marks_the_best_checkpoint_if_a_kill_prevented_it(tmp_path, scores, monkeypatch):

@@ -29,7 +29,7 @@ from purerl.runs.record import (
     status,
 )
 from purerl.runs.settings import config as configs
-from purerl.runs.training import reporting, saving, train
+from purerl.runs.training import reporting, requirements, saving, train
 from purerl.runs.training.progress_bar import Screen
 from tests.cli.commands.call import call
 from tests.mpi.launch import ROOT, clean, ranks
@@ -310,7 +310,7 @@ def test_json_files_contain_no_nan_or_infinity(tmp_path):
 def test_a_raised_total_of_steps_is_remembered(tmp_path):
     outcome = train.train(tiny(), data_dir=str(tmp_path), screen=Screen(quiet=True))
     stops = iter([0, 1])
-    original = reporting.Report.report_advance
+    original = reporting.Display.report_advance
 
     def report(self, carry, compiled):
         original(self, carry, compiled)
@@ -318,7 +318,7 @@ def test_a_raised_total_of_steps_is_remembered(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporting.Report, "report_advance", report)
+        patch.setattr(reporting.Display, "report_advance", report)
         with pytest.raises(KeyboardInterrupt):
             train.resume(outcome.run, steps=500, screen=Screen(quiet=True))
     again = train.resume(outcome.run, screen=Screen(quiet=True))
@@ -451,4 +451,4 @@ def test_a_run_without_a_status_has_the_total_of_its_configuration(tmp_path):
     (run / status.STATUS).unlink()
     shutil.rmtree(run / "checkpoints")
     assert not status.is_damaged(run)
-    assert train.read_config(run, None, None, None).schedule.steps == 200
+    assert requirements.read_config(run, None, None, None).schedule.steps == 200

@@ -14,9 +14,9 @@ from purerl.loops import scan
 from purerl.runs.record import checkpoint_folders, progress, status
 from purerl.runs.settings import config as configs
 from purerl.runs.settings import environments
-from purerl.runs.training import diagnosis, train
+from purerl.runs.training import diagnosis, epochs, train
 from purerl.runs.training.progress_bar import Screen
-from tests.loops.scan.drift import BOX, DISCRETE, Drift, mark_complete
+from tests.loops.scan.drift import BOX, DISCRETE, Drift
 
 OFF = {"steps": 240, "steps_per_epoch": 80, "num_envs": 2, "start_steps": 20, "update_after": 20}
 OFF |= {"update_every": 8, "batch_size": 8, "replay_size": 100, "num_test_episodes": 2}
@@ -26,9 +26,12 @@ COMMON = {"hidden": (8,), "quiet": True, "seed": 1, "save_freq": 1, "preset": "n
 RUNS = {"dqn": OFF, "ppo": ON | {"train_pi_iters": 2, "train_v_iters": 2}, "acer": SEQUENCES}
 
 
-@pytest.mark.parametrize("algo", mark_complete(RUNS, ("acer",)))
-def test_a_run_resumed_in_the_middle_ends_with_the_same_bits(algo, tmp_path):
-    name, settings = "jax:CartPole-v1", COMMON | RUNS[algo]
+COMPLETE = [pytest.param(*one, marks=pytest.mark.complete) for one in (("acer", 1), ("dqn", 2))]
+
+
+@pytest.mark.parametrize(("algo", "number"), [("dqn", 1), ("ppo", 1), ("ppo", 2), *COMPLETE])
+def test_a_run_resumed_in_the_middle_ends_with_the_same_bits(algo, number, tmp_path):
+    name, settings = "jax:CartPole-v1", COMMON | RUNS[algo] | {"devices": number}
     whole = purerl.train(algo, name, data_dir=tmp_path / "whole", **settings)
     first = purerl.train(
         algo,
@@ -87,7 +90,7 @@ def test_a_request_to_stop_ends_the_run_between_two_programs(tmp_path, monkeypat
         programs.append(1)
         return len(programs) == 3
 
-    monkeypatch.setattr(train, "agree_to_stop", stop)
+    monkeypatch.setattr(epochs, "agree_to_stop", stop)
     part = purerl.train("ppo", "jax:CartPole-v1", data_dir=tmp_path / "part", **settings)
     assert 0 < part.step < whole.step
     assert part.status == "stopped"
@@ -106,9 +109,14 @@ class Spike(Drift):
         return state, obs, reward, terminated, info
 
 
-@pytest.mark.parametrize("algo", mark_complete(("ddpg", "vpg"), ("vpg",)))
-def test_doctor_finds_the_update_that_diverged(algo, tmp_path):
-    env, settings = Spike(BOX), (OFF if algo == "ddpg" else ON)
+SPLIT = pytest.param("ddpg", 2, marks=pytest.mark.complete)
+
+
+@pytest.mark.parametrize(
+    ("algo", "number"), [("ddpg", 1), SPLIT, pytest.param("vpg", 1, marks=pytest.mark.complete)]
+)
+def test_doctor_finds_the_update_that_diverged(algo, number, tmp_path):
+    env, settings = Spike(BOX), (OFF if algo == "ddpg" else ON) | {"devices": number}
     with pytest.raises(Diverged):
         purerl.train(algo, env, data_dir=tmp_path, **COMMON | settings)
     (path,) = tmp_path.rglob("config.json")
@@ -134,6 +142,9 @@ def test_an_unknown_name_in_jax_is_refused_with_the_nearest():
 def test_sizes_and_schedule_are_described_as_in_the_other_loop():
     env = Drift(DISCRETE)
     schedule = dqn.SCHEDULE.__class__(steps=240, batch_size=8, replay_size=100)
-    carry = scan.start(dqn, dqn.Spec(env.spec, hidden=(8,)), env, schedule, seed=0)
+    args = (dqn, dqn.Spec(env.spec, hidden=(8,)), env, schedule)
+    carry = scan.start(*args, seed=0)
+    (one,) = scan.start(*args, seeds=(0,)).carries  # has shapes in the place of arrays
+    assert progress.describe_sizes(one) == progress.describe_sizes(carry)
     assert "observations (3,) float32, actions one of 3" in progress.describe_sizes(carry)
     assert "updates every" in progress.describe_schedule(carry)

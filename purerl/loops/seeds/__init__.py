@@ -1,0 +1,1 @@
+"""Several seeds in one program, of both loops."""
