@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -n 2
 QUICK := not complete and not slow and not mpi and not reliability
 
 .PHONY: run test test-all lint unit test-learning test-mpi test-reliability mutants bench \
-	bench-solve bench-start bench-mpi bench-checkpoints bench-memory results clean help
+	bench-solve bench-start bench-mpi bench-checkpoints bench-memory results docs clean help
 
 run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
 	$(BIN)/python examples/run_sac.py $(ARGS)
@@ -64,8 +64,11 @@ bench-start: $(VENV)/.installed-dev  ## seconds to the first update, and parts o
 bench-mpi: $(VENV)/.installed-mujoco  ## costs and speed-up of MPI ranks
 	$(BIN)/python benchmarks/ranks.py $(ARGS)
 
-results: $(VENV)/.installed-mujoco  ## the training runs behind docs/results.md
+results: $(VENV)/.installed-mujoco  ## the training runs behind docs/measurements/results.md
 	$(BIN)/python tests/learning.py $(ARGS)
+
+docs: $(VENV)/.installed-docs  ## the site in build/site; a warning is an error (2 minutes)
+	$(BIN)/python -m sphinx -W --keep-going -q docs build/site $(ARGS)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -81,6 +84,10 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-mujoco: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev,mujoco]'
 	touch $@ $(VENV)/.installed-dev $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[docs]'
+	touch $@ $(VENV)/.installed
 
 # Install the CPU build of torch first. Otherwise pip downloads gigabytes of CUDA libraries.
 .venv-peers/.installed: benchmarks/requirements-peers.txt

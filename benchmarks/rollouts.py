@@ -2,8 +2,8 @@
 
     python benchmarks/rollouts.py ppo CartPole-v1 1000 --seed 0
 
-Append rows to docs/results/rollouts.csv: after 20k, 50k, 100k and 200k steps, the mean return of
-the last 20 training episodes, and the mean of 10 test episodes.
+Append rows to docs/measurements/results/rollouts.csv: after 20k, 50k, 100k and 200k steps, the
+mean return of the last 20 training episodes, and the mean of 10 test episodes.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from purerl import algos
 from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
 
-FILE = Path(__file__).parents[1] / "docs" / "results" / "rollouts.csv"
+FILE = Path(__file__).parents[1] / "docs" / "measurements" / "results" / "rollouts.csv"
 MARKS = (20_000, 50_000, 100_000, 200_000)
 
 

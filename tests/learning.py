@@ -1,13 +1,14 @@
-"""Training runs for the learning tests and docs/results.md, with settings chosen once.
+"""Training runs for the learning tests and the page of results, with settings chosen once.
 
     python tests/learning.py                      # all presets, about an hour on one core
     python tests/learning.py td3-halfcheetah --seed 1
-    python tests/learning.py --plot               # draw docs/results/curves.svg from the files
+    python tests/learning.py --plot               # draw results/curves.svg from the files
     python tests/learning.py --values sac-pendulum --seed 0   # compare mean Q with returns
 
-Write docs/results/NAME.csv with every evaluation of every seed. An evaluation plays the
-deterministic policy in environments with separate seeds, but with ACER the policy that samples its
-actions. Pendulum gets 20 episodes, because its start states alone spread the return by 90.
+Write results/NAME.csv in docs/measurements, with every evaluation of every seed. An evaluation
+plays the deterministic policy in environments with separate seeds, but with ACER the policy that
+samples its actions. Pendulum gets 20 episodes, because its start states alone spread the return by
+90.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
 from purerl.types import Batch
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+RESULTS = Path(__file__).parents[1] / "docs" / "measurements" / "results"
 
 
 METRICS = (

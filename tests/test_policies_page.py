@@ -1,4 +1,4 @@
-"""Every snippet and command of docs/policies.md runs as printed."""
+"""Every snippet and command of docs/guides/policies.md runs as printed."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ from purerl.cli.main import main
 for arguments in {commands!r}:
     assert main(arguments) == 0, arguments
 """
-TEXT = (ROOT / "docs" / "policies.md").read_text()
+TEXT = (ROOT / "docs" / "guides" / "policies.md").read_text()
 
 
 @pytest.mark.complete

@@ -1,4 +1,4 @@
-"""Every command and every snippet of the README runs as printed.
+"""Every command and every snippet of the README, and every example, runs as printed.
 
 Training commands run with fewer steps, and one grid with one seed. `make test` leaves out most
 example scripts, because tests/test_examples.py runs them with other options. `make test-all` runs
@@ -19,9 +19,10 @@ from tests.mpi.launch import ranks
 ROOT = Path(__file__).parents[1]
 LIMIT = 600  # seconds until a process that hangs is ended
 TEXT = (ROOT / "README.md").read_text()
+EXAMPLES = (ROOT / "docs" / "guides" / "examples.md").read_text()
 COMMANDS = [
     line.split("#")[0].strip()
-    for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    for block in re.findall(r"```bash\n(.*?)```", TEXT + EXAMPLES, re.DOTALL)
     for line in block.splitlines()
     if line.split("#")[0].strip()
 ]
@@ -47,18 +48,16 @@ SHORT = {
     "examples/compare_loops.py": ["--steps", "400"],
     "examples/bench_ppo_cartpole.py": ["--num_runs", "1", "--epochs", "1"],
 }
-# Fewer steps, smaller networks and fewer test episodes for the snippets.
+# Fewer steps and smaller networks for the snippets.
 SHORT_SNIPPETS = {
     "steps=8_000": "steps=4_000",
     "hidden=(64, 64)": "hidden=(8, 8)",
-    "start_steps=500)": "start_steps=500, num_test_episodes=1)",
-    "num_envs=4)": "num_envs=4, num_test_episodes=1)",
 }
 
 
 def test_the_readme_contains_commands_and_snippets():
     assert len(COMMANDS) >= 7
-    assert TEXT.count("```python") >= 4
+    assert TEXT.count("```python") >= 2
 
 
 def test_the_snippets_run_as_one_program(tmp_path):
@@ -73,19 +72,7 @@ def test_the_snippets_run_as_one_program(tmp_path):
         [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=LIMIT
     )
     assert run.returncode == 0, run.stderr
-    assert len(run.stdout.splitlines()) == 8  # the records of the two loops, and of a run
-
-
-@pytest.mark.complete
-def test_the_snippets_of_the_mpi_page_continue_the_first_one(tmp_path):
-    text = (ROOT / "docs" / "mpi.md").read_text()
-    first = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0]
-    script = tmp_path / "mpi.py"
-    script.write_text("\n".join([first, *re.findall(r"```python\n(.*?)```", text, re.DOTALL)]))
-    run = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=LIMIT
-    )
-    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.splitlines()) == 1
 
 
 # All commands run in one process, because each start of JAX takes seconds.
@@ -187,6 +174,6 @@ def test_paths_and_make_targets_named_in_the_text_exist():
     for path in re.findall(r"`((?:examples|purerl|tests|docs)/[\w./]+)`", TEXT):
         assert (ROOT / path).exists(), path
     makefile = (ROOT / "Makefile").read_text()
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"make ([a-z]+(?:-[a-z]+)*)`", page.read_text()):
             assert f"\n{target}:" in makefile, f"{page.name}: make {target}"

@@ -105,7 +105,7 @@ def load(algo: str | Any) -> Any:
 
     Args:
         algo: A name of `NAMES`; or a module, class or `SimpleNamespace` with the names of the
-            contract, which docs/design.md explains.
+            contract, which docs/reference/design.md explains.
 
     Example:
         >>> load("td3").__name__
@@ -157,7 +157,7 @@ def _check_contract(algo: Any) -> Any:
     if lacks:
         raise ConfigError(
             f"{algo!r} is not an algorithm: it lacks {', '.join(lacks)}. Give a name ("
-            f"{', '.join(NAMES)}), or a module with everything that docs/design.md lists."
+            f"{', '.join(NAMES)}), or a module with everything that docs/reference/design.md lists."
         )
     if isinstance(algo, SimpleNamespace):  # which has no hash, and compiled programs need one
         module = ModuleType(get_name(algo))

@@ -37,7 +37,7 @@ The suffixes _pytorch and _tf1 are ignored.
   python -m purerl.run sac --env Pendulum-v1 --hid[h] 64,64 [256,256] --lr 1e-3 3e-4 --jobs 2
 
 Runs use the preset `spinningup`; --preset none uses the defaults of `purerl train`.
-docs/grids.md lists all of Spinning Up's flags.
+docs/guides/from_spinning_up.md lists all of Spinning Up's flags.
 """
 # Short flag -> Spinning Up's long name, from which names of runs are made.
 LONG = {"env": "env_name", "env_id": "env_name"}

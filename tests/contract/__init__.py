@@ -1,1 +1,1 @@
-"""The promises of docs/design.md, tested on each algorithm."""
+"""The promises of docs/reference/design.md, tested on each algorithm."""

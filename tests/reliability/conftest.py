@@ -1,4 +1,4 @@
-"""Print the figures of the long tests, for docs/reliability.md."""
+"""Print the figures of the long tests, for docs/measurements/reliability.md."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Draw the curves of `debugging_a_run.md` from the real runs in docs/results.
+"""Draw the curves of `debugging_a_run.md` from the real runs in docs/measurements/results.
 
     python docs/learn/pictures/curves.py     # pip install -e '.[plot]'
 
@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 HERE = Path(__file__).parent
-RESULTS = HERE.parents[1] / "results"
+RESULTS = HERE.parents[1] / "measurements" / "results"
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b7280"
 
 plt.rcParams |= {
@@ -33,7 +33,7 @@ plt.rcParams |= {
 
 
 def read_seeds(name: str) -> dict[str, dict[str, np.ndarray]]:
-    """Return the columns of each seed of `docs/results/NAME.csv`."""
+    """Return the columns of each seed of `docs/measurements/results/NAME.csv`."""
     rows: dict[str, Any] = defaultdict(lambda: defaultdict(list))
     with (RESULTS / f"{name}.csv").open() as file:
         for row in csv.DictReader(file):

@@ -37,7 +37,7 @@ ALGO is one of {", ".join(algos.NAMES)}.
   purerl sweep sac --env Pendulum-v1 --steps 2e4 --grid lr=3e-4,1e-3 --grid polyak=0.99,0.995
 
 Run the same command again to complete a sweep: finished runs stay, stopped and killed
-runs continue, failed runs start again. See docs/grids.md.
+runs continue, failed runs start again. See docs/guides/grids.md.
 """
 ONCE = (*aliases.COMMAND, "name")  # settings that a grid cannot vary
 

@@ -1,6 +1,6 @@
 """Grids of experiments, as in Spinning Up: each combination of values runs in its own process.
 
-docs/grids.md has an example. This module does not import JAX.
+docs/guides/grids.md has an example. This module does not import JAX.
 """
 
 import functools

@@ -1,0 +1,161 @@
+"""Pages of the site: their links, names and snippets. `make test-all` also runs the snippets.
+
+The snippets of a page run one after the other, as one program. A comment `<!-- not run: reason -->`
+above a snippet leaves it out.
+"""
+
+import ast
+import contextlib
+import functools
+import importlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from purerl import algos
+from purerl.cli import main
+from tests.mpi.launch import clean
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "extensions"))
+
+import names  # noqa: E402 - needs the path
+
+LIMIT = 600  # seconds until a page that hangs is ended
+GENERATED = ("docs/reference/api/", "docs/reference/generated/")  # exist after `make docs` only
+PAGES = [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if not str(page.relative_to(ROOT)).startswith(GENERATED)
+]
+SNIPPET = re.compile(r"(<!-- not run: [^>]+ -->\n+)?```python\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+OWN_TEST = {"docs/guides/policies.md"}  # tests/test_policies_page.py also runs its commands
+
+
+def find_snippets(page: Path) -> list[str]:
+    return [text for skipped, text in SNIPPET.findall(page.read_text()) if not skipped]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def find_anchors(page: Path) -> set[str]:
+    """Return the anchors of all headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def test_there_are_pages():
+    assert len(PAGES) >= 30
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=name_of
+)
+def test_links_lead_to_files_and_headings(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for link in LINK.findall(text):
+        file, _, anchor = link.partition("#")
+        if re.match("[a-z]+:", link) or f"docs/reference/{file}".startswith(GENERATED):
+            continue
+        target = (page.parent / file).resolve() if file else page
+        if str(target.relative_to(ROOT)).startswith(GENERATED):
+            continue
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            assert anchor in find_anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_names_of_source_files_and_functions_exist(page):
+    for path, name in names.find_names(page.read_text()):
+        assert names.find_line(path, name), (path, name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_snippets_import_names_that_exist(page):
+    for snippet in find_snippets(page):
+        for node in ast.walk(ast.parse(snippet)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("purerl"):
+                for alias in node.names:
+                    assert hasattr(importlib.import_module(str(node.module)), alias.name)
+
+
+@functools.cache
+def read_help(*words: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        main.main([*words])
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=name_of)
+def test_commands_have_flags_that_exist(page):
+    blocks = re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    for line in lines:
+        match = re.match(r"(?:python -m )?purerl ([a-z]+) ?([^#]*)", line)
+        if match is None:
+            continue
+        command, words = match[1], match[2].split()
+        assert command in main.COMMANDS, line
+        algo = [word for word in words[:1] if word in algos.NAMES]
+        if command in ("train", "sweep") and not algo:  # a custom algorithm, or a placeholder
+            continue
+        shown = read_help(command, *algo, "--help-all" if algo else "--help")
+        for flag in re.findall(r"(?<!\S)--?[a-z][a-z-]*", " ".join(words)):
+            assert re.search(rf"(?<![\w-]){flag}(?![\w-])", shown), f"{flag} in {line}"
+
+
+@pytest.mark.complete
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if find_snippets(page) and name_of(page) not in OWN_TEST],
+    ids=name_of,
+)
+def test_snippets_run_one_after_the_other(page, tmp_path):
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(find_snippets(page)))
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=clean(PYTHONPATH=f"{ROOT}:{ROOT / 'examples'}"),
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_are_found_in_source_files(tmp_path):
+    text = "loss  # purerl/algos/ppo.py::actor_loss, and purerl/algos/sac.py."
+    assert names.find_names(text) == [
+        ("purerl/algos/ppo.py", "actor_loss"),
+        ("purerl/algos/sac.py", None),
+    ]
+    lines = (ROOT / "purerl/algos/ppo.py").read_text().splitlines()
+    line = names.find_line("purerl/algos/ppo.py", "actor_loss")
+    assert lines[line - 1].startswith("def actor_loss(")
+    line = names.find_line("purerl/algos/ppo.py", "Spec.clip_ratio")
+    assert lines[line - 1].strip().startswith("clip_ratio:")
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "message"),
+    [
+        ("purerl/algos/pppo.py", None, "pppo.py does not exist"),
+        ("purerl/algos/ppo.py", "actor_los", "has no actor_los"),
+        ("purerl/algos/ppo.py", "Spec.clip", "has no Spec.clip"),
+    ],
+)
+def test_unknown_names_are_refused(path, name, message):
+    with pytest.raises(names.UnknownName, match=message):
+        names.find_line(path, name)
