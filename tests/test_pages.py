@@ -10,6 +10,7 @@ import functools
 import importlib
 import io
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 from purerl import algos
 from purerl.cli import main
+from purerl.cli.commands.train_and_resume import make_parser
 from tests.mpi.launch import clean
 
 ROOT = Path(__file__).parents[1]
@@ -98,7 +100,7 @@ def read_help(*words: str) -> str:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=name_of)
-def test_commands_have_flags_that_exist(page):
+def test_commands_have_flags_and_values_that_exist(page):
     blocks = re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL)
     lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
     for line in lines:
@@ -113,6 +115,10 @@ def test_commands_have_flags_that_exist(page):
         shown = read_help(command, *algo, "--help-all" if algo else "--help")
         for flag in re.findall(r"(?<!\S)--?[a-z][a-z-]*", " ".join(words)):
             assert re.search(rf"(?<![\w-]){flag}(?![\w-])", shown), f"{flag} in {line}"
+        if algo and not re.search(r"\b(ID|NAME|FILE|PROJECT|N)\b", match[2]):
+            make_parser(algo[0], words[1:], f"purerl {command}").parse_args(
+                shlex.split(match[2])[1:]
+            )
 
 
 @pytest.mark.complete
