@@ -45,7 +45,10 @@ def split_numbers(record):
     return counts, {k: np.asarray(v) for k, v in record.items() if k not in counts}
 
 
-@pytest.mark.parametrize("name", mark_complete(CASES, ("td3", "ddpg", "sac", "vpg", "trpo")))
+SLOW = ("td3", "ddpg", "sac", "vpg", "trpo", "acer")
+
+
+@pytest.mark.parametrize("name", mark_complete(CASES, SLOW))
 def test_both_loops_make_the_same_transitions_and_parameters(name):
     algo, spec, env, schedule = make_case(name)
     scanned, records = finish(scan.start(algo, spec, env, schedule, seed=5))

@@ -147,7 +147,10 @@ def test_a_killed_run_resumes_to_the_same_end(tmp_path, undisturbed, algo, seed,
 
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(signal.SIGINT, marks=pytest.mark.reliability), signal.SIGHUP],
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.reliability),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.mpi),
+    ],
 )
 def test_two_stopped_ranks_save_and_end_with_the_same_code(tmp_path, number):
     words = [sys.executable, "-m", "purerl", "train", "vpg", "--env", "CartPole-v1", "--num-cpu"]
