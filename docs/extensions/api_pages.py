@@ -133,6 +133,7 @@ def _read_comment(node: ast.stmt, lines: list[str], after: ast.stmt | None) -> s
     if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
         return str(after.value.value)
     for line in (lines[node.lineno - 1], lines[(node.end_lineno or node.lineno) - 1]):
+        # The comment of a field, but not one that is for a linter.
         match = re.search(r"(?:^|\s)#\s*(?!noqa|type:)(.+)$", line)
         if match and '"#' not in line:
             return match[1]

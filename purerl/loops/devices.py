@@ -68,9 +68,12 @@ def map_program(
         shared: Index of an argument without this axis.
     """
     if has_seeds:
-        return lambda *args: jax.vmap(body, [None if i == shared else 0 for i in range(len(args))])(
-            *args
-        )
+
+        def map_seeds(*args: Any) -> Any:
+            axes = [None if i == shared else 0 for i in range(len(args))]
+            return jax.vmap(body, axes)(*args)
+
+        return map_seeds
     return map_over_devices(body, devices) if devices > 1 else body
 
 

@@ -112,7 +112,7 @@ def collect(
             except StopIteration as end:
                 results[i] = end.value
                 left.remove(i)
-            except Exception as error:
+            except Exception as error:  # raised again, with the seed
                 with name_seed(together.carries[i].seed):
                     raise error
         if not left:

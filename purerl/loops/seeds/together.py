@@ -198,7 +198,7 @@ def name_seed(seed: int) -> Iterator[None]:
     """Add the seed to errors."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # of any class: it only gets a note
         error.add_note(f"The seed is {seed}.")
         if isinstance(error, PurerlError):
             error.seed = seed

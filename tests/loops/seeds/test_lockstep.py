@@ -65,7 +65,10 @@ def test_each_seed_with_one_environment_ends_as_if_it_had_been_trained_alone(nam
 @pytest.mark.parametrize("name", mark_complete(("dqn", "ppo"), ("ppo",)))
 def test_seeds_whose_vector_environments_need_different_numbers_of_steps(name):
     algo, spec, make, schedule = make_args(name)
-    env_fn = lambda: SyncVectorEnv([make, make], autoreset_mode=AutoresetMode.NEXT_STEP)  # noqa: E731
+
+    def env_fn():
+        return SyncVectorEnv([make, make], autoreset_mode=AutoresetMode.NEXT_STEP)
+
     args = (algo, spec, env_fn, schedule)
     together, uneven = loop.start(*args, seeds=SEEDS), 0
     while together.carries[0].steps < schedule.steps:
@@ -79,7 +82,10 @@ def test_seeds_whose_vector_environments_need_different_numbers_of_steps(name):
 def test_seeds_replay_goals_as_if_they_had_been_trained_alone(kind):
     algo = reach.td3
     spec = algo.Spec(EnvSpec.of(reach.Reach()), hidden=(8,))
-    env_fn = lambda: kind(terminates=True)  # noqa: E731
+
+    def env_fn():
+        return kind(terminates=True)
+
     assert_as_alone((algo, spec, env_fn, reach.schedule()), SEEDS)
 
 
@@ -243,7 +249,10 @@ def test_a_refused_start_closes_the_environments_of_all_seeds():
 
 def test_ranks_devices_and_mixed_loops_are_refused(monkeypatch):
     args = make_args("dqn")
-    unmade = lambda: pytest.fail("an environment was made")  # noqa: E731
+
+    def unmade():
+        return pytest.fail("an environment was made")
+
     with pytest.raises(ValueError, match="need one device, got devices=2. Set devices=1"):
         loop.start(*args[:2], unmade, dataclasses.replace(args[3], devices=2), seeds=SEEDS)
     one, other = loop.start(*args, seed=0), scan.start(*make_case("dqn"), seed=1)

@@ -306,7 +306,10 @@ def test_seeds_in_environments_of_gymnasium_are_saved_if_one_of_these_fails(tmp_
     assert states == {seed: "failed", 3 - seed: "stopped"}
     (step,) = {checkpoint_folders.list_steps(run)[-1] for run in runs}
     assert step == 128
-    env_fn = lambda: gymnasium.make("CartPole-v1")  # noqa: E731
+
+    def env_fn():
+        return gymnasium.make("CartPole-v1")
+
     outcomes = train.resume_together(runs, env_fn, screen=Screen(quiet=True))
     assert [one.step for one in outcomes] == [256, 256]
 
