@@ -26,7 +26,7 @@ from purerl.loops.hindsight.relabel import Buffer
 from purerl.loops.hindsight.rewards import Relabelling
 from purerl.loops.metrics import merge_tallies, tally_values
 from purerl.loops.onpolicy import ReplayPlan
-from purerl.loops.scan import sharing, stepping
+from purerl.loops.scan import seeds, sharing, stepping
 from purerl.loops.scan.stepping import Clock, Ends, Fault, World
 from purerl.loops.seeds.together import Data
 from purerl.types import Rows, make_rollout, map_rows
@@ -63,7 +63,7 @@ class BurstTimes(NamedTuple):
 @functools.cache
 def compile_bursts(together: bool) -> Any:
     """Return the compiled `run_bursts`; `together` maps it over seeds."""
-    run = (_map_seeds if together else _map_devices)(run_bursts)
+    run = (seeds.map_program if together else _map_devices)(run_bursts)
     return jit_fast(static_argnums=(0, 1, 2, 3), donate_argnums=4)(run)
 
 
@@ -237,23 +237,8 @@ class RolloutPlan(NamedTuple):
 @functools.cache
 def compile_rollouts(together: bool) -> Any:
     """Return the compiled `run_rollouts`; `together` maps it over seeds."""
-    run = (_map_seeds if together else _map_devices)(run_rollouts)
+    run = (seeds.map_program if together else _map_devices)(run_rollouts)
     return jit_fast(static_argnums=(0, 1, 2, 3), donate_argnums=4)(run)
-
-
-def _map_seeds(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Map a program over seeds, whose data have a leading axis; they share all counters but one.
-
-    Only numbers of updates may differ between seeds. So conditions on steps stay conditions, and
-    places in replay buffers stay numbers.
-    """
-
-    def run_all(*args: Any) -> Any:
-        body = functools.partial(run, *args[:4])
-        axes = (0, None, Clock(0, None, None, 0), None)
-        return jax.vmap(body, axes)(*args[4:])
-
-    return run_all
 
 
 def _map_devices(run: Callable[..., Any]) -> Callable[..., Any]:

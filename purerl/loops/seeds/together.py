@@ -88,8 +88,15 @@ def join(carries: Sequence[Carry]) -> Together:
             "carries must have environments of their own, got two with the same. Join the carries "
             "that start or split returned, each once."
         )
-    data = jax.tree.map(lambda *x: jnp.stack(x), *map(read_data, carries))
+    data = jax.tree.map(_stack, *map(read_data, carries))
     return Together(tuple(map(_drop_arrays, carries)), data)
+
+
+def _stack(*arrays: jax.Array) -> jax.Array:
+    """Stack arrays on the host, which compiles no program for each shape."""
+    if jnp.issubdtype(arrays[0].dtype, jax.dtypes.prng_key):
+        return jnp.stack(arrays)
+    return jnp.asarray(np.stack(arrays))
 
 
 def _check_pair(first: Carry, other: Carry) -> None:
