@@ -15,12 +15,14 @@ extensions = [
     "myst_parser",
     "sphinx_copybutton",
     "sphinx.ext.mathjax",
+    "notebook_pages",
     "source_links",
     "api_pages",
     "fact_pages",
     "layout",
 ]
 exclude_patterns = ["extensions", "_static"]
+include_patterns = ["**.md", "**.rst", "notebooks/*.py"]  # a Python file is a notebook
 smartquotes = False  # `--flag` in text stays as it is
 nitpicky = False  # annotations of docstrings name types of JAX, which has no offline index
 add_module_names = False
@@ -55,6 +57,7 @@ purerl_tree = {
         "learn/index",
         "algorithms/index",
         "guides/index",
+        "notebooks/index",
         "reference/index",
         "measurements/index",
     ],
@@ -101,6 +104,12 @@ purerl_tree = {
         "guides/examples",
         "guides/from_*",
         "guides/*",
+    ],
+    "notebooks/index": [
+        "notebooks/first_steps",
+        "notebooks/custom_loop",
+        "notebooks/broken_agent",
+        "notebooks/*",
     ],
     "reference/index": [
         "reference/api/index",

@@ -25,7 +25,8 @@ from tests.mpi.launch import clean
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 
-import names  # noqa: E402 - needs the path
+import cells  # noqa: E402 - needs the path
+import names  # noqa: E402
 
 LIMIT = 600  # seconds until a page that hangs is ended
 GENERATED = ("docs/reference/api/", "docs/reference/generated/")  # exist after `make docs` only
@@ -34,6 +35,7 @@ PAGES = [
     for page in sorted((ROOT / "docs").rglob("*.md"))
     if not str(page.relative_to(ROOT)).startswith(GENERATED)
 ]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 SNIPPET = re.compile(r"(<!-- not run: [^>]+ -->\n+)?```python\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 OWN_TEST = {"docs/guides/policies.md"}  # tests/test_policies_page.py also runs its commands
@@ -47,9 +49,17 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def read_prose(page: Path) -> str:
+    """Return a page without its code; of a notebook, the cells with text."""
+    text = page.read_text()
+    if page.suffix == ".py":
+        text = "\n\n".join(cell.text for cell in cells.read_cells(text) if not cell.is_code)
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
 def find_anchors(page: Path) -> set[str]:
     """Return the anchors of all headings, as GitHub makes them."""
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    text = read_prose(page)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
     return {heading.replace(" ", "-") for heading in plain}
@@ -60,11 +70,10 @@ def test_there_are_pages():
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=name_of
+    "page", [*PAGES, *NOTEBOOKS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=name_of
 )
 def test_links_lead_to_files_and_headings(page):
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    for link in LINK.findall(text):
+    for link in LINK.findall(read_prose(page)):
         file, _, anchor = link.partition("#")
         if re.match("[a-z]+:", link) or f"docs/reference/{file}".startswith(GENERATED):
             continue
@@ -76,7 +85,7 @@ def test_links_lead_to_files_and_headings(page):
             assert anchor in find_anchors(target), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=name_of)
 def test_names_of_source_files_and_functions_exist(page):
     for path, name in names.find_names(page.read_text()):
         assert names.find_line(path, name), (path, name)
