@@ -32,14 +32,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import purerl
-from purerl import rng
 from purerl.algos import td3
 from purerl.buffers import replay
 from purerl.spaces import EnvSpec
 from purerl.types import Transition
 
 purerl.setup()  # optional: faster acting and faster starts
-STEPS, RANDOM = 6_000, 1_000
+STEPS, RANDOM = 8_000, 1_000
 
 # %% [markdown]
 # ## The learner
@@ -50,7 +49,7 @@ STEPS, RANDOM = 6_000, 1_000
 # %%
 env = gymnasium.make("Pendulum-v1")
 spec = td3.Spec(EnvSpec.of(env), hidden=(64, 64), gamma=0.95)
-state = td3.init(rng.stream(0, 0, "init"), spec)  # seed 0, rank 0
+state = td3.init(jax.random.key(0), spec)
 buffer = replay.init(spec.env.example(), capacity=STEPS)
 sum(x.size for x in jax.tree.leaves(state.params.critic))  # numbers in both critics
 
@@ -58,7 +57,7 @@ sum(x.size for x in jax.tree.leaves(state.params.critic))  # numbers in both cri
 # ## Two functions of ours
 #
 # `learn` stores a transition and does one update. JAX compiles it once. `donate_argnums` lets it
-# change the buffer in place.
+# change the buffer in place. Its random numbers come from a key and the number of the step.
 #
 # `explore` adds noise to the actions of the policy. It replaces `td3.act`, whose noise is a
 # constant, the setting `act_noise`. Here the noise becomes smaller during the run. No setting can
@@ -66,18 +65,22 @@ sum(x.size for x in jax.tree.leaves(state.params.critic))  # numbers in both cri
 
 
 # %%
+sample_key, act_key = jax.random.split(jax.random.key(0))
+
+
 @functools.partial(jax.jit, donate_argnums=(0, 1))
-def learn(state, buffer, row, key):
+def learn(state, buffer, row, step):
     """Store one transition, and do one update on a batch of stored ones."""
-    buffer = replay.add(buffer, row)
+    buffer, key = replay.add(buffer, row), jax.random.fold_in(sample_key, step)
     state, info = td3.update(state, replay.sample(buffer, key, batch_size=64))
     return state, buffer, info
 
 
 @jax.jit
-def explore(params, obs, noise, key):
+def explore(params, obs, noise, step):
     """Return actions of the policy plus normal noise, inside the bounds."""
     unit = spec.env.normalise(td3.policy(params, obs))  # in [-1, 1]
+    key = jax.random.fold_in(act_key, step)
     return spec.env.from_unit(unit + noise * jax.random.normal(key, unit.shape))
 
 
@@ -95,11 +98,11 @@ for step in range(STEPS):
     act = env.action_space.sample()  # the first actions are random
     if step >= RANDOM:
         noise = 0.3 * (1 - step / STEPS)
-        act = np.asarray(explore(state.params, obs, noise, rng.stream(0, 0, "act", step)))
+        act = np.asarray(explore(state.params, obs, noise, step))
     next_obs, rew, terminated, truncated, _ = env.step(act)
     row = Transition(obs, act, rew, next_obs, terminated, truncated)
     row = jax.tree.map(lambda x: np.asarray(x)[None], row)  # a block of one row
-    state, buffer, info = learn(state, buffer, row, rng.stream(0, 0, "sample", step))
+    state, buffer, info = learn(state, buffer, row, step)
     rewards.append(rew)
     values.append(info["q1"])
     obs = next_obs
@@ -135,9 +138,10 @@ right.legend()
 figure.tight_layout()
 
 # %% [markdown]
-# The dashed line is the end of the random actions. The predicted values are a mean over the replay
-# buffer, which contains old and worse behaviour too. So the blue curve follows the orange one late.
-# If it rose above 0, the values would be impossible: no reward is positive.
+# The dashed line is the end of the random actions. The critic starts near 0, which is far too high,
+# and comes down slowly, because its targets contain its own values. At the end the agent obtains
+# more than the critic predicts. The prediction is a mean over the replay buffer, which contains old
+# and worse behaviour too. Values above 0 would be impossible, because no reward is positive.
 #
 # ## What did it learn?
 #

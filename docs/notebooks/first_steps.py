@@ -61,6 +61,7 @@ run = purerl.train(
     "ppo",
     "CartPole-v1",
     steps=15_000,
+    steps_per_epoch=1_000,
     hidden=(32, 32),
     num_test_episodes=5,
     name="first_steps",
@@ -89,6 +90,9 @@ right.set(title="Entropy of the policy", xlabel="environment steps")
 figure.tight_layout()
 
 # %% [markdown]
+# Single evaluations dip, and nothing is broken: five episodes are few, and the policy changes all
+# the time. [Debugging a run](../learn/debugging_a_run.md) explains every curve.
+#
 # The entropy says how random the policy is. It starts near $\log 2 \approx 0.69$, the dashed line:
 # both actions are equally likely. It falls while the policy becomes more certain.
 #
