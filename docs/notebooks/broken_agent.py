@@ -132,11 +132,15 @@ TINY = dqn.Spec(
     EnvSpec(obs_shape=(2,), action=Discrete(2)), hidden=(32,), gamma=GAMMA, lr=1e-2, target_every=20
 )
 B = 64
+
+# All pairs of a sign and an action, many times; an observation is the sign, and the time 0 or 1.
 sign, act = np.meshgrid([-1.0, 1.0], [0, 1])
 sign, act = np.tile(sign.ravel(), B // 4), np.tile(act.ravel(), B // 4)
 first, second = np.stack([sign, 0 * sign], axis=1), np.stack([sign, 0 * sign + 1], axis=1)
-late = np.arange(B) % 8 >= 4  # half of the rows, for both signs and both actions
-turn = np.arange(B) % 8  # the ring: step 0 to 7 of an episode that passes four states twice
+late = np.arange(B) % 8 >= 4  # half of the rows are at time 1
+
+# The ring: steps 0 to 7 of an episode that passes four states twice, with random actions.
+turn = np.arange(B) % 8
 quarter = np.pi / 2 * np.arange(9)
 ring = np.stack([np.cos(quarter), np.sin(quarter)], axis=1)
 coin = np.random.default_rng(0).integers(0, 2, B)
