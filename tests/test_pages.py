@@ -20,6 +20,8 @@ import pytest
 from purerl import algos
 from purerl.cli import main
 from purerl.cli.commands.train_and_resume import make_parser
+from purerl.errors import ConfigError
+from purerl.runs.settings import aliases
 from tests.mpi.launch import clean
 
 ROOT = Path(__file__).parents[1]
@@ -128,6 +130,29 @@ def test_commands_have_flags_and_values_that_exist(page):
             make_parser(algo[0], words[1:], f"purerl {command}").parse_args(
                 shlex.split(match[2])[1:]
             )
+
+
+def list_names_of_stable_baselines() -> list[tuple[str, list[str], bool]]:
+    """Return the old names of the page, the new ones of each, and whether the old one works."""
+    text = (ROOT / "docs/guides/from_stable_baselines3.md").read_text()
+    table = text.partition("## Settings")[2].partition("\n## ")[0]
+    found = []
+    for line in re.findall(r"^\| `.*", table, re.MULTILINE):
+        old, new, _, mark = (cell.strip() for cell in line.strip("|").split("|"))
+        names_of = [re.findall(r"`([a-z_]+)`", cell) for cell in (old, new)]
+        found += [(name, names_of[1], mark == "✓") for name in names_of[0]]
+    return found
+
+
+@pytest.mark.parametrize(("old", "new", "works"), list_names_of_stable_baselines())
+def test_old_names_work_or_the_error_contains_the_new_one(old, new, works):
+    answers = []
+    for algo in algos.NAMES:
+        try:
+            answers.append(aliases.resolve_name(algo, old).name)
+        except ConfigError as error:
+            answers += [] if works else [str(error)]
+    assert any(one in answer for answer in answers for one in new or [""])
 
 
 @pytest.mark.complete

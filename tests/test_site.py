@@ -2,7 +2,9 @@
 
 import re
 import sys
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,9 @@ sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 import api_pages  # noqa: E402 - needs the path
 import fact_pages  # noqa: E402
 import layout  # noqa: E402
+import notebook_pages  # noqa: E402
+from cells import NotebookError  # noqa: E402
+from sphinx.errors import ExtensionError  # noqa: E402
 
 from purerl import algos, errors  # noqa: E402
 from purerl.cli.main import COMMANDS  # noqa: E402
@@ -74,6 +79,24 @@ def test_error_messages_have_their_line():
 )
 def test_special_characters_of_messages_are_escaped(text, expected):
     assert fact_pages.escape(text) == expected
+
+
+def test_a_notebook_becomes_a_page_with_its_outputs():
+    done = Future()
+    done.set_result([{"text": "3\n", "pictures": []}])
+    app, source = SimpleNamespace(purerl_notebooks={"notebooks/one": done}), ["# %%\n1 + 2\n"]
+    notebook_pages.show_outputs(app, "another", source)
+    assert source == ["# %%\n1 + 2\n"]
+    notebook_pages.show_outputs(app, "notebooks/one", source)
+    assert source[0].startswith("`````python\n1 + 2\n`````")
+
+
+def test_a_notebook_that_fails_ends_the_build():
+    failed = Future()
+    failed.set_exception(NotebookError("one.py failed: ZeroDivisionError"))
+    app = SimpleNamespace(purerl_notebooks={"notebooks/one": failed})
+    with pytest.raises(ExtensionError, match="ZeroDivisionError"):
+        notebook_pages.show_outputs(app, "notebooks/one", ["# %%\n1 / 0\n"])
 
 
 def test_patterns_add_the_pages_that_are_not_listed():
