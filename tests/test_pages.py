@@ -1,4 +1,4 @@
-"""Pages of the site: their links, names and snippets. `make test-all` also runs the snippets.
+"""Pages of the site: their links, names and snippets. `make test-all` runs all snippets.
 
 The snippets of a page run one after the other, as one program. A comment `<!-- not run: reason -->`
 above a snippet leaves it out.
@@ -41,6 +41,8 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 SNIPPET = re.compile(r"(<!-- not run: [^>]+ -->\n+)?```python\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 OWN_TEST = {"docs/guides/policies.md"}  # tests/test_policies_page.py also runs its commands
+
+QUICK = {"docs/algorithms/index.md", "docs/learn/rl2.md", "docs/reference/design.md"}
 
 
 def find_snippets(page: Path) -> list[str]:
@@ -155,10 +157,13 @@ def test_old_names_work_or_the_error_contains_the_new_one(old, new, works):
     assert any(one in answer for answer in answers for one in new or [""])
 
 
-@pytest.mark.complete
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if find_snippets(page) and name_of(page) not in OWN_TEST],
+    [
+        pytest.param(page, marks=[] if name_of(page) in QUICK else pytest.mark.complete)
+        for page in PAGES
+        if find_snippets(page) and name_of(page) not in OWN_TEST
+    ],
     ids=name_of,
 )
 def test_snippets_run_one_after_the_other(page, tmp_path):
