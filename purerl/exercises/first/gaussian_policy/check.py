@@ -1,6 +1,7 @@
 """Checks of exercise 1.2: a diagonal Gaussian policy."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -152,10 +153,10 @@ def check_score(answer: Answer) -> None:
         ("b2", "gradient in the mean", "without stop_gradient, the sample moves with the mean"),
         ("log_std", "gradient in log_std", "the sample moves with log_std, stop its gradient"),
     ):
-        expected = differentiate(lambda value, name=name: reference(name, value), params[name])
+        expected = differentiate(partial(reference, name), params[name])
         through = {"b2": np.zeros(3), "log_std": np.full(3, -4.0)}[name]
         text = f"This is the gradient if the action depends on the parameters: {reason}."
-        got = jax.grad(lambda value, name=name: total(name, value))(given[name])
+        got = jax.grad(partial(total, name))(given[name])
         expect_close(got, expected, what, mistakes={text: through})
 
 

@@ -52,5 +52,5 @@ def reward(answer: Callable[..., Any], report: Callable[[str], None]) -> float:
     for number in range(PARTS):
         carry, rets = part(carry, jax.random.split(jax.random.key(number + 1), ITERATIONS))
         report(f"iteration {(number + 1) * ITERATIONS:4}  return {float(rets[-1]):7.2f}")
-    report("A point that stands still gets about -12.5, and the best policy about -1.5.")
+    report("A point that stands still gets about -12.5, and a very good policy about -1.5.")
     return float(rets[-1])
