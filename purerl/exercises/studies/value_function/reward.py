@@ -25,7 +25,7 @@ def reward(answer: Callable[..., Any], report: Callable[[str], None]) -> dict[in
     curves = {iters: run_study(answer, iters) for iters in ITERS}
     report("        return           explained var.   variance left")
     report(
-        "epoch        0      80        0      80        0      80   return with 80 (#), with 0 (+)"
+        "epoch        0      80        0      80        0      80   return: 0 (+), more with 80 (#)"
     )
     for epoch in range(0, EPOCHS, 3):
         rows = [curves[iters][epoch].tolist() for iters in ITERS]
