@@ -7,7 +7,7 @@ are NumPy arrays in float64, which no function of the library has computed.
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -34,31 +34,31 @@ class Outcome(NamedTuple):
         return not self.message
 
 
-def grade(exercise: Any, answer: Callable[..., Any] | str | Path) -> list[Outcome]:
-    """Run all checks of an exercise, and return their outcomes.
+def run_checks(exercise: Any, answer: Callable[..., Any] | str | Path) -> Iterator[Outcome]:
+    """Run the checks of an exercise one by one, and yield their outcomes.
 
     Args:
         exercise: Entry of `purerl.exercises.EXERCISES`.
         answer: The student's function, or the path of the file that contains it.
     """
     checks = find_checks(exercise)
-    cases = [str(check.__doc__).partition("\n")[0].rstrip(".") for check in checks]
     try:
-        function = _load(exercise, answer)
+        function, lost = _load(exercise, answer), ""
     except WrongAnswer as error:
-        return [Outcome(case, str(error)) for case in cases]
-    # A wrong shape must give wrong numbers, which a check explains, not an error of JAX.
-    with jax.numpy_rank_promotion("allow"):
-        pairs = zip(cases, checks, strict=True)
-        return [Outcome(case, _find_mistake(check, function)) for case, check in pairs]
+        lost = str(error)
+    for check in checks:
+        case = str(check.__doc__).partition("\n")[0].rstrip(".")
+        # A wrong shape must give wrong numbers, which a check explains, not an error of JAX.
+        with jax.numpy_rank_promotion("allow"):
+            yield Outcome(case, lost or _find_mistake(check, function))
 
 
 def run_reward(
     exercise: Any, answer: Callable[..., Any] | str | Path, report: Callable[[str], None]
-) -> None:
-    """Train with the student's function, and report the progress line by line."""
+) -> Any:
+    """Train with the student's function, report the progress line by line, and return a score."""
     with jax.numpy_rank_promotion("allow"):
-        _import(exercise, "reward").reward(_load(exercise, answer), report)
+        return _import(exercise, "reward").reward(_load(exercise, answer), report)
 
 
 def find_checks(exercise: Any) -> list[Callable[..., None]]:
@@ -174,6 +174,8 @@ def expect_close(
     if _is_close(found, expected):
         return
     why = next((text for text, value in mistakes.items() if _is_close(found, value)), "")
+    if not np.isfinite(found).all():
+        why = f"Some numbers are not finite: a division by 0, or a logarithm of 0? {hint}"
     why = why or _explain_numbers(found, expected) or hint
     reject(f"The {what} is {_show(found)}, expected {_show(expected)}. {why}".rstrip())
 
@@ -185,8 +187,6 @@ def _is_close(found: Any, expected: np.ndarray) -> bool:
 
 
 def _explain_numbers(found: np.ndarray, expected: np.ndarray) -> str:
-    if not np.isfinite(found).all():
-        return "Some numbers are not finite: a division by 0, or a logarithm of 0?"
     if _is_close(found, -expected):
         return "The sign is wrong: these are exactly minus the expected numbers."
     if not abs(found).max(initial=0.0) > 0.0:

@@ -70,7 +70,8 @@ def describe_error(error: Exception) -> str:
     others = (str(python), str(purerl), "site-packages", "<frozen")
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not any(word in one.filename for word in others)]
-    return f"{text} (line {own[-1].lineno}: {own[-1].line})" if own else text
+    where = f" (line {own[-1].lineno}: {own[-1].line}" if own else ""
+    return text + (where.rstrip(": ") + ")" if own else "")
 
 
 def read_solved(folder: Path) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import jax.numpy as jnp
+
 import purerl
 from purerl import exercises
 from purerl.exercises import checking, student
@@ -19,12 +21,18 @@ def change_solution(number, old, new):
     """Return the function of the solution after a change of its source."""
     source = (folder_of(number) / "solution.py").read_text()
     assert source.count(old) == 1, f"{old!r} must be in the solution once"
-    names = {}
+    names = {"jnp": jnp}
     exec(compile(source.replace(old, new), "changed.py", "exec"), names)
     return names[exercises.find(number).function]
 
 
 def find_mistake(number, answer):
     """Return the case and the message of the first check that fails, or an empty text."""
-    outcomes = checking.grade(exercises.find(number), answer)
+    outcomes = checking.run_checks(exercises.find(number), answer)
     return next((f"{one.case}: {one.message}" for one in outcomes if not one.passed), "")
+
+
+def run_reward(number):
+    """Run the training of an exercise with its solution; return its score and its lines."""
+    lines = []
+    return checking.run_reward(exercises.find(number), load(number), lines.append), lines

@@ -113,7 +113,7 @@ def broadcasts(x, mean, log_std):
     ],
 )
 def test_errors_of_an_answer_are_messages(answer, case, message):
-    outcomes = checking.grade(exercises.find("1.1"), answer)
+    outcomes = list(checking.run_checks(exercises.find("1.1"), answer))
     assert message in outcomes[case].message
     assert not outcomes[case].passed
 
@@ -121,7 +121,7 @@ def test_errors_of_an_answer_are_messages(answer, case, message):
 def test_a_file_that_cannot_be_loaded_fails_every_check(tmp_path):
     path = tmp_path / "exercise_1_1.py"
     path.write_text("x = 1")
-    outcomes = checking.grade(exercises.find("1.1"), path)
+    outcomes = list(checking.run_checks(exercises.find("1.1"), path))
     assert {one.message for one in outcomes} == {
         f"{path} has no function log_prob. Keep the name of the start file."
     }

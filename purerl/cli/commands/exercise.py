@@ -100,7 +100,7 @@ def _check(args: argparse.Namespace) -> int:
         right = exercises.check(args.number, path, not args.no_reward)
         return errors.DONE if right else errors.WRONG_ANSWER
     with contextlib.redirect_stdout(sys.stderr):  # of print in the student's file
-        outcomes = checking.grade(exercise, path)
+        outcomes = list(checking.run_checks(exercise, path))
     cases = [one._asdict() | {"passed": one.passed} for one in outcomes]
     passed = sum(one.passed for one in outcomes)
     score = {"exercise": args.number, "passed": passed, "total": len(cases)}
