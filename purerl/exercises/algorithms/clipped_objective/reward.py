@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from purerl.algos import ppo
@@ -24,10 +25,15 @@ def reward(answer: Callable[..., Any], report: Callable[[str], None]) -> float:
 
     def update(state: ppo.State, batch: PolicyBatch) -> tuple[ppo.State, Metrics]:
         spec, tx = state.params.spec, ppo.optimizers(state.params.spec)
+        keys = jax.random.split(batch.key, spec.train_pi_iters)
+        passes = [jax.random.permutation(key, len(batch.adv)) for key in keys]
+        order = jnp.concatenate(passes).reshape(-1, spec.minibatch_size)  # rows of each step
+        batch = batch._replace(key=None, rollout=None)
 
-        def iterate(carry: Any, _: None) -> tuple[Any, None]:
+        def step_on_rows(carry: Any, index: jax.Array) -> tuple[Any, None]:
             params, opt_state = carry
-            grads, changed, kept = jax.grad(loss)(params, batch), {}, {}
+            rows = jax.tree.map(lambda x: x[index], batch)
+            grads, changed, kept = jax.grad(loss)(params, rows), {}, {}
             for name, lr in (("actor", spec.pi_lr), ("critic", spec.vf_lr)):
                 step, kept[name] = tx[name].update(getattr(grads, name), opt_state[name])
                 step = jax.tree.map(lambda x, lr=lr: -lr * x, step)  # PPO's optimizers have no rate
@@ -35,7 +41,7 @@ def reward(answer: Callable[..., Any], report: Callable[[str], None]) -> float:
             return (dataclasses.replace(params, **changed), kept), None
 
         first = (state.params, state.opt_state)
-        (params, opt_state), _ = jax.lax.scan(iterate, first, length=spec.train_pi_iters)
+        (params, opt_state), _ = jax.lax.scan(step_on_rows, first, order)
         info = ppo.loss(params, batch)[1]
         return ppo.State(params, opt_state, state.step + 1), info
 
