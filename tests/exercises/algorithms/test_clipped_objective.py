@@ -30,6 +30,7 @@ STOP = "jax.lax.stop_gradient((old_logp, adv))"
         (BOTH, BOTH.replace("minimum", "maximum"), "maximum of the two products"),
         (CLIP, "jnp.exp(jnp.clip(logp - old_logp, -clip_ratio, clip_ratio))",
          "The log-probability was clipped"),
+        (CLIP, f"ratio + jax.lax.stop_gradient({CLIP} - ratio)", "right, but it has a gradient"),
         ("1.0 + clip_ratio", "1.0 / (1.0 - clip_ratio)", "The range is not symmetric"),
         (BOTH, "(clipped * adv)", "A good action .* below.* The clipped term was used alone"),
         (BOTH, "(jnp.minimum(ratio, clipped) * adv)", "The minimum of the ratios was taken"),

@@ -35,6 +35,8 @@ MASK = "(1.0 - terminated)"
         (f"rew + gamma * {MASK} * value", f"(rew + gamma * value) * {MASK}",
          "The reward of the terminal row is missing"),
         (MASK, "(1.0 - (terminated | truncated))", "A time limit counts as a terminal state"),
+        ("(rew + gamma", "((1.0 - truncated) * rew + (1.0 - truncated) * gamma",
+         "A time limit removes the whole target"),
         (MASK, "(1.0 - terminated * (1.0 - truncated))", "wins over `truncated`"),
         (CHOOSER, "target_q", "double makes no difference"),
         (VALUE, SWAPPED, "The roles are swapped"),

@@ -23,6 +23,8 @@ LAST = "jnp.concatenate([val[1:], {}[-1:]]) -"
         ("gamma * (1.0 - terminated) * next_val", "0.0", "is missing inside the episode"),
         ("gamma * lam * continues", "gamma * continues", "lambda is missing"),
         ("advantages[::-1]", "advantages", "in reversed order"),
+        ("advantages[::-1])", "advantages[::-1]).at[-1].set(0.0)", "leaves out the last row"),
+        (ENDS, f"jnp.append({ENDS}[1:], True)", "restarts one row too early"),
         ("gamma * lam * continues", "lam * continues", "gamma is missing in the recursion"),
         ("later = delta[t] + gamma * lam * continues[t] * later", "later = delta[t]",
          "the errors of one step"),

@@ -41,6 +41,8 @@ END = "jnp.where(relabelled, terminated_fn(achieved, goal), row.terminated)"
          'terminated_fn(row.extra["achieved_goal"], goal)', "They need next_achieved_goal"),
         ("row.act", "jnp.where(relabelled[:, None], data.act[future], row.act)",
          "the actions of the future steps"),
+        ("row.truncated", "jnp.where(relabelled, data.truncated[future], row.truncated)",
+         "The flags of the future steps were taken"),
         ("row.truncated", "row.truncated & ~relabelled", "The time limit was removed"),
         ("jnp.where(relabelled, reward_fn(achieved, goal), row.rew)",
          "jnp.stack([reward_fn(achieved, goal)[i] if one else row.rew[i] "

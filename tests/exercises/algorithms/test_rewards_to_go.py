@@ -28,6 +28,8 @@ RESULT = "jnp.stack(returns[::-1])"
         (END, "jnp.where(terminated[t] & (t == len(rew) - 1), 0.0, later)", "flow into the first"),
         ("next_val[-1]", "0.0", "Nothing was added after the last row"),
         ("next_val[-1]", "next_val[-1] / gamma", "without gamma"),
+        ("rew[t] + gamma * later", "jnp.where((t == len(rew) - 1) & ~terminated[t], later, "
+         "rew[t] + gamma * later)", "replaced the last reward"),
         (CUT, "jnp.where(truncated[t], 0.0, later)", "A time limit counts as a terminal state"),
         (CUT, "later", "runs across the time limit"),
         ("next_val[t], later", "next_val[t] + later, later", "were both added"),

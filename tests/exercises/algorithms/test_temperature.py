@@ -27,6 +27,7 @@ LOSS = "-log_alpha * gap.mean()"
         (LOSS, "-log_alpha * jnp.minimum(gap.mean(), 0.0)", "can never rise"),
         ("+ target_entropy", "- 1.0", "The target is fixed at -1"),
         (LOSS, "abs(log_alpha) * gap.mean()", "Was the absolute value of log_alpha used"),
+        ("+ target_entropy", "+ float(target_entropy)", r"(?s)`jax.jit`.*no float\(\)"),
         ("jax.lax.stop_gradient(logp)", "logp", "This loss would train the policy"),
     ],
 )

@@ -25,7 +25,6 @@ def check_one_step(answer: Answer) -> None:
     row = carry.buffer[0]
     _expect(row.obs, 400, "obs of the transition", {"This is the observation after the step.": 401})
     mistakes: Mistakes = {
-        "The observation of the action must be carry.obs.": ("act", (), 401, 7),
         "The number of the action must be the steps done before.": ("act", (), 400, 8),
         "The action is random, but all random steps are over.": ("random", 7),
         "This number of updates is no number of steps. Use carry.steps.": ("act", (), 400, 0),

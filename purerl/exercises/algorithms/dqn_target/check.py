@@ -65,7 +65,7 @@ def check_time_limit(answer: Answer) -> None:
         "A time limit counts as a terminal state. Only terminated removes the next value.": (
             [1, 2 + 9, -1 - 1.8]
         ),
-        "A time limit removes the reward, too.": [0, 2 + 9, -1 - 1.8],
+        "A time limit removes the whole target.": [0, 2 + 9, -1 - 1.8],
     }
     _expect(answer, "L--", False, REW + GAMMA * MAXIMUM, mistakes)
 

@@ -38,6 +38,7 @@ def check_lambda_zero(answer: Answer) -> None:
         "The result is in reversed order. The loop runs backwards, so reverse its list.": (
             [-27, 9, 9]
         ),
+        "The loop leaves out the last row.": [9, 9, 0],
     }
     _expect(answer, rows, 0.0, [9, 9, -27], mistakes)
 
@@ -47,6 +48,9 @@ def check_lambda_one(answer: Answer) -> None:
     rows = _make_rows([1, 2, 3], [10, 20, 30], [20, 30, 40], "--T")
     mistakes = {
         "gamma is missing in the recursion.": [9 + 9 - 27, 9 - 27, -27],
+        "The recursion restarts one row too early. The flag belongs to the last step.": (
+            [9 + 0.9 * 9, 9, -27]
+        ),
         "These are the errors of one step. Add gamma lambda times the next advantage.": [9, 9, -27],
         "The recursion runs forwards in time. Begin with the last row.": (
             [9, 9 + 0.9 * 9, -27 + 0.9 * (9 + 0.9 * 9)]
@@ -63,9 +67,6 @@ def check_lambda_between(answer: Answer) -> None:
         "Each new error was multiplied by 1 - lambda. The recursion adds it whole.": (
             _solve(0.5 * delta, 0.45 * np.ones(3))
         ),
-        "The result is the weighted mean of two limits. It is a recursion with gamma lambda.": (
-            0.5 * (_solve(delta, GAMMA * np.ones(3)) + delta)
-        ),
     }
     _expect(answer, rows, 0.5, [9 + 0.45 * -3.15, 9 + 0.45 * -27, -27], mistakes)
 
@@ -78,9 +79,6 @@ def check_terminated_in_the_middle(answer: Answer) -> None:
         "Advantages of the next episode flow into this one.": _solve(delta, 0.45 * np.ones(4)),
         "V(s_{t+1}) of a terminal state was used.": _solve(
             np.array([9.0, 45.0, 9.0, 9.0]), np.array([0.45, 0, 0.45, 0])
-        ),
-        "The recursion restarts one row too early. The flag belongs to the last step.": (
-            _solve(delta, np.array([0, 0.45, 0, 0.45]))
         ),
     }
     _expect(answer, rows, 0.5, [9 + 0.45 * -18, -18, 9 + 0.45 * -36, -36], mistakes)
@@ -118,7 +116,6 @@ def check_last_row(answer: Answer) -> None:
         "V(s_T) was used twice: in the last error, and as the advantage after it.": (
             _solve(np.array([9.0, 9.0, 45.0 + 0.45 * 80]), weight)
         ),
-        "The loop leaves out the last row.": [9 + 0.45 * 9, 9, 0],
     }
     _expect(answer, rows, 0.5, [9 + 0.45 * (9 + 0.45 * 45), 9 + 0.45 * 45, 45], mistakes)
 

@@ -101,7 +101,6 @@ def check_both_flags(answer: Answer) -> None:
         "The step bootstraps, but it is terminal. `terminated` wins over `truncated`.": (
             [1 + 0.9 * 20, 20, 4]
         ),
-        "The next episode flows into this one.": [1 + 0.9 * 5.6, 5.6, 4],
     }
     _expect(answer, rows, [2.8, 2, 4], mistakes)
 
