@@ -8,6 +8,7 @@ The command `purerl exercise` does the same. Importing this imports no JAX.
 """
 
 import difflib
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,7 +77,7 @@ def start(number: str, folder: str | Path = FOLDER) -> Path:
     exercise = find(number)
     path = student.write_start(Path(folder) / student.name_file(number), texts.read_start(exercise))
     print_lines(texts.read_task(exercise))
-    print_lines(f"\nWritten: {path}\nFill in {exercise.function}, then check it.")
+    print_lines(f"\nWritten: {path}\nYour function is {exercise.function}.")
     return path
 
 
@@ -106,15 +107,15 @@ def check(number: str, answer: Callable[..., Any] | str | Path, reward: bool = T
     from purerl.exercises import checking  # start-up time
 
     exercise = find(number)
-    number_of_checks = len(checking.find_checks(exercise))
+    edge, total = " " * 7, len(checking.find_checks(exercise))
     for index, outcome in enumerate(checking.run_checks(exercise, answer)):
         print_lines(f"{'ok   ' if outcome.passed else 'WRONG'}  {outcome.case}")
         if not outcome.passed:
-            print_lines(
-                f"       {outcome.message}\n{index} of {number_of_checks} checks pass so far."
-            )
+            message = outcome.message
+            print_lines(textwrap.fill(message, 100, initial_indent=edge, subsequent_indent=edge))
+            print_lines(f"{index} of {total} checks pass so far.")
             return False
-    print_lines(f"All {number_of_checks} checks pass. Exercise {number} is solved.")
+    print_lines(f"All {total} checks pass. Exercise {number} is solved.")
     if not callable(answer):
         student.mark_solved(Path(answer).parent, number)
     if reward:

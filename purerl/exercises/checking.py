@@ -49,8 +49,9 @@ def run_checks(exercise: Any, answer: Callable[..., Any] | str | Path) -> Iterat
     for check in checks:
         case = str(check.__doc__).partition("\n")[0].rstrip(".")
         # A wrong shape must give wrong numbers, which a check explains, not an error of JAX.
-        with jax.numpy_rank_promotion("allow"):
-            yield Outcome(case, lost or _find_mistake(check, function))
+        with jax.numpy_rank_promotion("allow"), jax.default_matmul_precision("highest"):
+            message = lost or _find_mistake(check, function)
+        yield Outcome(case, message)
 
 
 def run_reward(

@@ -3,6 +3,7 @@
 import datetime
 import errno
 import importlib.util
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +50,7 @@ def load_answer(path: Path, function: str) -> Callable[..., Any]:
     spec = importlib.util.spec_from_file_location(f"_student_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} must be a Python file, with the suffix .py.")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # for dataclasses
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # a student's file may raise anything

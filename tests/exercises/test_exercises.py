@@ -46,6 +46,7 @@ def test_each_check_names_its_case_in_one_line(number):
 def test_each_exercise_has_a_task_three_hints_and_a_solution(number):
     exercise = exercises.find(number)
     assert texts.read_task(exercise).startswith(f"# Exercise {number}: ")
+    assert "Hint" not in texts.read_task(exercise)
     for title in ("Hint 1", "Hint 2", "Hint 3", "Solution"):
         assert len(texts.read_section(exercise, title)) > 40
     assert f"def {exercise.function}(" not in texts.read_task(exercise)

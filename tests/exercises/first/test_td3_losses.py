@@ -22,7 +22,9 @@ WHOLE = 'jax.lax.stop_gradient(critic(params["critic"][0], batch.obs, '
     [
         (MASK + " * ", "", "multiply it by 1 - terminated"),
         (MASK, "(1.0 - (batch.terminated | batch.truncated))", "A time limit does not end"),
-        (MASK, "batch.terminated", "is .*, expected"),
+        (MASK, "batch.terminated", "multiply it by 1 - terminated"),
+        (MASK, "0.0", "their future is missing"),
+        (MASK, "(1.0 - batch.terminated.any())", "the future of all rows"),
         (LOSS, f"0.5 * ({LOSS})", "are averaged. Add them up"),
         (LOSS, LOSS.replace("mean", "sum"), "a sum over the rows"),
         (LOSS, "jnp.square(q1 - target).mean()", "Only one critic learns"),

@@ -20,10 +20,14 @@ WRONG_AXIS = "(score * (ret - val) if score.shape[0] == score.shape[1] else scor
     [
         (EXPLAINED, "(ret - val).var() / ret.var()", "The 1 - is missing"),
         (EXPLAINED, f"1.0 - {SQUARE} / ret.var()", "Var subtracts the mean error first"),
-        (EXPLAINED, EXPLAINED.replace("/ ret.", "/ val."), "explained variance is"),
+        (EXPLAINED, EXPLAINED.replace("/ ret.", "/ val."), "values in the denominator"),
         (EXPLAINED, EXPLAINED.replace("var", "std"), "These are standard deviations"),
         (EXPLAINED, f"jnp.maximum({EXPLAINED}, 0.0)", "It may be negative"),
-        (EXPLAINED, "jnp.corrcoef(ret, val)[0, 1] ** 2", "explained variance is nan|correlation"),
+        (
+            EXPLAINED,
+            "jnp.corrcoef(ret, val)[0, 1] ** 2",
+            "the variance of the values in the denominator",
+        ),
         (EXPLAINED, "1.0 - (ret - val) ** 2 / ret.var()", "It is one number for all rows"),
         (GRADS, "score * (val - ret)[:, None]", "The sign is wrong"),
         (GRADS, "score * ret[:, None]", "The values are not subtracted"),

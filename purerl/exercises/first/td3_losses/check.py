@@ -66,20 +66,21 @@ def check_shapes(answer: Answer) -> None:
 def check_terminal_rows(answer: Answer) -> None:
     """Rows that terminated: the target is the reward."""
     batch = make_batch()._replace(terminated=np.ones(ROWS, bool))
-    no_mask = {"no mask": "A row that terminated has no future: multiply it by 1 - terminated."}
-    compare_critics(answer, batch, no_noise(), LOSS | no_mask)
+    texts = {"no mask": "A row that terminated has no future: multiply it by 1 - terminated."}
+    compare_critics(answer, batch, no_noise(), LOSS | texts)
 
 
 def check_target(answer: Answer) -> None:
     """Rows that go on, with all noise 0: the value of the next state counts."""
-    compare_critics(answer, make_batch(), no_noise(), TARGET)
+    texts = {"always end": "These rows did not terminate, but their future is missing."}
+    compare_critics(answer, make_batch(), no_noise(), TARGET | texts)
 
 
 def check_one_terminal_row(answer: Answer) -> None:
     """A batch in which one row terminated."""
     batch = make_batch()._replace(terminated=np.array([False, True, False, False]))
-    texts = {"mask reversed": "The mask is reversed: only rows with terminated lose their future."}
-    compare_critics(answer, batch, no_noise(), texts | TARGET)
+    texts = {"any": "One row that terminated removes the future of all rows."}
+    compare_critics(answer, batch, no_noise(), texts)
 
 
 def check_time_limit(answer: Answer) -> None:
@@ -265,7 +266,8 @@ def compute_target(params: Params, batch: Batch, noise: np.ndarray, bug: str = "
     }.get(bug, np.minimum(first, second))
     end = {
         "no mask": 0.0 * value,
-        "mask reversed": ~batch.terminated,
+        "always end": 1.0,
+        "any": batch.terminated.any(),
         "truncated": batch.terminated | batch.truncated,
     }.get(bug, batch.terminated)
     return np.asarray(batch.rew + (1.0 if bug == "no discount" else 0.99) * (1.0 - end) * value)

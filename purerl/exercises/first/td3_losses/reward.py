@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from purerl.exercises.first.td3_losses.solution import actor
-from purerl.exercises.training import choose, init_layers, train_on_pendulum
+from purerl.exercises.pendulum import choose, init_layers, train_on_pendulum
 
 STEPS, POLYAK, DELAY = 10_000, 0.99, 2
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from purerl.exercises.pendulum import init_layers, train_on_pendulum
 from purerl.exercises.studies.silent_bug import start
-from purerl.exercises.training import init_layers, train_on_pendulum
 
 STEPS, POLYAK = 8_000, 0.99
 

@@ -30,7 +30,7 @@ def reward(answer: Callable[..., Any], report: Callable[[str], None]) -> dict[in
     for epoch in range(0, EPOCHS, 3):
         rows = [curves[iters][epoch].tolist() for iters in ITERS]
         returns, explained, left = zip(*rows, strict=True)
-        bars = "".join("+" if 10 * i < returns[0] else "#" for i in range(int(returns[1] / 10)))
+        bars = "".join("+" if 20 * i < returns[0] else "#" for i in range(int(returns[1] / 20)))
         numbers = [f"{x:8.1f}" for x in returns] + [f"{x:8.2f}" for x in (*explained, *left)]
         report(f"{epoch + 1:5}{''.join(numbers)}   {bars}")
     report("")
