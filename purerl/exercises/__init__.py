@@ -35,6 +35,13 @@ EXERCISES = {
     "1.3": Exercise("first/td3_losses", "compute_losses", "The losses of TD3"),
     "2.1": Exercise("studies/value_function", "measure_gradient", "What does a value function do?"),
     "2.2": Exercise("studies/silent_bug", "critic_loss", "A silent bug"),
+    "3.1": Exercise("algorithms/rewards_to_go", "reward_to_go", "Rewards-to-go"),
+    "3.2": Exercise("algorithms/gae", "gae", "Generalised advantage estimation"),
+    "3.3": Exercise("algorithms/clipped_objective", "actor_loss", "PPO's clipped objective"),
+    "3.4": Exercise("algorithms/dqn_target", "target", "DQN's target"),
+    "3.5": Exercise("algorithms/temperature", "alpha_loss", "SAC's temperature"),
+    "3.6": Exercise("algorithms/relabelling", "relabel", "Relabelling with goals in hindsight"),
+    "3.7": Exercise("algorithms/custom_loop", "advance", "A custom loop"),
 }
 """All exercises by their number, in the order in which to do them."""
 

@@ -233,6 +233,13 @@ def expect_gradient(
     expect_close(jax.grad(got)(to_jax(x)), differentiate(reference, x), what, hint, mistakes)
 
 
+def expect_no_gradient(got: Any, name: str, hint: str) -> None:
+    """Fail if a gradient in something that must not change is not 0."""
+    found = np.asarray(got, np.float64)
+    if found.any():
+        reject(f"The gradient in {name} is {_show(found)}, and it must be 0. {hint}")
+
+
 def differentiate(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
     """Return the gradient of a NumPy function by central differences."""
     grad, step = np.zeros_like(x), 1e-5

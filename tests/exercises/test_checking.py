@@ -72,6 +72,12 @@ def test_gradients_are_compared_with_differences():
         )
 
 
+def test_a_gradient_that_must_be_0_is_explained():
+    checking.expect_no_gradient(jnp.zeros(3), "logp", "Stop it.")
+    with pytest.raises(WrongAnswer, match=r"gradient in logp is \[1, -2, 4\], .* 0. Stop it."):
+        checking.expect_no_gradient(jnp.asarray(ROWS), "logp", "Stop it.")
+
+
 def test_a_result_that_changes_inside_jit_is_found():
     checking.expect_jit(lambda x: x + 1.0, ROWS)
     with pytest.raises(WrongAnswer, match="result inside jit"):

@@ -87,3 +87,27 @@ MUTANTS = [
     Mutant(BUG, "def check_some_rows(", "def skip_some_rows(", T_BUG),
     Mutant(BUG, "def check_gradient(", "def skip_gradient(", T_BUG),
 ]  # fmt: skip
+
+CASES = {  # exercise of algorithms -> checks that each find a mistake that no other check explains
+    "rewards_to_go": "one_episode two_episodes cut_at_the_end time_limit both_flags jit",
+    "gae": "lambda_zero lambda_one lambda_between terminated_in_the_middle time_limit last_row "
+    "both_flags several_environments",
+    "clipped_objective": "start_of_an_update ratio good_action_above good_action_below "
+    "bad_action_below bad_action_above clip_ratio batch data_has_no_gradient",
+    "dqn_target": "maximum terminal_row time_limit both_flags double double_with_flags no_gradient jit",
+    "temperature": "value gradient entropy_too_low entropy_at_target large_temperature "
+    "policy_has_no_gradient jit",
+    "relabelling": "fields obs next_obs reward ends nothing_else jit",
+    "custom_loop": "one_step pure random_actions terminal_state time_limit both_flags first_burst "
+    "later_bursts odd_start",
+}
+MUTANTS += [
+    Mutant(
+        f"purerl/exercises/algorithms/{name}/check.py",
+        f"def check_{case}(",
+        f"def skip_{case}(",
+        f"tests/exercises/algorithms/test_{name}.py",
+    )
+    for name, cases in CASES.items()
+    for case in cases.split()
+]
