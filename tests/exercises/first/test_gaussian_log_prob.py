@@ -13,7 +13,7 @@ LATE = "-0.5 * ((z**2 + jnp.log(2.0 * jnp.pi)).sum(axis=-1) + 2.0 * log_std)"
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         (WHOLE, f"-({WHOLE})", "The sign is wrong"),
         (WHOLE, f"jnp.exp({WHOLE})", "This is the density itself"),
         ("-0.5", "-1.0", "The factor 1/2 is missing"),
@@ -36,8 +36,8 @@ LATE = "-0.5 * ((z**2 + jnp.log(2.0 * jnp.pi)).sum(axis=-1) + 2.0 * log_std)"
         ("/ jnp.exp(log_std)", "/ jax.lax.stop_gradient(jnp.exp(log_std))", "gradient in log_std"),
         ("(x - mean)", "(x - jax.lax.stop_gradient(mean))", "No gradient arrives"),
         ("return ", "", "returned None"),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("1.1", answers.change_solution("1.1", old, new))
     assert re.search(words, mistake), mistake

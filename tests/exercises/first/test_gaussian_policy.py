@@ -17,7 +17,7 @@ SPLIT += "jax.random.normal(jax.random.fold_in(key, 1), (len(mean), 1))], axis=1
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         (NOISE, "jax.random.normal(key, log_std.shape)", "All rows have the same noise"),
         (NOISE, "jax.random.normal(key, (len(obs), 1))", "All dimensions of an action"),
         (NOISE, SPLIT, "Was one key used twice"),
@@ -48,8 +48,8 @@ SPLIT += "jax.random.normal(jax.random.fold_in(key, 1), (len(mean), 1))], axis=1
         ("jnp.broadcast_to(entropy, logp.shape)", "entropy", "each row must have it"),
         ("jnp.broadcast_to(entropy, logp.shape)", "-logp", "The entropy is its expected value"),
         ("return act, logp, ", "return act, ", "must return three arrays"),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("1.2", answers.change_solution("1.2", old, new))
     assert re.search(words, mistake), mistake

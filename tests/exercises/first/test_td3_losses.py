@@ -19,7 +19,7 @@ WHOLE = 'jax.lax.stop_gradient(critic(params["critic"][0], batch.obs, '
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         (MASK + " * ", "", "multiply it by 1 - terminated"),
         (MASK, "(1.0 - (batch.terminated | batch.truncated))", "A time limit does not end"),
         (MASK, "batch.terminated", "multiply it by 1 - terminated"),
@@ -61,7 +61,7 @@ WHOLE = 'jax.lax.stop_gradient(critic(params["critic"][0], batch.obs, '
         ("return loss_q, loss_pi", "return loss_q + loss_pi", "must return two numbers"),
         ("return loss_q, loss_pi", "return loss_pi, loss_q", "loss of the critics is"),
         ("q1 - target", "jax.lax.stop_gradient(q1) - target", "No gradient arrives"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("1.3", answers.change_solution("1.3", old, new))

@@ -15,7 +15,7 @@ LAST = '@ params["w2"] + params["b2"])[:, 0]'
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         (LAST, LAST.replace("[:, 0]", ""), "a mean over all pairs of rows"),
         (f"q = {Q}", f"q = {Q}[:, None]", "a mean over all pairs of rows"),
         (f"next_q = {NEXT_Q}", f"next_q = {NEXT_Q}[:, None]", "The next values still have"),
@@ -34,7 +34,7 @@ LAST = '@ params["w2"] + params["b2"])[:, 0]'
         ("GAMMA * (", "(", "The discount factor is missing"),
         (STOP, "target", "The loss moves target_critic"),
         ("jnp.square(q -", "jnp.square(jax.lax.stop_gradient(q) -", "is the prediction stopped"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("2.2", answers.change_solution("2.2", old, new))

@@ -17,7 +17,7 @@ WRONG_AXIS = "(score * (ret - val) if score.shape[0] == score.shape[1] else scor
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         (EXPLAINED, "(ret - val).var() / ret.var()", "The 1 - is missing"),
         (EXPLAINED, f"1.0 - {SQUARE} / ret.var()", "Var subtracts the mean error first"),
         (EXPLAINED, EXPLAINED.replace("/ ret.", "/ val."), "values in the denominator"),
@@ -49,8 +49,8 @@ WRONG_AXIS = "(score * (ret - val) if score.shape[0] == score.shape[1] else scor
         (VARIANCE, "(ret - val).var()", "The scores are missing"),
         (VARIANCE, "score.var(axis=0).sum()", "variance is"),
         ("return explained, gradient, variance", "return explained, variance", "three arrays"),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("2.1", answers.change_solution("2.1", old, new))
     assert re.search(words, mistake), mistake
