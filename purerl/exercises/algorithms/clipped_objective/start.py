@@ -6,7 +6,7 @@ Fill in `actor_loss`. Then check it:
 """
 
 import jax
-import jax.numpy as jnp  # noqa: F401 - for you
+import jax.numpy as jnp
 
 
 def actor_loss(

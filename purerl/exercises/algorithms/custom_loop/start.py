@@ -6,7 +6,7 @@ Fill in `advance`. Then check it:
 """
 
 from purerl.exercises.algorithms.custom_loop.parts import Carry, Parts
-from purerl.types import Transition  # noqa: F401 - for you
+from purerl.types import Transition
 
 
 def advance(parts: Parts, carry: Carry) -> Carry:

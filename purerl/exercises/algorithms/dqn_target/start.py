@@ -6,7 +6,7 @@ Fill in `target`. Then check it:
 """
 
 import jax
-import jax.numpy as jnp  # noqa: F401 - for you
+import jax.numpy as jnp
 
 
 def target(

@@ -8,7 +8,7 @@ Fill in `relabel`. Then check it:
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp  # noqa: F401 - for you
+import jax.numpy as jnp
 
 from purerl.types import Batch, ExtendedTransition
 

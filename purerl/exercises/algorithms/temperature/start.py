@@ -6,7 +6,7 @@ Fill in `alpha_loss`. Then check it:
 """
 
 import jax
-import jax.numpy as jnp  # noqa: F401 - for you
+import jax.numpy as jnp
 
 
 def alpha_loss(log_alpha: jax.Array, logp: jax.Array, target_entropy: float) -> jax.Array:

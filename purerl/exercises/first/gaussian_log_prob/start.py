@@ -8,7 +8,7 @@ The sum is over the A dimensions of an action. Check your function:
 """
 
 import jax
-import jax.numpy as jnp  # noqa: F401 - for you
+import jax.numpy as jnp
 
 
 def log_prob(x: jax.Array, mean: jax.Array, log_std: jax.Array) -> jax.Array:

@@ -11,7 +11,7 @@ The check ends with a study: VPG with values that are trained, and with values t
 """
 
 import jax
-import jax.numpy as jnp  # noqa: F401 - for you
+import jax.numpy as jnp
 
 
 def measure_gradient(
