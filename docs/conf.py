@@ -18,6 +18,7 @@ extensions = [
     "source_links",
     "api_pages",
     "fact_pages",
+    "exercise_pages",
     "layout",
 ]
 exclude_patterns = ["extensions", "_static"]
@@ -74,8 +75,9 @@ purerl_tree = {
         "learn/silent_failures",
         "learn/debugging_a_run",
         "learn/few_runs",
-        "learn/*",
+        "learn/exercises",
     ],
+    "learn/exercises": ["learn/generated/exercise_*"],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
         *[f"algorithms/{name}" for name in ("dqn", "ddpg", "td3", "sac", "her")],

@@ -28,7 +28,8 @@ sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 import names  # noqa: E402 - needs the path
 
 LIMIT = 600  # seconds until a page that hangs is ended
-GENERATED = ("docs/reference/api/", "docs/reference/generated/")  # exist after `make docs` only
+# Folders of pages that exist after `make docs` only.
+GENERATED = ("docs/reference/api/", "docs/reference/generated/", "docs/learn/generated/")
 PAGES = [
     page
     for page in sorted((ROOT / "docs").rglob("*.md"))
