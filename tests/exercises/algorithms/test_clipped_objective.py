@@ -14,7 +14,7 @@ STOP = "jax.lax.stop_gradient((old_logp, adv))"
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         (f"-{BOTH}", BOTH, "would make good actions less likely"),
         (".mean()", ".sum()", "The rows were added up"),
         (".mean()", "", "Is the mean over the rows missing"),
@@ -40,7 +40,7 @@ STOP = "jax.lax.stop_gradient((old_logp, adv))"
          "The mean over rows was taken before the minimum"),
         (STOP, "(old_logp, jax.lax.stop_gradient(adv))", "old_logp is data"),
         (STOP, "(jax.lax.stop_gradient(old_logp), adv)", "adv is data"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("3.3", answers.change_solution("3.3", old, new))

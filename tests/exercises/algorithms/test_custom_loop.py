@@ -17,7 +17,7 @@ TWICE = f"if terminated:\n        {RESET}\n    if truncated:\n        {RESET}"
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         ("return Carry(", "return (", "Return a Carry"),
         ("carry.steps + 1", "carry.steps", "The step was not counted"),
         ("Transition(carry.obs", "Transition(next_obs", "the observation after the step"),
@@ -65,7 +65,7 @@ TWICE = f"if terminated:\n        {RESET}\n    if truncated:\n        {RESET}"
         ("learner, updates = carry.learner,", "learner, updates = (),", "did not keep the updates"),
         (IS_DUE, "if steps >= parts.update_after and "
          "(steps - parts.update_after) % parts.update_every == 0:", "which is not a multiple"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("3.7", answers.change_solution("3.7", old, new))

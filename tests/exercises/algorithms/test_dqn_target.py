@@ -15,7 +15,7 @@ MASK = "(1.0 - terminated)"
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         ("gamma * ", "", "gamma is missing"),
         ("rew + gamma", "gamma", "The reward is missing"),
         ("rew + gamma * (1.0 - terminated) * value", "gamma * (rew + (1.0 - terminated) * value)",
@@ -45,7 +45,7 @@ MASK = "(1.0 - terminated)"
         (f"* {MASK} * value", f"* ({MASK} if not double else 1.0) * value", "need the mask"),
         ("jax.lax.stop_gradient(", "(", "Put jax.lax.stop_gradient around it"),
         ("return", "float(rew[0])\n    return", "no float"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("3.4", answers.change_solution("3.4", old, new))

@@ -13,7 +13,7 @@ LAST = "jnp.concatenate([val[1:], {}[-1:]]) -"
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         ("next_val - val", "next_val", r"V\(s_t\) was not subtracted"),
         ("advantages[::-1])", "advantages[::-1]) + val", "or it was added again"),
         ("next_val - val", "next_val + val", r"V\(s_t\) was added"),
@@ -41,7 +41,7 @@ LAST = "jnp.concatenate([val[1:], {}[-1:]]) -"
         ("reversed(range(len(rew)))", "reversed(range(len(rew) - 1))", "must have shape"),
         ("(1.0 - terminated)", "(1.0 - terminated * (1.0 - truncated))", "wins over `truncated`"),
         (ENDS, "(terminated * 1.0 + truncated)", "The two flags were added"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("3.2", answers.change_solution("3.2", old, new))

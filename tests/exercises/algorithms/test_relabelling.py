@@ -14,7 +14,7 @@ END = "jnp.where(relabelled, terminated_fn(achieved, goal), row.terminated)"
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         ("x: x[index]", "x: x", "Take the rows `index`"),
         ("x: x[index]", "x: x[future]", "These are the rows `future`"),
         (REW, "reward_fn(achieved, goal)", "field rew .* not relabelled keep what was stored"),
@@ -48,7 +48,7 @@ END = "jnp.where(relabelled, terminated_fn(achieved, goal), row.terminated)"
          "jnp.stack([reward_fn(achieved, goal)[i] if one else row.rew[i] "
          "for i, one in enumerate(relabelled)])", "jnp.where in place of if"),
         ("return Batch(", "return dict(", "Return a purerl.types.Batch"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("3.6", answers.change_solution("3.6", old, new))

@@ -14,7 +14,7 @@ RESULT = "jnp.stack(returns[::-1])"
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    answers.mark_later([
         (RESULT, "jnp.full_like(rew, later)", "All steps have the return of the whole episode"),
         ("+ gamma * later", "+ later", "The discount factor is missing"),
         (RESULT, f"{RESULT} * gamma ** jnp.arange(len(rew))", "its distance from the first row"),
@@ -37,7 +37,7 @@ RESULT = "jnp.stack(returns[::-1])"
         ("next_val[t]", "next_val[t + 1]", "one row too late"),
         ("terminated[t], 0.0", "terminated[t] & ~truncated[t], 0.0", "wins over `truncated`"),
         (END, "0.0 if terminated[t] else later", "(?s)`jax.jit`.*jnp.where in place of if"),
-    ],
+    ]),
 )  # fmt: skip
 def test_a_wrong_answer_is_explained(old, new, words):
     mistake = answers.find_mistake("3.1", answers.change_solution("3.1", old, new))
