@@ -19,6 +19,7 @@ extensions = [
     "source_links",
     "api_pages",
     "fact_pages",
+    "exercise_pages",
     "layout",
 ]
 exclude_patterns = ["extensions", "_static"]
@@ -77,8 +78,9 @@ purerl_tree = {
         "learn/silent_failures",
         "learn/debugging_a_run",
         "learn/few_runs",
-        "learn/*",
+        "learn/exercises",
     ],
+    "learn/exercises": ["learn/generated/exercise_*"],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
         *[f"algorithms/{name}" for name in ("dqn", "ddpg", "td3", "sac", "her")],

@@ -31,7 +31,8 @@ import cells  # noqa: E402 - needs the path
 import names  # noqa: E402
 
 LIMIT = 600  # seconds until a page that hangs is ended
-GENERATED = ("docs/reference/api/", "docs/reference/generated/")  # exist after `make docs` only
+# Folders of pages that exist after `make docs` only.
+GENERATED = ("docs/reference/api/", "docs/reference/generated/", "docs/learn/generated/")
 PAGES = [
     page
     for page in sorted((ROOT / "docs").rglob("*.md"))

@@ -13,13 +13,14 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 
 import api_pages  # noqa: E402 - needs the path
+import exercise_pages  # noqa: E402
 import fact_pages  # noqa: E402
 import layout  # noqa: E402
 import notebook_pages  # noqa: E402
 from cells import NotebookError  # noqa: E402
 from sphinx.errors import ExtensionError  # noqa: E402
 
-from purerl import algos, errors  # noqa: E402
+from purerl import algos, errors, exercises  # noqa: E402
 from purerl.cli.main import COMMANDS  # noqa: E402
 
 
@@ -67,6 +68,18 @@ def test_the_page_of_settings_has_every_setting(name):
 def test_error_messages_have_their_line():
     messages = fact_pages.find_messages("purerl/loops/gym.py")
     assert any(text.startswith("the run is complete: {steps} of") for _, _, text in messages)
+
+
+@pytest.mark.parametrize("number", exercises.EXERCISES)
+def test_an_exercise_has_a_page_with_folded_hints_and_solution(number):
+    page = exercise_pages.make_page(number)
+    assert f"# Exercise {number}: " in page
+    assert f"purerl exercise check {number}" in page
+    shown = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+    assert page.count("<details>") == 4
+    code = page.partition("<summary>Solution</summary>")[2].partition("```python\n")[2]
+    assert code.partition("```")[0].strip() not in shown
+    assert f"(generated/exercise_{number.replace('.', '_')}.md)" in exercise_pages.make_table()
 
 
 @pytest.mark.parametrize(
