@@ -18,6 +18,7 @@ extensions = [
     "source_links",
     "api_pages",
     "fact_pages",
+    "lab_pages",
     "layout",
 ]
 exclude_patterns = ["extensions", "_static"]
@@ -76,6 +77,7 @@ purerl_tree = {
         "learn/few_runs",
         "learn/*",
     ],
+    "learn/bug_labs": ["labs/*"],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
         *[f"algorithms/{name}" for name in ("dqn", "ddpg", "td3", "sac", "her")],
