@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import textwrap
 from pathlib import Path
 
 from purerl.errors import ConfigError, WrongAnswer
@@ -15,8 +16,8 @@ README = """# A bug lab: {algo} {number}
 `{algo}.py` is a copy of purerl's module with **one** planted error. Find its line.
 Difficulty {level}: {meaning}
 
-`curves.svg` shows training runs of this copy beside those of the right module: {env}, {steps:,}
-steps, a line for each of the seeds {seeds}. Open it in a browser.
+`curves.svg` shows training runs of this copy beside those of the right module. Open it in a
+browser. The runs are on {env} and have {steps:,} steps; each line is a seed ({seeds}).
 
 1. Look at the curves. Which metric is the first that cannot be right?
 2. Read `{algo}.py` beside its equations.
@@ -28,9 +29,11 @@ steps, a line for each of the seeds {seeds}. Open it in a browser.
 4. Train it, and compare: `purerl lab train {folder}`
 5. Say which line it is, for example line 100: `purerl lab check {folder}/{algo}.py:100`
 
-`purerl lab hint {folder}` gives three hints, one at a time. `purerl lab solution {folder}` explains
-the error. You may edit the copy as you like. A `diff` with purerl's file would show the line at
-once, and teach you nothing.
+`purerl lab hint {folder}` gives three hints, one at a time.
+`purerl lab solution {folder}` explains the error.
+
+You may edit the copy as you like. A `diff` with purerl's file would show the line at once, and
+teach you nothing.
 """
 MEANINGS = {
     1: "the learning curve shows the error at once.",
@@ -168,6 +171,7 @@ def give_hint(lab: Lab) -> str:
 def explain(algo: str, number: int) -> str:
     """Return the solution of a lab: the error, its line, its equation, its effect and its cause."""
     error, planted = planting.get_lab(algo, number), planting.plant(algo, number)
+    said = (f"In the curves: {error.effect}", f"Why: {error.why}", f"Test: {error.probe}")
     return "\n".join(
         [
             f"{algo} {number}: {error.name}",
@@ -175,10 +179,7 @@ def explain(algo: str, number: int) -> str:
             f"{algo}.py, line {planted.lines[0]}, in {planted.function}:",
             f"  planted   {error.new}",
             f"  right     {error.old}",
-            f"equation: {error.equation}",
-            "",
-            f"In the curves: {error.effect}",
-            f"Why: {error.why}",
-            f"A test that finds it: {error.probe}",
+            f"  equation  {error.equation}",
+            *("", *(textwrap.fill(text, 96) for text in said)),
         ]
     )

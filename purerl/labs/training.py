@@ -82,7 +82,7 @@ SETUPS = {
     ),
     "vpg": Setup(
         "jax:CartPole-v1",
-        _SMALL | {"pi_lr": 1e-2, "vf_lr": 3e-3, "train_v_iters": 20},
+        _SMALL | {"pi_lr": 1e-2, "vf_lr": 3e-3},
         _CARTPOLE | {"steps": 81_920, "steps_per_epoch": 4_096},
         (*_V[:6], "loss_pi", "delta_loss_pi"),
     ),

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from purerl import errors
 from purerl.cli.options import Parser
@@ -23,7 +24,7 @@ EXAMPLES = """examples:
 """
 ACTIONS = ("list", "train", "check", "hint", "solution")
 FLAGS = dict.fromkeys(ACTIONS, ()) | {"train": ("seed",)}  # of actions; the others are for ALGO
-ROWS = 10  # rows that `train` prints
+POINTS = 5  # points of each curve in the table of `train`
 
 
 def main(words: list[str]) -> int:
@@ -97,15 +98,17 @@ def _start(args: argparse.Namespace) -> None:
     lab = folder.start_lab(args.action, number, where)
     level = planting.get_lab(lab.algo, number).level
     print_lines(
-        f"{where} contains lab {number} of {lab.algo}, difficulty {level}: "
-        f"{folder.MEANINGS[level]}\n"
-        f"  {where / 'README.md'}    the task\n"
-        f"  {where / 'curves.svg'}   learning curves, for a browser\n"
-        f"  {lab.file}      the copy: one line is wrong\n"
-        f"Train it:        purerl lab train {where}\n"
-        f"Say which line:  purerl lab check {lab.file}:100\n"
-        f"Ask for help:    purerl lab hint {where}"
+        f"{where} contains lab {number} of {lab.algo}, difficulty {level}: {folder.MEANINGS[level]}"
     )
+    rows = [
+        ("task", str(where / "README.md")),
+        ("curves, for a browser", str(where / "curves.svg")),
+        ("copy, with one wrong line", str(lab.file)),
+        ("train it", f"purerl lab train {where}"),
+        ("say which line it is", f"purerl lab check {lab.file}:100"),
+        ("ask for a hint", f"purerl lab hint {where}"),
+    ]
+    print_lines(align_columns(rows))
 
 
 def _check(place: str | None, line: int | None) -> str:
@@ -134,14 +137,20 @@ def _train(lab: folder.Lab, seed: int) -> None:
     setup, stored = training.SETUPS[lab.algo], pictures.read_curves(lab.algo)
     right = {name: lists[0] for name, lists in stored["curves"]["right"].items()}
     print_lines(f"{lab.file} on {setup.env}, seed {seed}; in brackets the right module, seed 0")
-    print_lines("  ".join(f"{name:>19}" for name in ("steps", *setup.metrics)))
-    every = max(1, len(stored["at"]) // ROWS)
-    for i, (row,) in enumerate(training.train(algo, setup, [seed])):
-        if i % every == every - 1:
-            cells = [f"{row['steps']:>19,}"]
-            for name in setup.metrics:
-                cells.append(f"{_format(row[name])} ({_format(right[name][i])})".rjust(19))
-            print_lines("  ".join(cells))
+    rows = list[dict[str, Any]]()
+    for (row,) in training.train(algo, setup, [seed]):
+        rows.append(row)
+        score = _compare(row["return"], right["return"][len(rows) - 1])
+        print_lines(f"{row['steps']:>9,} steps: return {score}")
+    points = [len(rows) * part // POINTS - 1 for part in range(1, POINTS + 1)]
+    table = [("steps", *(f"{rows[i]['steps']:,}" for i in points))]
+    for name in setup.metrics:
+        table.append((name, *(_compare(rows[i][name], right[name][i]) for i in points)))
+    print_lines(align_columns(table))
+
+
+def _compare(value: float | None, right: float | None) -> str:
+    return f"{_format(value)} ({_format(right)})"
 
 
 def _format(value: float | None) -> str:
