@@ -30,7 +30,7 @@ def make_page(algo: str) -> str:
             *(f"## {algo} {number}", ""),
             f"Difficulty {error.level}: {folder.MEANINGS[error.level]} Start it with",
             *(f"`purerl lab {algo} --number {number}`.", ""),
-            *(f"![Curves of {algo}, right and with error {number}]({algo}_{number}.svg)", ""),
+            *(describe_curves(algo, number), ""),
             *("<details>", "<summary>Solution</summary>", ""),
             f"**{error.name[0].upper()}{error.name[1:]}**, in `{planted.function}`:",
             *("", "```diff", f"- {error.new}", f"+ {error.old}", "```", ""),
@@ -42,12 +42,20 @@ def make_page(algo: str) -> str:
     return "\n".join(text)
 
 
+def describe_curves(algo: str, number: int) -> str:
+    """Return the link to the picture of a lab, or how to make its curves."""
+    if pictures.has_curves(algo, number):
+        return f"![Curves of {algo}, right and with error {number}]({algo}_{number}.svg)"
+    return f"No curves are stored. `python benchmarks/lab_curves.py {algo}:{number}` makes them."
+
+
 def write_pages(app: Sphinx) -> None:
     """Write the pages and pictures of all algorithms."""
     pages = {f"{algo}.md": make_page(algo) for algo in planting.NAMES}
     for algo in planting.NAMES:
         numbers = range(1, len(planting.list_labs(algo)) + 1)
-        pages |= {f"{algo}_{number}.svg": pictures.draw(algo, number) for number in numbers}
+        stored = [number for number in numbers if pictures.has_curves(algo, number)]
+        pages |= {f"{algo}_{number}.svg": pictures.draw(algo, number) for number in stored}
     write(Path(app.srcdir) / "labs", pages)
 
 

@@ -16,8 +16,7 @@ README = """# A bug lab: {algo} {number}
 `{algo}.py` is a copy of purerl's module with **one** planted error. Find its line.
 Difficulty {level}: {meaning}
 
-`curves.svg` shows training runs of this copy beside those of the right module. Open it in a
-browser. The runs are on {env} and have {steps:,} steps; each line is a seed ({seeds}).
+{curves}
 
 1. Look at the curves. Which metric is the first that cannot be right?
 2. Read `{algo}.py` beside its equations.
@@ -35,6 +34,10 @@ browser. The runs are on {env} and have {steps:,} steps; each line is a seed ({s
 You may edit the copy as you like. A `diff` with purerl's file would show the line at once, and
 teach you nothing.
 """
+CURVES = """\
+`curves.svg` shows training runs of this copy beside those of the right module. Open it in a
+browser. The runs are on {env} and have {steps:,} steps; each line is a seed ({seeds})."""
+NO_CURVES = "purerl has no stored curves of this lab. Train it (step 4) to see its metrics."
 MEANINGS = {
     1: "the learning curve shows the error at once.",
     2: "the other metrics show where it is.",
@@ -57,6 +60,11 @@ class Lab:
         """Copy of the algorithm."""
         return self.folder / f"{self.algo}.py"
 
+    @property
+    def picture(self) -> Path:
+        """Picture of the curves, which labs without stored curves lack."""
+        return self.folder / "curves.svg"
+
 
 def name_folder(algo: str, number: int) -> str:
     """Return the default name of the folder of a lab."""
@@ -70,21 +78,16 @@ def start_lab(algo: str, number: int, folder: Path) -> Lab:
         raise ConfigError(
             f"{folder} already exists; purerl never overwrites files. Choose another --folder."
         )
-    stored = pictures.read_curves(algo)
-    lab = Lab(folder, algo, number)
-    text = README.format(
-        algo=algo,
-        number=number,
-        level=error.level,
-        meaning=MEANINGS[error.level],
-        env=stored["env"],
-        steps=stored["steps"],
-        seeds=", ".join(map(str, stored["seeds"])),
-        folder=folder,
-    )
+    lab, curves = Lab(folder, algo, number), NO_CURVES
     files.make_folder(folder)
     files.replace_file(lab.file, planted.source.encode())
-    files.replace_file(folder / "curves.svg", pictures.draw(algo, number).encode())
+    if pictures.has_curves(algo, number):
+        stored = pictures.read_curves(algo)
+        files.replace_file(lab.picture, pictures.draw(algo, number).encode())
+        seeds = ", ".join(map(str, stored["seeds"]))
+        curves = CURVES.format(env=stored["env"], steps=stored["steps"], seeds=seeds)
+    facts = {"algo": algo, "number": number, "level": error.level, "folder": folder}
+    text = README.format(**facts, meaning=MEANINGS[error.level], curves=curves)
     files.replace_file(folder / "README.md", text.encode())
     write_state(lab)
     return lab

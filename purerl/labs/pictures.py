@@ -26,10 +26,15 @@ def read_curves(algo: str) -> dict[str, Any]:
     return content
 
 
+def has_curves(algo: str, number: int) -> bool:
+    """Return whether the runs of a lab are stored."""
+    return str(number) in read_curves(algo)["curves"]
+
+
 def draw(algo: str, number: int) -> str:
     """Return the picture of a lab: each metric of the planted copy beside that of the right one."""
     stored = read_curves(algo)
-    if str(number) not in stored["curves"]:
+    if not has_curves(algo, number):
         raise ConfigError(f"purerl has no curves of lab {number} of {algo}. Choose another lab.")
     right, planted = stored["curves"]["right"], stored["curves"][str(number)]
     names = list(right)

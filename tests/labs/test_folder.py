@@ -7,14 +7,17 @@ import sys
 import pytest
 
 from purerl.errors import WRONG_ANSWER, ConfigError, WrongAnswer, exit_code_of
-from purerl.labs import folder, planting
+from purerl.labs import folder, pictures, planting
 from tests.mpi.launch import ROOT, clean
 
 PPO = planting.plant("ppo", 4)  # in critic_loss
 
 
 @pytest.fixture
-def lab(tmp_path):
+def lab(tmp_path, monkeypatch):
+    stored = pictures.read_curves("ppo")
+    stored["curves"]["4"] = stored["curves"]["right"]
+    monkeypatch.setattr(pictures, "read_curves", lambda algo: stored)
     return folder.start_lab("ppo", 4, tmp_path / "lab_ppo_4")
 
 
@@ -31,6 +34,13 @@ def test_a_new_lab_has_its_files_and_never_replaces_a_folder(lab):
         assert secret not in text
     with pytest.raises(ConfigError, match=r"already exists; purerl never overwrites"):
         folder.start_lab("ppo", 4, lab.folder)
+
+
+def test_a_lab_without_stored_curves_has_no_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "has_curves", lambda algo, number: False)
+    lab = folder.start_lab("ppo", 4, tmp_path / "lab")
+    assert not lab.picture.exists()
+    assert "no stored curves of this lab. Train it" in (lab.folder / "README.md").read_text()
 
 
 @pytest.mark.complete

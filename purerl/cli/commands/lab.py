@@ -102,7 +102,7 @@ def _start(args: argparse.Namespace) -> None:
     )
     rows = [
         ("task", str(where / "README.md")),
-        ("curves, for a browser", str(where / "curves.svg")),
+        ("curves, for a browser", str(lab.picture) if lab.picture.exists() else "not stored"),
         ("copy, with one wrong line", str(lab.file)),
         ("train it", f"purerl lab train {where}"),
         ("say which line it is", f"purerl lab check {lab.file}:100"),

@@ -11,7 +11,10 @@ LABS = (
         clue="Exploration falls. Is the greedy policy better than random actions?",
         probe="Compare policy(params, obs) with the values of q_value(params, obs).",
         equation="a = argmax_a Q(s, a)",
-        effect="The return falls while epsilon does, to less than that of random actions.",
+        effect=(
+            "The return falls while epsilon does, to less than that of random actions. q rises "
+            "above 100, the largest possible value."
+        ),
         why=(
             "The values may be right, but the policy takes the action with the lowest one. The "
             "data then contains only bad behaviour."

@@ -14,7 +14,7 @@ LABS = (
             "taken must become more likely."
         ),
         equation="L = -E[w min(r A, clip(r, 1 - eps, 1 + eps) A)] - c E[w H]",
-        effect="The return falls below that of random actions and stays there.",
+        effect="The return falls to 9, below that of random actions, and the entropy falls to 0.",
         why=(
             "The optimizer minimises the loss, and the surrogate is a quantity to maximise. "
             "Without the minus, each step makes actions with positive advantages less likely."
@@ -28,7 +28,7 @@ LABS = (
         clue="How many steps does the policy take in each update?",
         probe="Call update once and compare the policy's parameters before and after.",
         equation="continue while KL(old || new) <= 1.5 target_kl",
-        effect="The return stays at that of random actions. kl and stop_iter are exactly 0.",
+        effect="The return stays at that of random actions. kl and stop_iter are 0.",
         why=(
             "Before the first step the policy is the old one, so its KL is 0. The inverted test "
             "stops there, in every update. Only the value function learns."

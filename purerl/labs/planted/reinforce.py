@@ -28,7 +28,7 @@ LABS = (
         clue="Does the policy move at all?",
         probe="Call update once and compare the policy's parameters before and after.",
         equation="theta <- theta + step, unless all weights are 0",
-        effect="The return stays at that of random actions. kl and delta_loss_pi are exactly 0.",
+        effect="The return stays at that of random actions. kl and delta_loss_pi are 0.",
         why=(
             "jnp.where returns its second argument where the condition holds. The rows count in "
             "every update, so every update keeps the old policy."

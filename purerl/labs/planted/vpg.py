@@ -14,7 +14,7 @@ LABS = (
             "value(params, obs)."
         ),
         equation="delta = r + gamma (1 - d) V(s') - V(s)",
-        effect="The return rises at first, and then stays far below that of the right module.",
+        effect="The return stays far below that of the right module.",
         why=(
             "Each step is rewarded for the value it leaves, and pays for the value it reaches. "
             "The rewards still count, so the policy learns at first. As the values grow, they "
@@ -31,10 +31,13 @@ LABS = (
             "Change the sign of batch.adv. The gradient of the actor's loss must change its sign."
         ),
         equation="L = -E[w log pi(a|s) A]",
-        effect="The return stays near that of random actions, while the policy moves.",
+        effect=(
+            "The return drifts. loss_pi equals the entropy, and delta_loss_pi is often positive."
+        ),
         why=(
             "The expected gradient of log-probabilities under the policy itself is zero. What is "
-            "left is noise: every action becomes more likely because it was taken."
+            "left is noise: every action becomes more likely because it was taken. The mean of "
+            "minus log pi is an estimate of the entropy."
         ),
     ),
     PlantedError(
@@ -47,7 +50,10 @@ LABS = (
             "Call critic_loss on a row with ret 5 and adv 0. With a value of 5 the loss must be 0."
         ),
         equation="L = E[w (V(s) - R)^2]",
-        effect="val stays near 0 while the return rises. loss_v looks excellent.",
+        effect=(
+            "val stays near 0 while the return rises. loss_v is near 1, hundreds of times smaller "
+            "than it should be."
+        ),
         why=(
             "Standardised advantages have mean 0 and variance 1, so the network learns numbers "
             "near 0. A small loss against the wrong target is no success. The policy learns as "
@@ -65,7 +71,10 @@ LABS = (
             "returns better."
         ),
         equation="phi <- phi - lr grad L(phi), the gradient at the current phi",
-        effect="delta_loss_v is smaller, or positive, and loss_v is larger or jumps.",
+        effect=(
+            "loss_v stays large after that of the right module has fallen. delta_loss_v is "
+            "positive in some updates."
+        ),
         why=(
             "All steps of one update follow the gradient at the first parameters. They go on in "
             "this direction after the minimum is passed, so the values overshoot."
