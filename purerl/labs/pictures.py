@@ -12,6 +12,7 @@ RIGHT, PLANTED, INK, GREY = "#0072b2", "#d55e00", "#1f2933", "#6b7280"
 WIDTH, HEIGHT, ACROSS = 250, 150, 3  # of a panel, and number of panels in a row
 LEFT, TOP, GAP = 46, 24, 22  # margins inside a panel: numbers, title, numbers below
 HEAD = 30  # height of the legend
+FAR = 20  # ranges of the right curves at which other curves are cut off
 Series = Sequence[float | None]  # None where a metric has no value
 
 
@@ -113,7 +114,7 @@ def choose_range(right: list[Series], planted: list[Series]) -> tuple[float, flo
 
     Example:
         >>> choose_range([[0.0, 1.0]], [[0.5, 1000.0]])
-        (-0.2, 4.2)
+        (-1.05, 22.05)
     """
     known, every = (
         [v for series in several for v in series if v is not None]
@@ -121,7 +122,7 @@ def choose_range(right: list[Series], planted: list[Series]) -> tuple[float, flo
     )
     low, high = min(every, default=0.0), max(every, default=1.0)
     if known and (span := max(known) - min(known)) > 0:
-        low, high = max(low, min(known) - 3 * span), min(high, max(known) + 3 * span)
+        low, high = max(low, min(known) - FAR * span), min(high, max(known) + FAR * span)
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
 

@@ -14,7 +14,7 @@ LABS = (
             "policy's actions must rise."
         ),
         equation="L = E[alpha log pi(a|s) - min_i Q_i(s, a)]",
-        effect="The return stays at the worst possible, and q1 falls much lower than it should.",
+        effect="The return gets worse and stays at the worst. q1 falls far lower than it should.",
         why=(
             "The loss is minimised, so the value needs a minus. The critics correctly learn the "
             "value of a policy that seeks the lowest one."
@@ -31,7 +31,10 @@ LABS = (
         clue="Learning is many times too slow. Which network hardly moves?",
         probe="Call update twice. The critics must have moved by the sum of both steps.",
         equation="phi <- phi + step",
-        effect="The return rises late or not at all. q1 hardly moves.",
+        effect=(
+            "The return does not rise. q1 hardly moves and stays far from target, so loss_q stays "
+            "large."
+        ),
         why=(
             "Each update forgets all earlier steps but the half percent that the target has taken "
             "over. The critics learn about 200 times too slowly."

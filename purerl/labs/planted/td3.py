@@ -28,7 +28,10 @@ LABS = (
         clue="Does the policy move at all? Which metric is absent?",
         probe="Call update policy_delay times. The policy's parameters must change.",
         equation="update policy and targets if k mod policy_delay = 0",
-        effect="The return stays that of the first policy. loss_pi is never reported.",
+        effect=(
+            "The return stays that of the first policy, and loss_pi is never reported. q1 and q2 "
+            "stay near a single reward."
+        ),
         why=(
             "A remainder is always smaller than the divisor, so the condition never holds. The "
             "targets are never moved either."
