@@ -29,7 +29,7 @@ def list_labs(algo: str) -> tuple[PlantedError, ...]:
     """Return the labs of an algorithm; the first has the number 1.
 
     Example:
-        >>> [lab.level for lab in list_labs("ppo")]
+        >>> [lab.level for lab in list_labs("vpg")]
         [1, 1, 2, 2, 3, 3]
     """
     algos.check(algo)

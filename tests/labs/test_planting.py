@@ -62,8 +62,8 @@ def test_a_text_that_is_missing_or_there_twice_is_refused(monkeypatch):
 
 
 def test_unknown_labs_are_refused(monkeypatch):
-    with pytest.raises(ConfigError, match="ppo has the labs 1 to 6, got 7"):
-        planting.get_lab("ppo", 7)
+    with pytest.raises(ConfigError, match="vpg has the labs 1 to 6, got 7"):
+        planting.get_lab("vpg", 7)
     with pytest.raises(ConfigError, match="Did you mean ppo"):
         planting.list_labs("pppo")
     monkeypatch.setattr(planting, "NAMES", ("ppo",))
@@ -72,18 +72,18 @@ def test_unknown_labs_are_refused(monkeypatch):
 
 
 def test_the_next_lab_is_the_first_that_is_not_taken():
-    assert planting.choose_number("ppo", None, None, ()) == 1
-    assert planting.choose_number("ppo", None, None, (1, 2)) == 3
-    assert planting.choose_number("ppo", 3, None, (5,)) == 6
-    with pytest.raises(ConfigError, match="all labs of ppo of difficulty 3"):
-        planting.choose_number("ppo", 3, None, (5, 6))
+    assert planting.choose_number("vpg", None, None, ()) == 1
+    assert planting.choose_number("vpg", None, None, (1, 2)) == 3
+    assert planting.choose_number("vpg", 3, None, (5,)) == 6
+    with pytest.raises(ConfigError, match="all labs of vpg of difficulty 3"):
+        planting.choose_number("vpg", 3, None, (5, 6))
 
 
 def test_a_seed_chooses_a_lab_of_the_difficulty():
-    chosen = {planting.choose_number("ppo", 2, seed, (3, 4)) for seed in range(20)}
+    chosen = {planting.choose_number("vpg", 2, seed, (3, 4)) for seed in range(20)}
     assert chosen == {3, 4}
-    assert {planting.choose_number("ppo", None, seed, ()) for seed in range(60)} == {*range(1, 7)}
-    chosen = [planting.choose_number("ppo", None, 7, taken) for taken in ((), range(1, 7))]
+    assert {planting.choose_number("vpg", None, seed, ()) for seed in range(60)} == {*range(1, 7)}
+    chosen = [planting.choose_number("vpg", None, 7, taken) for taken in ((), range(1, 7))]
     assert chosen[0] == chosen[1]
 
 

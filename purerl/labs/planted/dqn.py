@@ -43,11 +43,13 @@ LABS = (
         probe="Call critic_loss on rows with terminated. Its target must be the mean reward.",
         equation="y = r + gamma (1 - d) max_a' Q'(s', a')",
         effect=(
-            "q and target rise steadily, far above the returns. The return does not rise with them."
+            "q and target rise without a limit, far above 100, the largest possible value. The "
+            "return falls."
         ),
         why=(
-            "A fall no longer ends the sum of rewards. Every state is worth 1 / (1 - gamma) in "
-            "the end, and no action is better than another."
+            "A fall no longer ends the sum of rewards. The critic never learns values of states "
+            "after a fall, so the target takes whatever the network extrapolates there, and "
+            "bootstrapping amplifies it."
         ),
     ),
     PlantedError(

@@ -35,23 +35,17 @@ LABS = (
         ),
     ),
     PlantedError(
-        name="terminated and truncated swapped",
+        name="optimizer state thrown away",
         level=2,
-        old="ends = (rollout.terminated, rollout.truncated)",
-        new="ends = (rollout.truncated, rollout.terminated)",
-        clue="Compare val with the returns. What is the value of a state before the pole falls?",
-        probe=(
-            "Call prepare on an episode of one step that terminates with the reward 1. Its return "
-            "must be 1, for every value of the next state."
-        ),
-        equation="delta = r + gamma (1 - d) V(s') - V(s), d = terminated",
-        effect=(
-            "val grows towards 1 / (1 - gamma) although episodes stay short. The return does not "
-            "rise."
-        ),
+        old="return dataclasses.replace(now, params=params, opt_state=now.opt_state | {name: opt})",
+        new="return dataclasses.replace(now, params=params, opt_state=now.opt_state)",
+        clue="Compare the size of the steps. How many does the policy take until the KL stops it?",
+        probe="Call update. The count in each optimizer's state must be its number of steps.",
+        equation="theta, m <- Adam(theta, m, g): the moments m are part of the state",
+        effect="stop_iter is smaller: the policy reaches the limit of the KL in fewer steps.",
         why=(
-            "A fall now bootstraps from the state after it, so it costs nothing. All states get "
-            "the same value, and the advantages contain no reason to balance."
+            "Adam without a memory divides each gradient by its own size. Every parameter then "
+            "moves by the full learning rate in every step, however small its gradient is."
         ),
     ),
     PlantedError(
@@ -105,6 +99,27 @@ LABS = (
             "The clipped term alone is constant outside of the clip range, on both sides. A row "
             "that moved in the wrong direction then has no gradient and cannot return. The "
             "minimum keeps the gradient of such rows."
+        ),
+    ),
+    PlantedError(
+        name="terminated and truncated swapped",
+        level=3,
+        old="ends = (rollout.terminated, rollout.truncated)",
+        new="ends = (rollout.truncated, rollout.terminated)",
+        clue="The return rises. But does val depend on the policy at all?",
+        probe=(
+            "Call prepare on an episode of one step that terminates with the reward 1. Its return "
+            "must be 1, for every value of the next state."
+        ),
+        equation="delta = r + gamma (1 - d) V(s') - V(s), d = terminated",
+        effect=(
+            "The return still rises. val follows the same smooth curve with every seed, towards 1 "
+            "/ (1 - gamma), whatever the return is."
+        ),
+        why=(
+            "A fall now bootstraps from the state after it, so the value function learns that "
+            "every state is worth nearly the same. What is left of the differences still trains "
+            "the policy on this task."
         ),
     ),
 )

@@ -51,7 +51,10 @@ LABS = (
             "must lower log_alpha."
         ),
         equation="L = -log alpha E[log pi(a|s) + H_wanted]",
-        effect="alpha grows without a limit, and logp moves away from 1, minus its target.",
+        effect=(
+            "alpha grows without a limit. logp stays at -0.68, that of uniform actions, and q1 "
+            "rises to thousands."
+        ),
         why=(
             "While the entropy is above its target, the temperature must fall. Now it rises, "
             "which raises the entropy further."

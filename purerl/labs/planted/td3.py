@@ -38,20 +38,17 @@ LABS = (
         ),
     ),
     PlantedError(
-        name="maximum of the two critics",
+        name="targets never moved",
         level=2,
-        old="target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q.min(axis=0)",
-        new="target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q.max(axis=0)",
-        clue="Compare q1 with that of the right copy, and with the returns.",
-        probe=(
-            "Shift the last bias of one target critic by -10, then by +10. Only the first may "
-            "change the target by about that much."
-        ),
-        equation="y = r + gamma (1 - d) min_i Q'_i(s', a')",
-        effect="q1, q2 and target are higher than the right ones.",
+        old="return _move_targets(params), opt_actor, info",
+        new="return params, opt_actor, info",
+        clue="How many rewards does q1 contain? Compare its size with that of one reward.",
+        probe="Call update with polyak=0. All targets must equal the online networks.",
+        equation="phi' <- polyak phi' + (1 - polyak) phi",
+        effect="q1, q2 and target stay near the mean of a single reward, and loss_q is small.",
         why=(
-            "The maximum of two noisy estimates is too high on average. The policy searches for "
-            "such errors, and bootstrapping spreads them."
+            "The target is the reward plus a value of the initial networks, which is about 0. So "
+            "the critics know only the next reward, and the policy is greedy for it."
         ),
     ),
     PlantedError(
@@ -101,6 +98,24 @@ LABS = (
             "The critic is trained on actions in [-2, 2], and the policy's actions are in [-1, "
             "1]. The policy asks for the value of half of its torque. With bounds of 1 the error "
             "has no effect, and with bounds of 100 nothing is learned."
+        ),
+    ),
+    PlantedError(
+        name="maximum of the two critics",
+        level=3,
+        old="target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q.min(axis=0)",
+        new="target = batch.rew + spec.gamma * (1.0 - batch.terminated) * next_q.max(axis=0)",
+        clue="The curves do not help on this task. How are the two critics combined?",
+        probe=(
+            "Shift the last bias of one target critic by -10, then by +10. Only the first may "
+            "change the target by about that much."
+        ),
+        equation="y = r + gamma (1 - d) min_i Q'_i(s', a')",
+        effect="The curves hardly differ on Pendulum: q1 is a little higher.",
+        why=(
+            "The maximum of two noisy estimates is too high on average. On Pendulum both critics "
+            "agree, so little is added. In harder tasks the policy searches for such errors, and "
+            "bootstrapping spreads them."
         ),
     ),
 )

@@ -28,7 +28,9 @@ LABS = (
         clue="Does the policy move at all? What does the line search report?",
         probe="Call line_search with a small step. The surrogate loss must fall.",
         equation="theta = theta_old - beta^j step",
-        effect="The return hardly rises. accepted is 0 in nearly every update.",
+        effect=(
+            "The return stays at that of random actions. accepted is 0, and backtrack_iters is 10."
+        ),
         why=(
             "The step increases the loss at every length, so the line search rejects it ten times "
             "and keeps the old policy. The line search hides the error: nothing gets worse."

@@ -39,17 +39,17 @@ def test_labs_are_chosen_by_number_difficulty_seed_and_what_is_started(capsys):
     assert call("lab", "sac", "--number", "1") == 0
     assert capsys.readouterr().out.startswith("lab_sac_1 contains lab 1 of sac")
     for words, name in (
-        ([], "lab_ppo_1"),
-        (["--number", "5"], "lab_ppo_5"),
-        (["--difficulty", "3"], "lab_ppo_6"),
+        ([], "lab_vpg_1"),
+        (["--number", "5"], "lab_vpg_5"),
+        (["--difficulty", "3"], "lab_vpg_6"),
         (["--difficulty", "2", "--folder", "mine"], "mine"),
     ):
-        assert call("lab", "ppo", *words) == 0
+        assert call("lab", "vpg", *words) == 0
         assert capsys.readouterr().out.startswith(f"{name} contains lab ")
-    assert call("lab", "ppo", "--difficulty", "3") == 2
-    assert "all labs of ppo of difficulty 3 have a folder here" in capsys.readouterr().err
-    assert call("lab", "ppo", "--number", "5") == 2
-    assert "lab_ppo_5 already exists" in capsys.readouterr().err
+    assert call("lab", "vpg", "--difficulty", "3") == 2
+    assert "all labs of vpg of difficulty 3 have a folder here" in capsys.readouterr().err
+    assert call("lab", "vpg", "--number", "5") == 2
+    assert "lab_vpg_5 already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_labs_are_chosen_by_number_difficulty_seed_and_what_is_started(capsys):
     [
         (["pppo"], "expected one of list, train, check, hint, solution, acer, "),
         (["pppo"], "Did you mean 'ppo'?"),
-        (["ppo", "--number", "7"], "ppo has the labs 1 to 6, got 7"),
+        (["vpg", "--number", "7"], "vpg has the labs 1 to 6, got 7"),
         (["ppo", "--number", "1", "--seed", "1"], "Give either"),
         (["ppo", "--difficulty", "4"], "the difficulty must be 1, 2 or 3, got 4"),
         (["ppo", "there"], "unexpected argument 'there' after ppo"),
