@@ -35,17 +35,20 @@ LABS = (
         ),
     ),
     PlantedError(
-        name="optimizer state thrown away",
+        name="learning rate of the other network",
         level=2,
-        old="return dataclasses.replace(now, params=params, opt_state=now.opt_state | {name: opt})",
-        new="return dataclasses.replace(now, params=params, opt_state=now.opt_state)",
+        old='moved = _apply_gradient(now, "actor", grad, spec.pi_lr)',
+        new='moved = _apply_gradient(now, "actor", grad, spec.vf_lr)',
         clue="Compare the size of the steps. How many does the policy take until the KL stops it?",
-        probe="Call update. The count in each optimizer's state must be its number of steps.",
-        equation="theta, m <- Adam(theta, m, g): the moments m are part of the state",
-        effect="stop_iter is smaller: the policy reaches the limit of the KL in fewer steps.",
+        probe="Call update with pi_lr of 1e-9. The policy must hardly move.",
+        equation="theta <- theta - pi_lr Adam(grad L(theta))",
+        effect=(
+            "In the second half kl and clip_frac are larger. stop_iter is smaller in some updates."
+        ),
         why=(
-            "Adam without a memory divides each gradient by its own size. Every parameter then "
-            "moves by the full learning rate in every step, however small its gradient is."
+            "The rate of the value function is three times as large here. Each step of the policy "
+            "is that much longer, so fewer steps fit into the limit. The test of the KL keeps "
+            "learning going."
         ),
     ),
     PlantedError(
@@ -120,6 +123,21 @@ LABS = (
             "A fall now bootstraps from the state after it, so the value function learns that "
             "every state is worth nearly the same. What is left of the differences still trains "
             "the policy on this task."
+        ),
+    ),
+    PlantedError(
+        name="optimizer state thrown away",
+        level=3,
+        old="return dataclasses.replace(now, params=params, opt_state=now.opt_state | {name: opt})",
+        new="return dataclasses.replace(now, params=params, opt_state=now.opt_state)",
+        clue="The curves do not help. What must an optimizer remember between two steps?",
+        probe="Call update. The count in each optimizer's state must be its number of steps.",
+        equation="theta, m <- Adam(theta, m, g): the moments m are part of the state",
+        effect="The curves hardly differ, and stop_iter is a little larger at times.",
+        why=(
+            "Adam without a memory divides each gradient by its own size, so every parameter "
+            "moves by the full learning rate in every step. With full batches the gradient "
+            "changes little between steps, so the moments change little, too."
         ),
     ),
 )

@@ -42,7 +42,7 @@ LABS = (
         clue="Compare the size of the steps: kl.",
         probe="Call update twice. The count in the optimizer's state must be 2.",
         equation="theta, m <- Adam(theta, m, g): the moments m are part of the state",
-        effect="kl is larger in most updates, and the entropy falls faster.",
+        effect="kl is several times larger in most updates. The return rises a little later.",
         why=(
             "Adam without a memory divides each gradient by its own size. Every parameter then "
             "moves by the full learning rate in every update, however noisy its gradient is."
