@@ -45,7 +45,10 @@ LABS = (
         clue="What range can q have, with rewards between -16.3 and 0?",
         probe="Call critic_loss with gamma=0. The mean target must be the mean reward.",
         equation="y = r + gamma (1 - d) Q'(s', mu'(s'))",
-        effect="q and target are lower than they should be, and fall for longer.",
+        effect=(
+            "q and target are lower with every seed, and loss_q is larger. The return hardly "
+            "differs."
+        ),
         why=(
             "Without a discount, the sum of rewards has no limit in a task that never terminates. "
             "Each pass through the target adds another reward to the value."
