@@ -20,6 +20,7 @@ extensions = [
     "api_pages",
     "fact_pages",
     "exercise_pages",
+    "lab_pages",
     "layout",
 ]
 exclude_patterns = ["extensions", "_static"]
@@ -81,6 +82,7 @@ purerl_tree = {
         "learn/exercises",
     ],
     "learn/exercises": ["learn/generated/exercise_*"],
+    "learn/bug_labs": ["labs/*"],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
         *[f"algorithms/{name}" for name in ("dqn", "ddpg", "td3", "sac", "her")],

@@ -12,7 +12,7 @@ ENVIRONMENT = 4
 STORAGE = 5
 NO_CHECKPOINT = 6
 RANKS_DISAGREE = 7
-WRONG_ANSWER = 8  # an answer to an exercise fails a check
+WRONG_ANSWER = 8  # an answer to an exercise or a lab is wrong
 STOPPED = 75  # stopped on request; `purerl resume` continues
 INTERRUPTED = 130  # as a shell reports Ctrl-C
 NO_READER = 141  # as a shell reports a closed pipe
@@ -146,7 +146,7 @@ class RanksDisagree(PurerlError, RuntimeError):
 
 
 class WrongAnswer(PurerlError, ValueError):
-    """An answer to an exercise fails a check; the message explains the mistake."""
+    """An answer to an exercise or a bug lab is wrong; the message explains how."""
 
     exit_code = WRONG_ANSWER
 

@@ -39,9 +39,10 @@ ALLOWED = {
     "runs.sweeps": RUNS | {"runs.settings"},
     "runs.analysis": {"errors", "checks", "lazy", "runs.console", "runs.record"},
     "exercises": RUNS | {"runs.settings"},
+    "labs": RUNS | {"runs.settings"},
     "cli": CORE
     | {f"runs.{x}" for x in ("record", "settings", "training", "policy", "sweeps", "analysis")}
-    | {"runs.console", "runs.interrupts", "__version__", "setup", "exercises"},
+    | {"runs.console", "runs.interrupts", "__version__", "setup", "exercises", "labs"},
     "run": {"cli"},
     "__main__": {"cli"},
     "__init__": {"checks", "lazy", "mpi", "runs.policy", "runs.record"},

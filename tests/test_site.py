@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 import api_pages  # noqa: E402 - needs the path
 import exercise_pages  # noqa: E402
 import fact_pages  # noqa: E402
+import lab_pages  # noqa: E402
 import layout  # noqa: E402
 import notebook_pages  # noqa: E402
 from cells import NotebookError  # noqa: E402
@@ -22,6 +23,7 @@ from sphinx.errors import ExtensionError  # noqa: E402
 
 from purerl import algos, errors, exercises  # noqa: E402
 from purerl.cli.main import COMMANDS  # noqa: E402
+from purerl.labs import planting  # noqa: E402
 
 
 def test_every_algorithm_and_every_public_package_has_an_api_page():
@@ -63,6 +65,16 @@ def test_the_page_of_settings_has_every_setting(name):
     page = fact_pages.make_settings(name)
     assert "| `gamma` |" in page
     assert "| `steps` | `--steps`" in page
+
+
+def test_the_page_of_bug_labs_shows_the_solutions_only_behind_a_click():
+    page = lab_pages.make_page("ppo")
+    shown = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+    for number, lab in enumerate(planting.list_labs("ppo"), 1):
+        assert f"(ppo_{number}.svg)" in shown
+        for secret in (lab.name, lab.new, lab.equation, lab.effect, lab.why):
+            assert secret.lower() in page.lower()
+            assert secret.lower() not in shown.lower()
 
 
 def test_error_messages_have_their_line():
