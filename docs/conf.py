@@ -80,6 +80,7 @@ purerl_tree = {
         "learn/debugging_a_run",
         "learn/few_runs",
         "learn/exercises",
+        "learn/bug_labs",
     ],
     "learn/exercises": ["learn/generated/exercise_*"],
     "learn/bug_labs": ["labs/*"],
@@ -130,6 +131,7 @@ purerl_tree = {
     "measurements/index": [
         "measurements/results",
         "measurements/performance",
+        "measurements/performance_details",
         "measurements/reliability",
     ],
 }
