@@ -15,6 +15,7 @@ REPRESENTATIVES = (
     "td3",
     "ddpg",
     "sac-auto",
+    "crossq",
     "dqn-double",
     "reinforce-discrete",
     "vpg-discrete",

@@ -33,6 +33,7 @@ ON_POLICY = {"steps": 120, "steps_per_epoch": 60}
 SEQUENCES = ON_POLICY | {"num_envs": 2, "rollout_steps": 20, "replay_size": 40, "replay_start": 20}
 SMALL = {
     "acer": ("CartPole-v1", SEQUENCES),
+    "crossq": ("Pendulum-v1", OFF_POLICY),
     "ddpg": ("Pendulum-v1", OFF_POLICY),
     "dqn": ("CartPole-v1", OFF_POLICY),
     "ppo": ("CartPole-v1", ON_POLICY | {"train_v_iters": 2, "train_pi_iters": 2}),
