@@ -15,7 +15,6 @@ REPRESENTATIVES = (
     "td3",
     "ddpg",
     "sac-auto",
-    "crossq",
     "dqn-double",
     "reinforce-discrete",
     "vpg-discrete",

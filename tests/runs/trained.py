@@ -88,4 +88,8 @@ def make_run(case: str, path: Path, **changes) -> Run:
     if getattr(spec, "normalise_obs", False):
         seen = Moments(jnp.array([1.0, -2.0, 30.0]), jnp.array([0.5, 4.0, 9.0]), jnp.float32(50))
         params = params.replace(obs_stats=seen)
+    if hasattr(params, "actor_stats"):  # means and variances unlike the first ones
+        params = params.replace(
+            actor_stats=jax.tree.map(lambda x: 10 * x + 0.5, params.actor_stats)
+        )
     return Run(path, Config(name, "Case-v0", 0, "case", spec, algo.SCHEDULE), 0, params)
