@@ -13,7 +13,9 @@ from flax import linen as nn
 
 from purerl import algos, mpi, nets
 from purerl.algos import crossq
+from purerl.errors import ConfigError
 from purerl.loops import gym as loop
+from purerl.runs.settings import config as configs
 from purerl.schedules import OffPolicySchedule
 from tests.algos.hand import ONE
 from tests.cases import BOX, CASES
@@ -340,6 +342,9 @@ def test_more_devices_are_refused_at_the_start():
     text = r"^devices must be 1 for crossq, .* got 2\. Set devices=1\..*--num-cpu"
     with pytest.raises(ValueError, match=text):
         loop.start(algo, crossq.Spec(ONE), lambda: pytest.fail("made"), schedule, 0)
+    content = {"algo": "crossq", "env": "Pendulum-v1", "schedule": {"devices": 2}}
+    with pytest.raises(ConfigError, match=text):  # before the folder of a run is made
+        configs.from_json(content, spaces=ONE)
 
 
 class Critic(nn.Module):
