@@ -191,6 +191,22 @@ def test_the_gradient_of_the_critics_flows_through_the_statistics_of_both_halves
         assert sum(jax.tree.leaves(terms)) == pytest.approx(slope, rel=1e-3, abs=1e-4)
 
 
+def test_the_gradient_of_the_policy_flows_through_its_normalisation_and_no_other_loss():
+    """Differences of the float64 program of the policy's loss, for the gradient of all losses."""
+    params, b = learner().params, CASE.noisy(12)
+    _, _, grads = evaluate(crossq.loss, params, b)
+    rng = np.random.default_rng(4)
+    way = jax.tree.map(lambda x: rng.normal(size=x.shape), params.actor)
+
+    def program(h):
+        moved = jax.tree.map(lambda x, w: np.float64(x) + h * w, params.actor, way)
+        return compute_policy(dataclasses.replace(params, actor=moved), b)[0]["loss_pi"]
+
+    slope = (program(1e-6) - program(-1e-6)) / 2e-6
+    terms = jax.tree.map(lambda g, w: float((np.float64(g) * w).sum()), grads.actor, way)
+    assert sum(jax.tree.leaves(terms)) == pytest.approx(slope, rel=1e-3, abs=1e-4)
+
+
 def test_next_pairs_change_the_values_of_stored_pairs():
     params, b = learner().params, CASE.noisy(12)
     other = b._replace(next_obs=b.next_obs * 3.0 + 1.0)

@@ -25,7 +25,7 @@ MUTANTS = [
     Mutant(CROSSQ, "    both, stats = zip(*passes, strict=True)\n", TWO_PASSES, T_CROSSQ),
     Mutant(CROSSQ, "jnp.concatenate([batch.obs, batch.next_obs])", "jnp.concatenate([batch.obs, batch.obs])", T_CROSSQ),
     Mutant(CROSSQ, "q, next_q = jnp.split", "next_q, q = jnp.split", T_CROSSQ),
-    Mutant(CROSSQ, "jax.lax.stop_gradient(next_act)]", "next_act]", T_LOSSES),
+    Mutant(CROSSQ, "jax.lax.stop_gradient(next_act)]", "next_act]", T_CROSSQ),
     Mutant(CROSSQ, "spec.env.normalise(batch.act), jax", "batch.act, jax", T_CROSSQ),
     Mutant(CROSSQ, "distribution(params, batch.next_obs), draw=0)", "distribution(params, batch.next_obs), draw=1)", T_CROSSQ),
     Mutant(CROSSQ, "distribution(params, batch.next_obs), draw=0)", "nets.apply_train(networks(spec).actor, params.actor | params.actor_stats, batch.next_obs)[0], draw=0)", T_CROSSQ),
