@@ -33,7 +33,7 @@ class Algorithm(NamedTuple):
     screen: tuple[str, ...]  # metrics printed for each epoch
     acting: str = "actor"  # network that chooses actions: a field of Spec and of Params
     squashed: bool = False  # whether tanh squashes the output of that network
-    splits: bool = True  # whether devices may split a batch, because losses are means over rows
+    splits_batches: bool = True  # whether devices may split the rows of a batch
 
 
 _ALL = ("discrete", "multi_discrete", "box")
@@ -52,7 +52,7 @@ ALGORITHMS = {
         _TWIN_Q | {"logp": "AverageLogPi"},
         ("loss_q", "q1", "alpha"),
         squashed=True,
-        splits=False,
+        splits_batches=False,
     ),
     "ddpg": Algorithm(
         "Deep deterministic policy gradient",
@@ -185,7 +185,7 @@ def check_settings(algo: Any, spec: Any, schedule: Any) -> None:
             f"schedule of {get_name(algo)} must be a purerl.schedules.{kind.__name__}, got "
             f"{schedule!r}."
         )
-    if schedule.devices > 1 and not get_facts(algo).splits:
+    if schedule.devices > 1 and not get_facts(algo).splits_batches:
         raise ValueError(
             f"devices must be 1 for {get_name(algo)}, which normalises by the mean and variance of "
             f"a whole batch, got {schedule.devices}. Set devices=1. To use more cores, start ranks "

@@ -76,7 +76,7 @@ def test_noise_in_the_batch_replaces_the_noise_from_its_key(case):
 
 
 def test_halves_of_a_batch_with_noise_average_to_the_whole(case):
-    if not algos.get_facts(case.algo).splits:
+    if not algos.get_facts(case.algo).splits_batches:
         pytest.skip("normalises by the statistics of the batch")
     params, batch = learner(case).params, case.noisy()
     whole, *halves = (

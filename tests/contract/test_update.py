@@ -110,7 +110,7 @@ def test_a_caller_can_donate_the_state(case):
 
 
 def test_devices_with_parts_of_a_batch_do_the_update_of_the_whole(case):
-    if not algos.get_facts(case.algo).splits:
+    if not algos.get_facts(case.algo).splits_batches:
         pytest.skip("normalises by the statistics of the batch; a run refuses several devices")
     state, batch = learner(case), case.noisy()
     parts = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), batch)

@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant(CROSSQ, '"critic", spec.lr, spec.adam_b1)', '"critic", spec.lr)', T_CROSSQ),
     Mutant(CROSSQ, '"log_alpha", spec.lr)', '"log_alpha", spec.lr, spec.adam_b1)', T_CROSSQ),
     Mutant(CROSSQ, "wide = spec.hidden if spec.critic_hidden is None else spec.critic_hidden", "wide = spec.hidden", T_CROSSQ),
-    Mutant(ALGOS, "if schedule.devices > 1 and not get_facts(algo).splits:", "if False:", T_CROSSQ),
+    Mutant(ALGOS, "if schedule.devices > 1 and not get_facts(algo).splits_batches:", "if False:", T_CROSSQ),
     # Batch renormalisation.
     Mutant(NORM, "m = x.mean(axis=0)", "m = jax.lax.stop_gradient(x.mean(axis=0))", T_NORM),
     Mutant(NORM, "v = jnp.square(centred).mean(axis=0)", "v = jnp.square(centred).sum(axis=0) / (len(x) - 1)", T_NORM),

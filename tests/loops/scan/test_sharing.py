@@ -51,7 +51,7 @@ def compare(algo, spec, env, schedule):
 @pytest.mark.parametrize(
     "name",
     mark_complete(
-        [name for name in CASES if algos.ALGORITHMS[name].splits],
+        [name for name in CASES if algos.ALGORITHMS[name].splits_batches],
         ("td3", "ddpg", "vpg", "sac", "trpo", "reinforce", "acer"),
     ),
 )
