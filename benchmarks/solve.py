@@ -11,9 +11,12 @@ because a single one may be luck. The time is wall clock from the start of the p
 script reads the evaluation. It includes the evaluations of all contenders.
 
 purerl runs each seed twice: with an empty compilation cache (cold), and with the cache that this
-run filled (warm). The peers keep no cache. The settings are in the workers: `zoo` are those of the
-peers, `own` those of purerl, and `sbx` is `zoo` with SBX's deviations from the paper. `jax` is `zoo`
-with the environment in JAX, in one program.
+run filled (warm). The peers keep no cache. The settings are in the workers:
+
+- `zoo`: those of the peers
+- `own`: those of purerl
+- `sbx`: `zoo` with SBX's deviations from the paper
+- `jax`: `zoo` with the environment in JAX, in one program
 """
 
 import argparse
