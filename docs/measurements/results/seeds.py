@@ -29,7 +29,7 @@ def draw() -> None:
     with (HERE / "seeds_or_processes.csv").open() as file:
         rows = list(csv.DictReader(file))
     figure, axes = plt.subplots(1, 2, figsize=(7.2, 2.9), sharey=True, layout="constrained")
-    titles = {"together": "one process with all seeds", "halves": "two processes, half of them each"}
+    titles = {"together": "one process with all seeds", "halves": "two processes, half of them"}
     for axis, (way, title) in zip(axes, titles.items(), strict=True):
         for env in dict.fromkeys(row["environment"] for row in rows):
             mine = [row for row in rows if row["environment"] == env]
