@@ -12,8 +12,8 @@ from tests.mpi.launch import python
 LABS = [(a, n) for a in planting.NAMES for n in range(1, len(planting.list_labs(a)) + 1)]
 
 
-def test_every_algorithm_has_labs():
-    assert tuple(sorted(algos.NAMES)) == planting.NAMES
+def test_every_algorithm_has_labs_but_the_newest():
+    assert {*algos.NAMES} - {"crossq", "pqn"} == {*planting.NAMES}
 
 
 @pytest.mark.parametrize("algo", planting.NAMES)

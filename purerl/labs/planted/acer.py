@@ -91,10 +91,10 @@ LABS = (
             "Compare k with the gradient that jax.grad computes of categorical.kl(average, logits)."
         ),
         equation="k = grad KL(average || pi) = pi - average",
-        effect="The curves hardly differ.",
+        effect="kl grows to many times its right value, and the return falls again.",
         why=(
             "The limit now acts on gradients that return to the average policy, and lets those "
-            "pass that leave it. With the default delta it rarely acts at all."
+            "pass that leave it. So the policy leaves its average, and nothing brings it back."
         ),
     ),
 )

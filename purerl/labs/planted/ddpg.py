@@ -81,7 +81,7 @@ LABS = (
             "the first may remove the next value."
         ),
         equation="y = r + gamma (1 - d) Q'(s', mu'(s')), d = terminated",
-        effect="The curves hardly differ.",
+        effect="loss_q is many times as large as the right one. The return may still rise.",
         why=(
             "On Pendulum one row of 200 is truncated and none is terminated, so few targets are "
             "wrong. In a task with falls, every fall would count as if life went on."

@@ -91,10 +91,10 @@ LABS = (
         clue="Which network must change if the target is to change?",
         probe="Multiply the parameters of the target network by 2. The target must change.",
         equation="y = r + gamma (1 - d) Q'(s', argmax_a' Q(s', a'))",
-        effect="The curves look like those of a bad seed.",
+        effect="q and target grow without limit. Many errors look like this.",
         why=(
-            "The target network has no effect any more. The target moves with every update, which "
-            "is less stable. On a small task it often still works."
+            "The target network has no effect any more. The target moves with every update, and "
+            "each error in a value raises the values that follow it."
         ),
     ),
 )

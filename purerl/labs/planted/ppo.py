@@ -97,7 +97,7 @@ LABS = (
             "makes the action less likely."
         ),
         equation="L = -E[w min(r A, clip(r, 1 - eps, 1 + eps) A)]",
-        effect="The curves hardly differ.",
+        effect="kl and clip_frac stay at their first values in place of falling.",
         why=(
             "The clipped term alone is constant outside of the clip range, on both sides. A row "
             "that moved in the wrong direction then has no gradient and cannot return. The "

@@ -41,13 +41,14 @@ LABS = (
         level=2,
         old="return unravel(jnp.sqrt(2.0 * spec.delta / (x @ product(x) + 1e-8)) * x)",
         new="return unravel(2.0 * spec.delta / (x @ product(x) + 1e-8) * x)",
-        clue="Compare kl with the limit delta, which full steps almost reach.",
+        clue="A full step should almost reach the limit delta. Does the line search accept it?",
         probe="Call natural_step, and compute step^T (F + c I) step. It must be 2 delta.",
         equation="step = sqrt(2 delta / (x^T (F + c I) x)) x",
-        effect="kl is far below delta, so learning is slow.",
+        effect="The return rises, but backtrack_iters is 1 to 4 where it should be 0.",
         why=(
             "The quadratic model of the KL is half of step^T F step. Only with the root it equals "
-            "delta. Without it the length depends on the scale of the gradient."
+            "delta. Without it the length depends on the scale of the gradient. Here the steps are "
+            "too long, and the line search mends them."
         ),
     ),
     PlantedError(
@@ -58,7 +59,7 @@ LABS = (
         clue="Steps are accepted, and yet something is exactly 0.",
         probe="Call line_search with a small step. The parameters must change by the whole step.",
         equation="theta = theta_old - beta^j step, j = 0, 1, ...",
-        effect="accepted is 1 and backtrack_iters is 0, but kl is 0 and the return stays low.",
+        effect="All steps are accepted, but kl is 0 in half of the epochs, and learning is slow.",
         why=(
             "The first attempt is j = 0. beta^0 is 1, a full step; beta times 0 is no step at "
             "all. A step of length 0 raises neither loss nor KL, so it is accepted."

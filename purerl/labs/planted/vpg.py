@@ -106,7 +106,7 @@ LABS = (
             "gamma V(s')."
         ),
         equation="R_t = r_t + gamma V(s_{t+1}) where the rollout or a time limit cuts the episode",
-        effect="The curves hardly differ.",
+        effect="loss_v does not fall, and val stays below the right one.",
         why=(
             "Only the last rows before a cut lose the value of what follows. With long rollouts "
             "they are few. With time limits that are reached often, all values become too low."
