@@ -88,14 +88,18 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     if problem:
         raise ConfigError(f"format numpy needs {problem}. Use format stablehlo: {way}.")
     layers = getattr(params, algorithm.acting)["params"]["MLP_0"]
-    names = [(part, i) for part in ("kernel", "bias") for i in range(len(layers))]
+    number = sum(name.startswith("Dense_") for name in layers)
+    names = [(part, i) for part in ("kernel", "bias") for i in range(number)]
     arrays = {f"{part}{i}": layers[f"Dense_{i}"][part] for part, i in names}
+    if getattr(spec, "layer_norm", False):
+        names = [(part, i) for part in ("scale", "bias") for i in range(number - 1)]
+        arrays |= {f"norm_{part}{i}": layers[f"LayerNorm_{i}"][part] for part, i in names}
     if getattr(spec, "normalise_obs", False) and params.obs_stats.rows > 0:
         arrays |= {"obs_mean": params.obs_stats.mean, "obs_var": params.obs_stats.var}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     code = Path(numpy_policy.__file__).read_bytes()
-    about = {"layers": len(layers), "activation": spec.activation, "tanh": algorithm.squashed}
+    about = {"layers": number, "activation": spec.activation, "tanh": algorithm.squashed}
     return {"policy.npz": file.getvalue(), "policy.py": code}, about
 
 
