@@ -33,6 +33,7 @@ from tests.mutants import (
     onpolicy,
     plots,
     policies,
+    pqn,
     presets,
     ranks,
     reliability,
@@ -49,8 +50,9 @@ from tests.mutants import (
 ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
-    *(envs, goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, presets),
-    *(ranks, reliability, reports, runs, runs_of_seeds, scan, seeds, sequences, stepwise, subtle),
+    *(envs, goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, pqn),
+    *(presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds, sequences),
+    *(stepwise, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

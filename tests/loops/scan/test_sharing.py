@@ -49,7 +49,7 @@ def compare(algo, spec, env, schedule):
 
 
 @pytest.mark.parametrize(
-    "name", mark_complete(CASES, ("td3", "ddpg", "vpg", "sac", "trpo", "reinforce", "acer"))
+    "name", mark_complete(CASES, ("td3", "ddpg", "vpg", "sac", "trpo", "reinforce", "acer", "pqn"))
 )
 def test_two_devices_train_like_one(name):
     two = compare(*make_split(name))

@@ -24,7 +24,9 @@ def finish_together(together):
     return together, epochs
 
 
-@pytest.mark.parametrize("name", mark_complete(("dqn", "acer", "td3", "ppo"), ("td3", "ppo")))
+@pytest.mark.parametrize(
+    "name", mark_complete(("dqn", "acer", "td3", "ppo", "pqn"), ("td3", "ppo", "pqn"))
+)
 def test_each_seed_ends_as_if_it_had_been_trained_alone(name):
     args, seeds = make_case(name), (3, 0, 7)
     together, epochs = finish_together(scan.start(*args, seeds=seeds))
