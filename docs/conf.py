@@ -78,7 +78,7 @@ purerl_tree = {
     ],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
-        *[f"algorithms/{name}" for name in ("dqn", "ddpg", "td3", "sac", "her")],
+        *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac", "her")],
         "algorithms/*",
     ],
     "guides/index": [

@@ -27,7 +27,8 @@ RUNS = {"dqn": OFF, "ppo": ON | {"train_pi_iters": 2, "train_v_iters": 2}, "acer
 RUNS["pqn"] = ON | {"minibatch_size": 16, "train_q_iters": 2, "num_test_episodes": 1}
 
 
-COMPLETE = [pytest.param(*one, marks=pytest.mark.complete) for one in (("acer", 1), ("pqn", 1), ("dqn", 2))]
+MORE = (("acer", 1), ("pqn", 1), ("dqn", 2))
+COMPLETE = [pytest.param(*one, marks=pytest.mark.complete) for one in MORE]
 
 
 @pytest.mark.parametrize(("algo", "number"), [("dqn", 1), ("ppo", 1), ("ppo", 2), *COMPLETE])
