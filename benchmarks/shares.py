@@ -2,8 +2,8 @@
 
     yes go | head -12 | py-spy record --idle -r 500 -f raw -o stacks.txt -- \\
         python benchmarks/worker_purerl.py dqn-cartpole1 purerl
-    python benchmarks/shares.py stacks.txt          # shares of the samples within a window
-    python benchmarks/shares.py --ops dqn-cartpole1 # shares of XLA's operations in a window
+    python -m benchmarks.shares stacks.txt          # shares of the samples within a window
+    python -m benchmarks.shares --ops dqn-cartpole1 # shares of XLA's operations in a window
 
 A sample counts for the innermost line of this project or of Gymnasium. A compiled program counts
 for the line that calls it. `--idle` is needed because XLA runs programs in its own thread while

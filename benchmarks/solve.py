@@ -11,8 +11,12 @@ because a single one may be luck. The time is wall clock from the start of the p
 script reads the evaluation. It includes the evaluations of all contenders.
 
 purerl runs each seed twice: with an empty compilation cache (cold), and with the cache that this
-run filled (warm). The peers keep no cache. The settings are in the workers: `zoo` are those of the
-peers, `own` those of purerl, and `sbx` is `zoo` with SBX's deviations from the paper.
+run filled (warm). The peers keep no cache. The settings are in the workers:
+
+- `zoo`: those of the peers
+- `own`: those of purerl
+- `sbx`: `zoo` with SBX's deviations from the paper
+- `jax`: `zoo` with the environment in JAX, in one program
 """
 
 import argparse
@@ -43,7 +47,7 @@ TASKS = {
     "dqn-cartpole": Task("CartPole-v1", 475.0, 1_024, 50_000, ("zoo", "own")),
     "sac-pendulum": Task("Pendulum-v1", -200.0, 500, 20_000, ("zoo", "own")),
     "td3-pendulum": Task("Pendulum-v1", -200.0, 500, 20_000, ("zoo", "sbx", "own")),
-    "ppo-cartpole": Task("CartPole-v1", 475.0, 1_024, 100_000, ("zoo",)),
+    "ppo-cartpole": Task("CartPole-v1", 475.0, 1_024, 100_000, ("zoo", "jax")),
 }
 EPISODES = 10  # episodes of an evaluation
 

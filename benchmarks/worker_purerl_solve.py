@@ -10,7 +10,8 @@ import gymnasium
 import purerl
 from benchmarks.solve import EPISODES, TASKS, Verdict
 from purerl import algos
-from purerl.loops import gym as loop
+from purerl.envs import names
+from purerl.loops import gym, scan
 from purerl.spaces import EnvSpec
 
 
@@ -82,6 +83,7 @@ SETTINGS = {
         {"steps": 390 * 256, "steps_per_epoch": 256, "num_envs": 8},
     ),
 }
+SETTINGS["ppo-cartpole-jax"] = SETTINGS["ppo-cartpole-zoo"]  # the environment in JAX
 
 
 def main() -> None:
@@ -94,17 +96,19 @@ def main() -> None:
     def env_fn() -> Any:
         return gymnasium.make(task.env)
 
+    loop: Any = scan if contender.endswith("-jax") else gym
+    env = names.make(f"jax:{task.env}") if loop is scan else env_fn
     spec = algo.Spec(EnvSpec.of(env_fn()), **spec_settings)
     schedule = dataclasses.replace(
         algo.SCHEDULE, **{"steps": task.budget, "steps_per_epoch": task.every} | settings
     )
-    carry, due = loop.start(algo, spec, env_fn, schedule, seed), task.every
+    carry, due = loop.start(algo, spec, env, schedule, seed), task.every
     while carry.steps < schedule.steps:
         carry, _ = loop.advance(carry)
         if carry.steps < due:
             continue
         due += task.every
-        found = loop.evaluate(algo, carry.learner.params, env_fn, seed, due, EPISODES)
+        found = loop.evaluate(algo, carry.learner.params, env, seed, due, EPISODES)
         if verdict.stop(carry.steps, statistics.fmean(found["test_returns"])):
             break
 

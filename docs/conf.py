@@ -15,12 +15,16 @@ extensions = [
     "myst_parser",
     "sphinx_copybutton",
     "sphinx.ext.mathjax",
+    "notebook_pages",
     "source_links",
     "api_pages",
     "fact_pages",
+    "exercise_pages",
+    "lab_pages",
     "layout",
 ]
 exclude_patterns = ["extensions", "_static"]
+include_patterns = ["**.md", "**.rst", "notebooks/*.py"]  # a Python file is a notebook
 smartquotes = False  # `--flag` in text stays as it is
 nitpicky = False  # annotations of docstrings name types of JAX, which has no offline index
 add_module_names = False
@@ -55,6 +59,7 @@ purerl_tree = {
         "learn/index",
         "algorithms/index",
         "guides/index",
+        "notebooks/index",
         "reference/index",
         "measurements/index",
     ],
@@ -74,11 +79,14 @@ purerl_tree = {
         "learn/silent_failures",
         "learn/debugging_a_run",
         "learn/few_runs",
-        "learn/*",
+        "learn/exercises",
+        "learn/bug_labs",
     ],
+    "learn/exercises": ["learn/generated/exercise_*"],
+    "learn/bug_labs": ["labs/*"],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
-        *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac", "her")],
+        *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac", "crossq", "her")],
         "algorithms/*",
     ],
     "guides/index": [
@@ -102,6 +110,12 @@ purerl_tree = {
         "guides/from_*",
         "guides/*",
     ],
+    "notebooks/index": [
+        "notebooks/first_steps",
+        "notebooks/custom_loop",
+        "notebooks/broken_agent",
+        "notebooks/*",
+    ],
     "reference/index": [
         "reference/api/index",
         "reference/generated/command_line",
@@ -117,6 +131,7 @@ purerl_tree = {
     "measurements/index": [
         "measurements/results",
         "measurements/performance",
+        "measurements/performance_details",
         "measurements/reliability",
     ],
 }

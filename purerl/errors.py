@@ -12,6 +12,7 @@ ENVIRONMENT = 4
 STORAGE = 5
 NO_CHECKPOINT = 6
 RANKS_DISAGREE = 7
+WRONG_ANSWER = 8  # an answer to an exercise or a lab is wrong
 STOPPED = 75  # stopped on request; `purerl resume` continues
 INTERRUPTED = 130  # as a shell reports Ctrl-C
 NO_READER = 141  # as a shell reports a closed pipe
@@ -142,6 +143,12 @@ class RanksDisagree(PurerlError, RuntimeError):
     """A value that must be equal on all ranks differs between them."""
 
     exit_code = RANKS_DISAGREE
+
+
+class WrongAnswer(PurerlError, ValueError):
+    """An answer to an exercise or a bug lab is wrong; the message explains how."""
+
+    exit_code = WRONG_ANSWER
 
 
 def exit_code_of(error: BaseException) -> int:

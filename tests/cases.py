@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.algos import acer, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
 from purerl.schedules import SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
 from purerl.types import Batch, PolicyBatch, Rollout, SequenceBatch
@@ -132,6 +132,8 @@ CASES = {
     "ddpg": Case(ddpg, BOX, DISCRETE, SMALL, Q_PI, OWNS, DETERMINISTIC, LOUD),
     "sac": Case(sac, BOX, DISCRETE, SMALL, *SAC, WIDE),
     "sac-auto": Case(sac, BOX, DISCRETE, SMALL | {"alpha": "auto"}, *AUTO, WIDE),
+    "crossq": Case(crossq, BOX, DISCRETE, SMALL, *AUTO, WIDE),
+    "crossq-often": Case(crossq, BOX, DISCRETE, SMALL | {"policy_delay": 1}, *AUTO, WIDE),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
     "pqn": Case(pqn, DISCRETE, BOX, SMALL | ROLLOUT, *DQN, WIDE),

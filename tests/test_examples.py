@@ -1,13 +1,10 @@
 """Every example runs as typed, prints what it does, and refuses wrong arguments in one line.
 
-They run inside the process of the tests; one runs in a process of its own, as users start it.
+They run inside the process of the tests. `make run` in tests/test_readme.py starts one as users do.
 """
 
 import dataclasses
-import os
 import re
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -40,11 +37,7 @@ SHORT = (
 
 def test_run_td3_prints_progress_and_the_return_reached():
     words = ("examples/run_td3.py", *SHORT, "--num-test-episodes", "2", "--hidden", "32,32")
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    out = done.stdout
+    out = run(*words)
     assert out.startswith("td3 on Pendulum-v1, seed 0: 600 steps\n")
     lines = out.splitlines()
     assert len(lines) == 5

@@ -38,9 +38,11 @@ ALLOWED = {
     "runs.policy": RUNS | {"runs.settings", "runs.training"},
     "runs.sweeps": RUNS | {"runs.settings"},
     "runs.analysis": {"errors", "checks", "lazy", "runs.console", "runs.record"},
+    "exercises": RUNS | {"runs.settings"},
+    "labs": RUNS | {"runs.settings"},
     "cli": CORE
     | {f"runs.{x}" for x in ("record", "settings", "training", "policy", "sweeps", "analysis")}
-    | {"runs.console", "runs.interrupts", "__version__", "setup"},
+    | {"runs.console", "runs.interrupts", "__version__", "setup", "exercises", "labs"},
     "run": {"cli"},
     "__main__": {"cli"},
     "__init__": {"checks", "lazy", "mpi", "runs.policy", "runs.record"},
@@ -88,7 +90,7 @@ def test_third_party_packages_are_imported_only_in_their_layers(path):
     only = {
         "flax.linen": {"nets"},
         "flax": {"nets", "buffers", "algos", "envs"},
-        "gymnasium": {"spaces", "loops", "runs", "cli", "envs"},
+        "gymnasium": {"spaces", "loops", "runs", "cli", "envs", "exercises"},
         "mpi4py": {"mpi"},
         "argparse": {"cli"},
         "numpy.random": {"rng"},

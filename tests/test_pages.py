@@ -1,4 +1,4 @@
-"""Pages of the site: their links, names and snippets. `make test-all` also runs the snippets.
+"""Pages of the site: their links, names and snippets. `make test-all` runs all snippets.
 
 The snippets of a page run one after the other, as one program. A comment `<!-- not run: reason -->`
 above a snippet leaves it out.
@@ -20,23 +20,31 @@ import pytest
 from purerl import algos
 from purerl.cli import main
 from purerl.cli.commands.train_and_resume import make_parser
+from purerl.errors import ConfigError
+from purerl.runs.settings import aliases
 from tests.mpi.launch import clean
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 
-import names  # noqa: E402 - needs the path
+import cells  # noqa: E402 - needs the path
+import names  # noqa: E402
 
 LIMIT = 600  # seconds until a page that hangs is ended
-GENERATED = ("docs/reference/api/", "docs/reference/generated/")  # exist after `make docs` only
+# These exist after `make docs` only.
+GENERATED = ("docs/reference/api/", "docs/reference/generated/")
+GENERATED += ("docs/learn/generated/", "docs/labs/")
 PAGES = [
     page
     for page in sorted((ROOT / "docs").rglob("*.md"))
     if not str(page.relative_to(ROOT)).startswith(GENERATED)
 ]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 SNIPPET = re.compile(r"(<!-- not run: [^>]+ -->\n+)?```python\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 OWN_TEST = {"docs/guides/policies.md"}  # tests/test_policies_page.py also runs its commands
+
+QUICK = {"docs/algorithms/index.md", "docs/learn/rl2.md", "docs/reference/design.md"}
 
 
 def find_snippets(page: Path) -> list[str]:
@@ -47,9 +55,17 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def read_prose(page: Path) -> str:
+    """Return a page without its code; of a notebook, the cells with text."""
+    text = page.read_text()
+    if page.suffix == ".py":
+        text = "\n\n".join(cell.text for cell in cells.read_cells(text) if not cell.is_code)
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
 def find_anchors(page: Path) -> set[str]:
     """Return the anchors of all headings, as GitHub makes them."""
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    text = read_prose(page)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
     return {heading.replace(" ", "-") for heading in plain}
@@ -60,11 +76,10 @@ def test_there_are_pages():
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=name_of
+    "page", [*PAGES, *NOTEBOOKS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=name_of
 )
 def test_links_lead_to_files_and_headings(page):
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    for link in LINK.findall(text):
+    for link in LINK.findall(read_prose(page)):
         file, _, anchor = link.partition("#")
         if re.match("[a-z]+:", link) or f"docs/reference/{file}".startswith(GENERATED):
             continue
@@ -76,7 +91,7 @@ def test_links_lead_to_files_and_headings(page):
             assert anchor in find_anchors(target), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=name_of)
 def test_names_of_source_files_and_functions_exist(page):
     for path, name in names.find_names(page.read_text()):
         assert names.find_line(path, name), (path, name)
@@ -109,7 +124,7 @@ def test_commands_have_flags_and_values_that_exist(page):
             continue
         command, words = match[1], match[2].split()
         assert command in main.COMMANDS, line
-        algo = [word for word in words[:1] if word in algos.NAMES]
+        algo = [word for word in words[:1] if word in algos.NAMES and command != "lab"]
         if command in ("train", "sweep") and not algo:  # a custom algorithm, or a placeholder
             continue
         shown = read_help(command, *algo, "--help-all" if algo else "--help")
@@ -121,10 +136,36 @@ def test_commands_have_flags_and_values_that_exist(page):
             )
 
 
-@pytest.mark.complete
+def list_names_of_stable_baselines() -> list[tuple[str, list[str], bool]]:
+    """Return the old names of the page, the new ones of each, and whether the old one works."""
+    text = (ROOT / "docs/guides/from_stable_baselines3.md").read_text()
+    table = text.partition("## Settings")[2].partition("\n## ")[0]
+    found = []
+    for line in re.findall(r"^\| `.*", table, re.MULTILINE):
+        old, new, _, mark = (cell.strip() for cell in line.strip("|").split("|"))
+        names_of = [re.findall(r"`([a-z_]+)`", cell) for cell in (old, new)]
+        found += [(name, names_of[1], mark == "✓") for name in names_of[0]]
+    return found
+
+
+@pytest.mark.parametrize(("old", "new", "works"), list_names_of_stable_baselines())
+def test_old_names_work_or_the_error_contains_the_new_one(old, new, works):
+    answers = []
+    for algo in algos.NAMES:
+        try:
+            answers.append(aliases.resolve_name(algo, old).name)
+        except ConfigError as error:
+            answers += [] if works else [str(error)]
+    assert any(one in answer for answer in answers for one in new or [""])
+
+
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if find_snippets(page) and name_of(page) not in OWN_TEST],
+    [
+        pytest.param(page, marks=[] if name_of(page) in QUICK else pytest.mark.complete)
+        for page in PAGES
+        if find_snippets(page) and name_of(page) not in OWN_TEST
+    ],
     ids=name_of,
 )
 def test_snippets_run_one_after_the_other(page, tmp_path):

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import optax
 import pytest
 
-from purerl.algos import acer, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
@@ -41,6 +42,10 @@ def sac_value(params, obs):
     return np.asarray(sac.q_value(params, obs, sac.policy(params, obs))[0])
 
 
+def crossq_value(params, obs):
+    return np.asarray(crossq.q_value(params, obs, crossq.policy(params, obs))[0])
+
+
 def dqn_value(params, obs):
     return np.asarray(dqn.q_value(params, obs)).max(axis=1)
 
@@ -52,8 +57,12 @@ def pqn_value(params, obs):
 SCHEDULE = OffPolicySchedule(
     steps=2_500, steps_per_epoch=2_500, start_steps=500, update_after=64, batch_size=64
 )
+LARGE = dataclasses.replace(SCHEDULE, batch_size=256, update_after=256)
 RATES = {"hidden": (32, 32), "pi_lr": 3e-3, "q_lr": 3e-3, "polyak": 0.95}
 SOFT = {"hidden": (32, 32), "lr": 3e-3, "polyak": 0.95, "alpha": 0.002}
+FIXED = (("log_alpha", optax.set_to_zero()),)  # a temperature that grows would change values
+NORMAL = {"hidden": (32, 32), "lr": 2e-3, "alpha_init": 0.002, "optimizer": FIXED}
+NORMAL |= {"policy_delay": 1}
 GREEDY = {"hidden": (32, 32), "lr": 3e-3, "target_every": 20, "eps_decay": 1_000}
 
 ROLLOUTS = OnPolicySchedule(steps=12_800, steps_per_epoch=128)
@@ -74,6 +83,7 @@ LEARNERS = {
     "td3": Learner(td3, False, RATES, SCHEDULE, td3_value),
     "ddpg": Learner(ddpg, False, RATES, SCHEDULE, ddpg_value),
     "sac": Learner(sac, False, SOFT, SCHEDULE, sac_value),
+    "crossq": Learner(crossq, False, NORMAL, LARGE, crossq_value),
     "dqn": Learner(dqn, True, GREEDY, SCHEDULE, dqn_value),
     "pqn": Learner(pqn, True, PASSES, ROLLOUTS, pqn_value),
     "reinforce-discrete": Learner(reinforce, True, NETS, ROLLOUTS, None),
@@ -88,7 +98,7 @@ LEARNERS = {
 
 # Learners that share most of their code with another one; `make test-all` runs them.
 COMPLETE = ("ddpg", "reinforce-discrete", "vpg-box", "vpg-discrete", "trpo-box", "trpo-discrete")
-COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac", "pqn")
+COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac", "crossq", "pqn")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -178,7 +188,7 @@ def test_the_identity_is_learned(learner):
 
 def test_a_time_limit_bootstraps(learner):
     needs_values(learner)
-    slow = {} if hasattr(learner.algo, "prepare") else {"polyak": 0.9}
+    slow = {"polyak": 0.9} if "polyak" in learner.settings else {}
     slow = {"target_every": 20, "lr": 1e-3} if learner.algo is dqn else slow
     params = train(learner, probes.Ring, updates=250, gamma=0.98, **slow)
     values_near(learner, params, np.eye(4, dtype=np.float32), np.full(4, 50.0), within=2.0)

@@ -21,7 +21,7 @@ from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedu
 from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
-    from purerl.algos import acer, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
+    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
 
 
 class Algorithm(NamedTuple):
@@ -33,6 +33,7 @@ class Algorithm(NamedTuple):
     screen: tuple[str, ...]  # metrics printed for each epoch
     acting: str = "actor"  # network that chooses actions: a field of Spec and of Params
     squashed: bool = False  # whether tanh squashes the output of that network
+    splits_batches: bool = True  # whether devices may split the rows of a batch
 
 
 _ALL = ("discrete", "multi_discrete", "box")
@@ -44,6 +45,14 @@ ALGORITHMS = {
         ("discrete",),
         {"q": "AverageQVals", "kl": "KL"},
         ("loss_q", "q", "kl", "entropy"),
+    ),
+    "crossq": Algorithm(
+        "SAC with batch renormalisation, without target networks",
+        ("box",),
+        _TWIN_Q | {"logp": "AverageLogPi"},
+        ("loss_q", "q1", "alpha"),
+        squashed=True,
+        splits_batches=False,
     ),
     "ddpg": Algorithm(
         "Deep deterministic policy gradient",
@@ -182,6 +191,12 @@ def check_settings(algo: Any, spec: Any, schedule: Any) -> None:
         raise ValueError(
             f"schedule of {get_name(algo)} must be a purerl.schedules.{kind.__name__}, got "
             f"{schedule!r}."
+        )
+    if schedule.devices > 1 and not get_facts(algo).splits_batches:
+        raise ValueError(
+            f"devices must be 1 for {get_name(algo)}, which normalises by the mean and variance of "
+            f"a whole batch, got {schedule.devices}. Set devices=1. To use more cores, start ranks "
+            f"(--num-cpu), which sample batches of their own."
         )
     replays_goals = spec.env.goal_size and getattr(schedule, "her", None) is not False
     if replays_goals and isinstance(schedule, OffPolicySchedule) and hasattr(algo, "stored_info"):

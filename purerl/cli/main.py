@@ -25,6 +25,8 @@ OVERVIEW = f"""purerl {__version__}: reinforcement learning as pure functions, i
   purerl inspect RUN              show the contents of a run and its checkpoints
   purerl export RUN               write a policy for NumPy, or as StableHLO
   purerl doctor [RUN]             check this machine, or find why a run diverged
+  purerl exercise [list|start N]  do exercises that check themselves
+  purerl lab [list|ALGO]          find the planted error in a copy of an algorithm
 
 ALGO is one of {", ".join(algos.NAMES)}.
 RUN is the folder of a run. `purerl train ALGO --help` lists its settings.
@@ -38,7 +40,7 @@ Examples:
 TRAINING = ("train", "resume")
 COMMANDS = (
     *TRAINING, "eval", "watch", "plot", "compare", "sweep", "list", "show", "inspect", "export",
-    "doctor",
+    "doctor", "exercise", "lab",
 )  # fmt: skip
 
 

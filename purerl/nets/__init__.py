@@ -3,9 +3,9 @@
 Default networks are MLPs, which take flat observations:
 
     DeterministicActor                   policy of ddpg and td3
-    GaussianActor                        policy of sac
+    GaussianActor                        policy of sac and crossq
     GaussianPolicy, CategoricalPolicy    policy of the on-policy algorithms, Box and Discrete
-    QFunction, DiscreteQFunction         critic of ddpg, td3 and sac; of dqn, pqn and acer
+    QFunction, DiscreteQFunction         critic of ddpg, td3, sac and crossq; of dqn, pqn and acer
     ValueFunction                        critic of vpg, trpo and ppo
 
 With `torso="nature_cnn"`, `NatureCNN` turns images into features before their hidden layers.
@@ -14,18 +14,20 @@ Images are `[B, H, W, C]`, or stacked grey frames `[B, C, H, W]`, at least 36 pi
 A custom module must have these inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
-    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac
+    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            on-policy, Box
     actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
     actor(obs [B, *obs_shape]) -> logits [B, sum of sizes]               on-policy, MultiDiscrete
-    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac
+    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac, crossq
     critic(obs [B, *obs_shape]) -> [B, n]                                dqn, pqn, acer
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
 
-On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, acer.
+On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, acer. Networks of
+crossq may contain `BatchRenorm`.
 """
 
 from purerl.nets import categorical, gaussian, multi_categorical, policies, squashed
+from purerl.nets.batch_renorm import STATISTICS, BatchRenorm, fold_into_dense
 from purerl.nets.cnn import NatureCNN
 from purerl.nets.initializers import INITIALIZERS
 from purerl.nets.mlp import (
@@ -43,10 +45,12 @@ from purerl.nets.modules import (
     Networks,
     apply,
     apply_rows,
+    apply_train,
     check_networks,
     init_ensemble,
     init_params,
     q_values,
+    split_statistics,
 )
 from purerl.nets.optimizers import find_custom, make_optimizer
 from purerl.nets.policies import policy_network, policy_shape, value_network
@@ -55,6 +59,8 @@ __all__ = [
     "ACTIVATIONS",
     "INITIALIZERS",
     "MLP",
+    "STATISTICS",
+    "BatchRenorm",
     "CategoricalPolicy",
     "DeterministicActor",
     "DiscreteQFunction",
@@ -66,9 +72,11 @@ __all__ = [
     "ValueFunction",
     "apply",
     "apply_rows",
+    "apply_train",
     "categorical",
     "check_networks",
     "find_custom",
+    "fold_into_dense",
     "gaussian",
     "init_ensemble",
     "init_params",
@@ -78,6 +86,7 @@ __all__ = [
     "policy_network",
     "policy_shape",
     "q_values",
+    "split_statistics",
     "squashed",
     "value_network",
 ]

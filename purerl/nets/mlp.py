@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from purerl.nets.batch_renorm import BatchRenorm
 from purerl.nets.cnn import TORSOS
 from purerl.nets.initializers import make_initializers
 
@@ -27,15 +28,18 @@ class MLP(nn.Module):
     activation: str = "relu"
     initializer: str = "torch_uniform"
     head_scale: float = 1.0  # scale of the last layer's initial kernel
+    renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
     layer_norm: bool = False  # whether to normalise hidden layers before their activation
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Map `[..., I]` to `[..., sizes[-1]]`."""
+        """Map `[..., I]` to `[..., sizes[-1]]`; with `BatchRenorm`, `[B, I]`."""
         for i, size in enumerate(self.sizes):
             last = i + 1 == len(self.sizes)
             scale = self.head_scale if last else 1.0
             kernel_init, bias_init = make_initializers(self.initializer, x.shape[-1], scale)
+            if self.renorm_warmup is not None:
+                x = BatchRenorm(self.renorm_warmup)(x)
             x = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init)(x)
             if not last:
                 x = nn.LayerNorm()(x) if self.layer_norm else x
@@ -67,11 +71,13 @@ class GaussianActor(nn.Module):
     activation: str = "relu"
     initializer: str = "torch_uniform"
     torso: str | None = None  # network before the hidden layers, for images
+    renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return both outputs of one last layer that has twice the width."""
-        mlp = MLP((*self.hidden, 2 * self.act_dim), self.activation, self.initializer)
+        style = (self.activation, self.initializer, 1.0, self.renorm_warmup)
+        mlp = MLP((*self.hidden, 2 * self.act_dim), *style)
         mean, log_std = jnp.split(mlp(_extract_features(self, obs)), 2, axis=-1)
         return mean, log_std
 
@@ -156,11 +162,13 @@ class QFunction(nn.Module):
     activation: str = "relu"
     initializer: str = "torch_uniform"
     torso: str | None = None  # network before the hidden layers, for images
+    renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
 
     @nn.compact
     def __call__(self, obs: jax.Array, act: jax.Array) -> jax.Array:
         """Return the value without a trailing axis, so that it cannot broadcast to [B, B]."""
-        mlp = MLP((*self.hidden, 1), self.activation, self.initializer)
+        style = (self.activation, self.initializer, 1.0, self.renorm_warmup)
+        mlp = MLP((*self.hidden, 1), *style)
         return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))[..., 0]
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from purerl import checks
+from purerl.nets.batch_renorm import STATISTICS
 from purerl.nets.cnn import TORSOS, check_torso
 from purerl.nets.initializers import INITIALIZERS
 from purerl.nets.mlp import ACTIVATIONS
@@ -62,7 +63,12 @@ def _check_module(name: str, module: Any, env: EnvSpec, torso: str | None) -> No
 
 
 def init_params(
-    name: str, module: nn.Module, key: jax.Array, inputs: tuple[Any, ...], trailing: Any
+    name: str,
+    module: nn.Module,
+    key: jax.Array,
+    inputs: tuple[Any, ...],
+    trailing: Any,
+    has_statistics: bool = False,
 ) -> Any:
     """Initialise a module and check that it maps `[B, ...]` inputs to `[B, *trailing]`.
 
@@ -72,6 +78,7 @@ def init_params(
         key: PRNG key used for the parameters.
         inputs: One example for each argument, without the leading axis.
         trailing: Shape of one row of the output, or a list of shapes for several outputs.
+        has_statistics: Whether the module may have running statistics, as `BatchRenorm` has.
     """
     rows = tuple(jnp.zeros((3, *jnp.shape(x)), jnp.result_type(x)) for x in inputs)
     checks.key("key", key)
@@ -89,10 +96,13 @@ def init_params(
             f"{name} must accept inputs of shapes {shapes} and no others (see help(purerl.nets)), "
             f"but raised {type(error).__name__}: {error}"
         ) from error
-    if set(variables) != {"params"}:
+    if not {"params"} <= set(variables) <= {"params", *([STATISTICS] if has_statistics else [])}:
+        where, instead = "collection 'params'", "LayerNorm"
+        if has_statistics:
+            where, instead = f"collections 'params' and {STATISTICS!r}", "purerl.nets.BatchRenorm"
         raise ValueError(
-            f"{name} must use the collection 'params' only, got {sorted(variables)}. A pure loss "
-            f"cannot update batch statistics or other state. Use LayerNorm instead of BatchNorm."
+            f"{name} must use the {where} only, got {sorted(variables)}. A pure loss cannot "
+            f"update batch statistics or other state. Use {instead} instead of BatchNorm."
         )
     got = jax.tree.map(jnp.shape, list(out) if isinstance(out, tuple) else out)
     several = trailing if isinstance(trailing, list) else [trailing]
@@ -116,16 +126,33 @@ def init_ensemble(
     inputs: tuple[Any, ...],
     trailing: Any,
     number: int,
+    has_statistics: bool = False,
 ) -> tuple[Any, ...]:
     """Initialise `number` independent parameter trees of one module, with one compilation."""
     keys = jax.random.split(key, number)
-    stacked = jax.vmap(lambda k: init_params(name, module, k, inputs, trailing))(keys)
+    args = (inputs, trailing, has_statistics)
+    stacked = jax.vmap(lambda k: init_params(name, module, k, *args))(keys)
     return tuple(jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(number))
 
 
 def apply(module: nn.Module, variables: Any, *inputs: Any) -> Any:
     """Apply a module and convert its outputs to float32."""
     return jax.tree.map(lambda x: x.astype(jnp.float32), module.apply(variables, *inputs))
+
+
+def apply_train(module: nn.Module, variables: Any, *inputs: Any) -> tuple[Any, Any]:
+    """Apply a module that normalises by its batch; return its outputs and new running statistics.
+
+    `apply` normalises by the running statistics instead, and does not change them.
+    """
+    out, statistics = module.apply(variables, *inputs, mutable=[STATISTICS])
+    return jax.tree.map(lambda x: x.astype(jnp.float32), out), statistics
+
+
+def split_statistics(variables: Any) -> tuple[Any, Any]:
+    """Split the variables of a module into its parameters and its running statistics."""
+    statistics = {name: tree for name, tree in variables.items() if name == STATISTICS}
+    return {"params": variables["params"]}, statistics
 
 
 def apply_rows(

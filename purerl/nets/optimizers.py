@@ -18,15 +18,18 @@ from typing import Any
 import optax
 
 
-def make_optimizer(spec: Any, group: str, lr: float) -> optax.GradientTransformation:
+def make_optimizer(
+    spec: Any, group: str, lr: float, b1: float = 0.9
+) -> optax.GradientTransformation:
     """Return the optimizer of a group of parameters: Adam, unless the settings have another.
 
     Args:
         spec: Settings with a field `optimizer`.
         group: Field of `Params` that the optimizer updates, such as `actor` or `critic`.
         lr: Learning rate of the group, with which a function in `optimizer` is called.
+        b1: Adam's decay rate of the mean of gradients.
     """
-    return find_custom(spec, group, lr) or optax.adam(lr)
+    return find_custom(spec, group, lr) or optax.adam(lr, b1=b1)
 
 
 def find_custom(spec: Any, group: str, lr: float) -> optax.GradientTransformation | None:

@@ -50,7 +50,7 @@ def test_a_torso_lets_the_default_networks_read_images(case):
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ("batch statistics", "must use the collection 'params' only.*batch_stats"),
+        ("batch statistics", "must use the collections? 'params'.* only.*batch_stats"),
         ("dropout", "must draw no random numbers, but .*dropout.* make it deterministic"),
         ("integer parameter", "must have float parameters only, got int32"),
     ],

@@ -23,7 +23,9 @@ from pathlib import Path
 
 from tests.mutants import (
     Mutant,
+    crossq,
     envs,
+    exercises,
     forked,
     goals,
     grids,
@@ -50,9 +52,9 @@ from tests.mutants import (
 ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
-    *(envs, goals, grids, hindsight, images, offpolicy, onpolicy, plots, policies, pqn),
-    *(presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds, sequences),
-    *(stepwise, subtle),
+    *(crossq, envs, exercises, goals, grids, hindsight, images, offpolicy, onpolicy, plots),
+    *(policies, pqn, presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds),
+    *(sequences, stepwise, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

@@ -311,7 +311,7 @@ MUTANTS = [
     Mutant("purerl/spaces.py", 'checks.shape("act", act, (*leading, *(self.action.shape or ())))', "pass", T_DDPG),
     Mutant(NETS, "x.shape[len(leading) :])", "obs_shape)", T_DDPG),
     # Custom optimizers.
-    Mutant("purerl/nets/optimizers.py", "return find_custom(spec, group, lr) or optax.adam(lr)", "return optax.adam(lr)", "tests/nets/test_optimizers.py"),
+    Mutant("purerl/nets/optimizers.py", "return find_custom(spec, group, lr) or optax.adam(lr, b1=b1)", "return optax.adam(lr, b1=b1)", "tests/nets/test_optimizers.py"),
     Mutant("purerl/nets/optimizers.py", "given = dict(given).get(group)", "given = given[0][1]", "tests/nets/test_optimizers.py"),
     Mutant("purerl/nets/optimizers.py", "    made = given(lr)\n", "    made = given(1e-3)\n", "tests/nets/test_optimizers.py"),
     Mutant("purerl/algos/reinforce.py", 'state.opt_state["actor"], old.actor)', 'state.opt_state["actor"])', "tests/nets/test_optimizers.py"),

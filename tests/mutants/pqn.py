@@ -71,6 +71,6 @@ MUTANTS = [
     Mutant(MLP, 'getattr(network, "layer_norm", False))', "False)", T_CNN),
     Mutant(CNN, "            x = nn.relu(nn.LayerNorm()(x) if self.layer_norm else x)", "            x = nn.relu(x)", T_CNN),
     Mutant(NUMPY_POLICY, "x = x * arrays[f\"norm_scale{i}\"] + arrays[f\"norm_bias{i}\"]", "x = x * arrays[f\"norm_scale{i}\"]", f"{T_EXPORT}::test_layer_normalisation_is_exported"),
-    Mutant(EXPORT, "for i in range(number - 1)]", "for i in range(number - 2)]", f"{T_EXPORT}::test_layer_normalisation_is_exported"),
+    Mutant(EXPORT, "for i in range(len(layers) - 1)]", "for i in range(len(layers) - 2)]", f"{T_EXPORT}::test_layer_normalisation_is_exported"),
     Mutant("purerl/runs/settings/aliases.py", "isinstance(default, OnPolicySchedule) and not default.rollout_steps", "isinstance(default, OnPolicySchedule)", T_ALIASES),
 ]  # fmt: skip

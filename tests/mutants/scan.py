@@ -13,6 +13,7 @@ SHARING, DEVICES = "purerl/loops/scan/sharing.py", "purerl/loops/devices.py"
 FIRST, SHARDING = "purerl/loops/first_carry.py", "purerl/mpi/sharding.py"
 EPISODES = "purerl/envs/episodes.py"
 T_LOOP, T_PROGRAMS = "tests/loops/scan/test_loop.py", "tests/loops/scan/test_programs.py"
+SEEDS, T_GROUPS = "purerl/loops/scan/seeds.py", "tests/loops/scan/test_seeds.py"
 T_STEPPING, T_SEEDS = "tests/loops/scan/test_stepping.py", "tests/loops/seeds/test_together.py"
 T_IN_JAX, T_RUNS = "tests/loops/test_in_jax.py", "tests/runs/training/test_train_in_jax.py"
 T_SHARING, T_SHARDING = "tests/loops/scan/test_sharing.py", "tests/mpi/test_sharding.py"
@@ -69,7 +70,9 @@ MUTANTS = [
     Mutant(EVALUATION, "jnp.where(new, result.ret, test.returns)", "jnp.where(new, result.transition.rew, test.returns)", T_LOOP),
     Mutant(EVALUATION, "        if should_stop():\n            return {}\n", "", T_LOOP),
     # Several seeds.
-    Mutant(PROGRAMS, "axes = (0, None, Clock(0, None, None, 0), None)", "axes = (0, None, Clock(None, None, None, 0), None)", T_SEEDS),
+    Mutant(SEEDS, "axes = (0, None, Clock(0, None, None, 0), None)", "axes = (0, None, Clock(None, None, None, 0), None)", T_SEEDS),
+    Mutant(SEEDS, "x.reshape(-1, group, *x.shape[1:])", "x.reshape(group, -1, *x.shape[1:]).swapaxes(0, 1)", T_GROUPS),
+    Mutant(SEEDS, "(8, 7, 6, 5, 4)", "(5, 4)", T_GROUPS),
     Mutant(LOOP, "clocks = jax.tree.map(lambda *x: np.stack(x), *map(_read_clock, carries))", "clocks = jax.tree.map(lambda *x: np.stack(x), *map(_read_clock, carries[:1] * len(carries)))", T_SEEDS),
     # The adapter, and lengths of programs.
     Mutant(IN_JAX, "not isinstance(env, type) and all", "all", T_IN_JAX),

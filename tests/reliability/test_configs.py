@@ -57,9 +57,9 @@ SENSE = {
     "word": "wandb",  # a project's name
     "number as a word": "wandb",
     # zero switches off noise, a penalty or a pass, or is the bound of an interval
-    "zero": "act_noise action_l2 alpha her_k random_action "
+    "zero": "act_noise action_l2 adam_b1 alpha her_k random_action "
     "damping_coeff ent_coef eps_end eps_start gamma lam noise_clip "
-    "num_test_episodes polyak start_steps target_noise train_pi_iters "
+    "num_test_episodes polyak renorm_warmup start_steps target_noise train_pi_iters "
     "train_v_iters log_std_init target_entropy max_ratio q_coef replay_ratio rms_decay rms_init",
     "negative": "log_std_init target_entropy",  # a logarithm, an entropy
     "fraction": "act_noise action_l2 alpha her_k "
@@ -67,7 +67,7 @@ SENSE = {
     "head_scale log_std_init lr max_grad_norm noise_clip pi_lr q_lr target_entropy target_kl "
     "target_noise vf_clip vf_lr max_ratio q_coef replay_ratio reward_scale rms_eps rms_init",
     # like zero, where zero is allowed
-    "tiny": "act_noise action_l2 alpha her_k random_action "
+    "tiny": "act_noise action_l2 adam_b1 alpha her_k random_action "
     "damping_coeff ent_coef eps_end eps_start gamma lam "
     "log_std_init max_ratio noise_clip polyak q_coef replay_ratio rms_decay rms_init "
     "target_entropy target_noise",
@@ -86,7 +86,7 @@ def makes_sense(name, hint, kind):
     if name == "log_info" and kind in ("list of words", "empty list"):
         return True
     if kind in ("list", "empty list"):  # tuples of integers; an empty one means a linear function
-        return typing.get_origin(hint) is tuple
+        return tuple in map(typing.get_origin, (hint, *kinds)) and name != "log_info"
     return name in SENSE.get(kind, "").split()
 
 
@@ -94,7 +94,7 @@ LEARNED = ("alpha_init", "target_entropy")  # settings that are used only with a
 
 
 def configuration(name, **entries):
-    if any(field in LEARNED for field in entries.get("spec", ())):
+    if name == "sac" and any(field in LEARNED for field in entries.get("spec", ())):
         entries["spec"] = {"alpha": "auto"} | entries["spec"]
     return {"algo": name, "env": ENVS.get(name, "Pendulum-v1")} | entries
 

@@ -33,6 +33,7 @@ ON_POLICY = {"steps": 120, "steps_per_epoch": 60}
 SEQUENCES = ON_POLICY | {"num_envs": 2, "rollout_steps": 20, "replay_size": 40, "replay_start": 20}
 SMALL = {
     "acer": ("CartPole-v1", SEQUENCES),
+    "crossq": ("Pendulum-v1", OFF_POLICY),
     "ddpg": ("Pendulum-v1", OFF_POLICY),
     "dqn": ("CartPole-v1", OFF_POLICY),
     "ppo": ("CartPole-v1", ON_POLICY | {"train_v_iters": 2, "train_pi_iters": 2}),
@@ -89,4 +90,8 @@ def make_run(case: str, path: Path, **changes) -> Run:
     if getattr(spec, "normalise_obs", False):
         seen = Moments(jnp.array([1.0, -2.0, 30.0]), jnp.array([0.5, 4.0, 9.0]), jnp.float32(50))
         params = params.replace(obs_stats=seen)
+    if hasattr(params, "actor_stats"):  # means and variances unlike the first ones
+        params = params.replace(
+            actor_stats=jax.tree.map(lambda x: 10 * x + 0.5, params.actor_stats)
+        )
     return Run(path, Config(name, "Case-v0", 0, "case", spec, algo.SCHEDULE), 0, params)

@@ -42,4 +42,4 @@ def choose_group(seeds: int) -> int:
 
     Replay buffers are not divided into groups, because each call would copy them.
     """
-    return next((n for n in (8, 7, 6, 5, 4) if seeds > 8 and seeds % n == 0), seeds)
+    return next((n for n in (8, 7, 6, 5, 4) if seeds % n == 0), seeds)

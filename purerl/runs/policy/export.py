@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax import export as jax_export
 
-from purerl import algos
+from purerl import algos, nets
 from purerl.errors import ConfigError
 from purerl.runs.policy import numpy_policy
 from purerl.runs.record import files as storage
@@ -87,20 +87,40 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
         problem = f"flat observations, but this policy reads images with torso {spec.torso!r}"
     if problem:
         raise ConfigError(f"format numpy needs {problem}. Use format stablehlo: {way}.")
-    layers = getattr(params, algorithm.acting)["params"]["MLP_0"]
-    number = sum(name.startswith("Dense_") for name in layers)
-    names = [(part, i) for part in ("kernel", "bias") for i in range(number)]
-    arrays = {f"{part}{i}": layers[f"Dense_{i}"][part] for part, i in names}
+    layers = _list_layers(params, algorithm.acting)
+    names = [(part, i) for part in ("kernel", "bias") for i in range(len(layers))]
+    arrays = {f"{part}{i}": layers[i][part] for part, i in names}
     if getattr(spec, "layer_norm", False):
-        names = [(part, i) for part in ("scale", "bias") for i in range(number - 1)]
-        arrays |= {f"norm_{part}{i}": layers[f"LayerNorm_{i}"][part] for part, i in names}
+        norms = getattr(params, algorithm.acting)["params"]["MLP_0"]
+        names = [(part, i) for part in ("scale", "bias") for i in range(len(layers) - 1)]
+        arrays |= {f"norm_{part}{i}": norms[f"LayerNorm_{i}"][part] for part, i in names}
     if getattr(spec, "normalise_obs", False) and params.obs_stats.rows > 0:
         arrays |= {"obs_mean": params.obs_stats.mean, "obs_var": params.obs_stats.var}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     code = Path(numpy_policy.__file__).read_bytes()
-    about = {"layers": number, "activation": spec.activation, "tanh": algorithm.squashed}
+    about = {"layers": len(layers), "activation": spec.activation, "tanh": algorithm.squashed}
     return {"policy.npz": file.getvalue(), "policy.py": code}, about
+
+
+def _list_layers(params: Any, name: str) -> list[Any]:
+    """Return kernel and bias of each dense layer, folded with the normalisation before it."""
+    tree = getattr(params, name)["params"]["MLP_0"]
+    layers = [tree[f"Dense_{i}"] for i in range(sum(key.startswith("Dense_") for key in tree))]
+    running = _find_statistics(params, name)
+    if not running:
+        return layers
+    norms = [f"BatchRenorm_{i}" for i in range(len(layers))]
+    pairs = zip(layers, norms, strict=True)
+    return [nets.fold_into_dense(layer, tree[norm], running[norm]) for layer, norm in pairs]
+
+
+def _find_statistics(params: Any, name: str) -> dict[str, Any]:
+    """Return the running statistics of a network by layer; {} for a network without any."""
+    statistics = getattr(params, f"{name}_stats", None)
+    if not isinstance(statistics, dict):  # a custom algorithm may have others
+        return {}
+    return statistics.get(nets.STATISTICS, {}).get("MLP_0", {})
 
 
 def _export_stablehlo(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -125,6 +145,16 @@ def _export_stablehlo(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     }
 
 
+def _find_input_statistics(run: "Run") -> tuple[Any, Any] | None:
+    """Return the running mean and variance of observations, if the policy has them."""
+    if getattr(run.params.spec, "normalise_obs", False):
+        return run.params.obs_stats.mean, run.params.obs_stats.var
+    layers = _find_statistics(run.params, algos.get_facts(run.config.algo).acting)
+    first: Any = layers.get("BatchRenorm_0")
+    flat = first is not None and first["mean"].shape == run.params.spec.env.obs_shape
+    return (first["mean"], first["var"]) if flat else None
+
+
 def _check_actions(run: "Run", folder: Path, form: str) -> None:
     """Raise `ConfigError` if an exported policy does not act like the run's policy."""
     if form == "numpy":
@@ -132,13 +162,12 @@ def _check_actions(run: "Run", folder: Path, form: str) -> None:
     else:
         content = (folder / "policy.stablehlo").read_bytes()
         policy = jax_export.deserialize(bytearray(content)).call
-    spec, env = run.params.spec, run.params.spec.env
+    env = run.params.spec.env
     obs = 2 * np.asarray(jax.random.normal(jax.random.key(0), (ROWS, *env.obs_shape)))
     if np.dtype(env.obs_dtype).kind != "f":
         obs = np.abs(10 * obs)  # at most 100, which fits into any integer type
-    elif getattr(spec, "normalise_obs", False):  # choose values as they occurred in training
-        stats = run.params.obs_stats
-        obs = np.asarray(stats.mean) + np.sqrt(np.asarray(stats.var)) * obs
+    elif stats := _find_input_statistics(run):  # choose values as they occurred in training
+        obs = np.asarray(stats[0]) + np.sqrt(np.asarray(stats[1])) * obs
     obs = obs.astype(env.obs_dtype)
     wanted, found = np.asarray(run.policy(obs)), np.asarray(policy(obs))
     same = found.shape == wanted.shape and found.dtype.kind == wanted.dtype.kind

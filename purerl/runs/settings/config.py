@@ -189,6 +189,7 @@ def from_json(
             spec = module.Spec(spaces, **_choose_torso(module, spaces, fields["spec"]))
         schedule, options = (makers[part](**fields[part]) for part in ("schedule", "options"))
         choose_her(schedule, spec.env.goal_size)  # refuses it without goals
+        algos.check_settings(module, spec, schedule)
         parts = {"spec": spec, "schedule": schedule, "options": options}
         return Config(name, env, **run, **parts, custom=None if algo == name else algo)
     except ConfigError:

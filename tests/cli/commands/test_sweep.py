@@ -10,7 +10,7 @@ import pytest
 
 from purerl.cli import main as program
 from purerl.cli.commands import sweep
-from purerl.runs.record import files, status
+from purerl.runs.record import status
 from tests.mpi.launch import ROOT, clean
 from tests.runs.sweeps.test_jobs import wait
 
@@ -83,20 +83,15 @@ def read_statuses(out):
 
 
 def test_a_failed_run_does_not_stop_a_sweep_and_done_runs_are_not_repeated(tmp_path):
-    process = start_sweep(tmp_path, *SMALL, "--grid", "gamma=0.9,2,0.8")
+    process = start_sweep(tmp_path, *SMALL, "--grid", "gamma=0.9,2")
     out, err = process.communicate(timeout=600)
     assert process.returncode == 1, err
-    assert read_statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed", "g_gam0-8": "done"}
+    assert read_statuses(out) == {"g_gam0-9": "done", "g_gam2-0": "failed"}
     assert "To complete the sweep: python -m purerl sweep ppo" in out
-    runs = {one.path.name: one.status for one in status.list_runs(tmp_path)}
-    assert runs == {"g_gam0-9_s0": "done", "g_gam0-8_s0": "done"}
+    assert [one.path.name for one in status.list_runs(tmp_path)] == ["g_gam0-9_s0"]
     assert "400" in (tmp_path / "g" / "logs" / "g_gam0-9_s0.log").read_text()
     saved = tmp_path / "g" / "g_gam0-9" / "g_gam0-9_s0" / "config.json"
     assert json.loads(saved.read_text())["spec"]["gamma"] == 0.9
-    # Make the other run look as if it was killed before its first checkpoint.
-    other = tmp_path / "g" / "g_gam0-8" / "g_gam0-8_s0"
-    files.remove(other / "checkpoints")
-    status.write_status(other, {"status": "running"})
     process = start_sweep(tmp_path, *SMALL, "--grid", "gamma=0.9,0.8")
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err

@@ -87,7 +87,7 @@ def test_paths_and_errors_that_are_not_utf_8_are_written_as_escapes(tmp_path, mo
     assert b"caf?" in out.buffer.getvalue()
 
 
-@pytest.mark.parametrize("where", ["full", "closed"])
+@pytest.mark.parametrize("where", [pytest.param("full", marks=pytest.mark.complete), "closed"])
 def test_the_command_trains_without_a_working_output(tmp_path, where):
     words = ["train", "vpg", "--env", "CartPole-v1", "--hidden", "4", "--steps", "200"]
     words += ["--steps-per-epoch", "100", "--preset", "none", "--data-dir", str(tmp_path)]

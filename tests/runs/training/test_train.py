@@ -111,7 +111,7 @@ def test_a_stopped_run_saves_and_resumes_to_the_same_end(tmp_path, undisturbed, 
 @pytest.mark.parametrize(
     ("algo", "seed", "kills"),
     [
-        ("td3", 0, 1),
+        pytest.param("td3", 0, 1, marks=pytest.mark.reliability),
         pytest.param("sac", 0, 3, marks=pytest.mark.reliability),
         pytest.param("dqn", 1, 3, marks=pytest.mark.reliability),
         pytest.param("ppo", 2, 3, marks=pytest.mark.reliability),

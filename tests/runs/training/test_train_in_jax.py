@@ -117,15 +117,29 @@ SPLIT = pytest.param("ddpg", 2, marks=pytest.mark.complete)
 @pytest.mark.parametrize(
     ("algo", "number"), [("ddpg", 1), SPLIT, pytest.param("vpg", 1, marks=pytest.mark.complete)]
 )
-def test_doctor_finds_the_update_that_diverged(algo, number, tmp_path):
+def test_doctor_finds_the_update_that_diverged(algo, number, tmp_path, monkeypatch):
     env, settings = Spike(BOX), (OFF if algo == "ddpg" else ON) | {"devices": number}
     with pytest.raises(Diverged):
         purerl.train(algo, env, data_dir=tmp_path, **COMMON | settings)
     (path,) = tmp_path.rglob("config.json")
+    real, targets = scan.advance, set()
+
+    def advance(carry):
+        targets.add(carry.envs.pace.target)
+        return real(carry)
+
+    monkeypatch.setattr(scan, "advance", advance)
     finding = diagnosis.diagnose(path.parent, env)
+    assert targets == {0.0}  # each program has one burst or rollout
     assert finding.update > 0
     assert finding.bad
     assert finding.saved.exists()
+
+
+def test_runs_train_in_the_environment_itself_and_not_in_its_gymnasium_wrapper():
+    assert type(environments.choose_training_env(None, "jax:CartPole-v1", None)) is CartPole
+    env = Drift(DISCRETE)
+    assert environments.choose_training_env(env, "Drift()", None) is env
 
 
 def test_a_wrapper_of_gymnasium_is_refused():

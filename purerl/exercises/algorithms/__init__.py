@@ -1,0 +1,1 @@
+"""Parts of algorithms: returns, advantages, losses and targets."""

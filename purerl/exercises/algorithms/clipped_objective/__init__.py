@@ -1,0 +1,1 @@
+"""Exercise 3.3: PPO's clipped objective."""

@@ -1,0 +1,1 @@
+"""Exercise 3.7: one step of a custom loop."""

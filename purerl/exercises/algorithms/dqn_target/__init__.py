@@ -1,0 +1,1 @@
+"""Exercise 3.4: the targets of DQN and of double DQN."""

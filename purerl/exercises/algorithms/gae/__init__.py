@@ -1,0 +1,1 @@
+"""Exercise 3.2: generalised advantage estimation."""

@@ -1,0 +1,1 @@
+"""Exercise 3.6: relabelling with goals in hindsight."""

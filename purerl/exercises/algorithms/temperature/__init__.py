@@ -1,0 +1,1 @@
+"""Exercise 3.5: the loss of SAC's temperature."""

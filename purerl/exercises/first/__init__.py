@@ -1,0 +1,1 @@
+"""First exercises: distributions and losses."""

@@ -1,0 +1,1 @@
+"""Exercise 1.3: the target and the losses of TD3."""

@@ -1,0 +1,1 @@
+"""Studies: change one thing, measure what it does, and explain it."""

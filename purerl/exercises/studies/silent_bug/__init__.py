@@ -1,0 +1,1 @@
+"""Exercise 2.2: a bug that raises no error."""
