@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
 from purerl.schedules import SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
 from purerl.types import Batch, PolicyBatch, Rollout, SequenceBatch
@@ -97,6 +97,7 @@ SAC = ((*Q_PI, "alpha_loss"), OWNS | {"alpha_loss": ()}, GAUSSIAN)
 AUTO = (SAC[0], OWNS | {"alpha_loss": ("log_alpha",)}, GAUSSIAN)
 DQN = (("critic_loss",), {"critic_loss": ("critic",)}, {"critic": "values"})
 LOUD, WIDE = {"act_noise": 3.0}, {}
+ROLLOUT = {"minibatch_size": None, "train_q_iters": 2}
 
 ACER_SETTINGS = {"ent_coef": 0.1, "delta": 0.05, "head_scale": 1.0}
 ACER = (("actor_loss", "critic_loss"), OWNS, {"actor": "values", "critic": "values"})
@@ -135,6 +136,18 @@ CASES = {
     "crossq-often": Case(crossq, BOX, DISCRETE, SMALL | {"policy_delay": 1}, *AUTO, WIDE),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
+    "pqn": Case(pqn, DISCRETE, BOX, SMALL | ROLLOUT, *DQN, WIDE),
+    "pqn-options": Case(
+        pqn,
+        DISCRETE,
+        BOX,
+        SMALL
+        | ROLLOUT
+        | {"normalise_obs": True, "lr_decay_updates": 100, "layer_norm": False}
+        | {"initializer": "he_normal"},
+        *DQN,
+        WIDE,
+    ),
     "acer": Case(acer, DISCRETE, BOX, SMALL | ACER_SETTINGS, *ACER, WIDE),
 } | {
     **both(reinforce, *PG, SMALL),

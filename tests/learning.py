@@ -27,7 +27,9 @@ import numpy as np
 from gymnasium import spaces, wrappers
 
 import purerl
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.envs import names
+from purerl.loops import choose_loop
 from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
 from purerl.types import Batch
@@ -101,6 +103,14 @@ PRESETS = {
     "dqn-cartpole": Preset(
         dqn, "CartPole-v1", (0, 1, 2, 3, 4), 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
     ),
+    "pqn-cartpole": Preset(
+        pqn,
+        "jax:CartPole-v1",
+        FIVE,
+        475.0,
+        {"lr": 5e-4, "lr_decay_updates": 110, "reward_scale": 0.1, "eps_end": 0.2, "eps_decay": 20},
+        {"steps": 245_760, "steps_per_epoch": 20_480, "num_test_episodes": 20},
+    ),
     "acer-cartpole": Preset(
         acer, "CartPole-v1", FIVE, 475.0, {}, EVERY_20K | {"steps": 300_000}, sampled=True
     ),
@@ -170,14 +180,17 @@ PRESETS = {
 def train(preset: Preset, seed: int) -> list[dict[str, Any]]:
     """Train one seed, and return one row for each evaluation."""
 
-    def env_fn() -> Any:
+    def make() -> Any:
         env = gymnasium.make(preset.env)
         if not preset.raw:
             return env
         units = spaces.Box(-1.0, 1.0, env.action_space.shape)
         return wrappers.TransformAction(env, lambda act: act, units)
 
-    spec = preset.algo.Spec(EnvSpec.of(env_fn()), **preset.spec)
+    in_jax = preset.env.startswith("jax:")
+    env_fn = names.make(preset.env) if in_jax else make
+    loop = choose_loop(env_fn)
+    spec = preset.algo.Spec(env_fn.spec if in_jax else EnvSpec.of(make()), **preset.spec)
     schedule = dataclasses.replace(preset.algo.SCHEDULE, **preset.schedule)
     rows, began = [], time.monotonic()
     carry = loop.start(preset.algo, spec, env_fn, schedule, seed)

@@ -72,6 +72,18 @@ def test_acer_learns_the_pole_with_every_seed_and_faster_by_replay():
 
 
 @pytest.mark.slow
+def test_pqn_holds_the_pole_with_every_seed():
+    preset = PRESETS["pqn-cartpole"]
+    runs = [train(preset, seed) for seed in preset.seeds]
+    steps = [row["step"] for row in runs[0]]
+    returns = zip(*([row["test_return"] for row in rows] for rows in runs), strict=True)
+    mean = dict(zip(steps, map(statistics.fmean, returns), strict=True))
+    assert mean[102_400] >= 400
+    assert mean[204_800] >= 470
+    assert all(reaches_bar(rows, preset.bar) for rows in runs)
+
+
+@pytest.mark.slow
 def test_acer_swings_up_the_acrobot():
     preset = PRESETS["acer-acrobot"]
     assert statistics.fmean(train(preset, s)[-1]["test_return"] for s in preset.seeds) >= preset.bar

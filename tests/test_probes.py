@@ -13,7 +13,7 @@ import numpy as np
 import optax
 import pytest
 
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
 from purerl.loops import gym as loop
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
@@ -50,6 +50,10 @@ def dqn_value(params, obs):
     return np.asarray(dqn.q_value(params, obs)).max(axis=1)
 
 
+def pqn_value(params, obs):
+    return np.asarray(pqn.q_value(params, obs)).max(axis=1)
+
+
 SCHEDULE = OffPolicySchedule(
     steps=2_500, steps_per_epoch=2_500, start_steps=500, update_after=64, batch_size=64
 )
@@ -66,6 +70,8 @@ NETS = {"hidden": (32, 32), "gamma": 0.9}
 STEPS = NETS | {"train_v_iters": 20, "vf_lr": 1e-2}
 MANY = STEPS | {"train_pi_iters": 10, "pi_lr": 3e-3, "target_kl": 0.05}
 
+PASSES = NETS | {"lr": 1e-2, "minibatch_size": 32, "eps_decay": 50, "lr_decay_updates": 120}
+
 SEQUENCES = SequenceSchedule(
     steps=12_800, steps_per_epoch=128, rollout_steps=64, num_envs=4, replay_size=2_048,
     replay_start=256,
@@ -79,6 +85,7 @@ LEARNERS = {
     "sac": Learner(sac, False, SOFT, SCHEDULE, sac_value),
     "crossq": Learner(crossq, False, NORMAL, LARGE, crossq_value),
     "dqn": Learner(dqn, True, GREEDY, SCHEDULE, dqn_value),
+    "pqn": Learner(pqn, True, PASSES, ROLLOUTS, pqn_value),
     "reinforce-discrete": Learner(reinforce, True, NETS, ROLLOUTS, None),
     "reinforce-box": Learner(reinforce, False, NETS | {"log_std_init": -1.0}, ROLLOUTS, None),
     "vpg-discrete": Learner(vpg, True, STEPS | {"pi_lr": 1e-2}, ROLLOUTS, vpg.value),
@@ -91,7 +98,7 @@ LEARNERS = {
 
 # Learners that share most of their code with another one; `make test-all` runs them.
 COMPLETE = ("ddpg", "reinforce-discrete", "vpg-box", "vpg-discrete", "trpo-box", "trpo-discrete")
-COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac", "crossq")
+COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac", "crossq", "pqn")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -33,6 +33,7 @@ SHORT = {
     "examples/run_ddpg.py": ["--steps", "1200"],
     "examples/run_acer.py": ["--steps", "3200", "--replay-start", "640"],
     "examples/run_dqn.py": ["--steps", "1200"],
+    "examples/run_pqn.py": ["--steps", "4096"],
     "examples/run_ppo.py": ["--steps", "4000"],
     "examples/run_trpo.py": ["--steps", "4000"],
     "examples/run_vpg.py": ["--steps", "4000"],

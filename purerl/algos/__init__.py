@@ -21,7 +21,7 @@ from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedu
 from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
-    from purerl.algos import acer, crossq, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
+    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
 
 
 class Algorithm(NamedTuple):
@@ -69,6 +69,13 @@ ALGORITHMS = {
         acting="critic",
     ),
     "ppo": Algorithm("Proximal policy optimisation", _ALL, _V, ("loss_v", "kl", "entropy")),
+    "pqn": Algorithm(
+        "Parallelised Q-network: Q(lambda) without a replay buffer",
+        ("discrete",),
+        {"q": "AverageQVals"},
+        ("loss_q", "q", "epsilon"),
+        acting="critic",
+    ),
     "reinforce": Algorithm("REINFORCE", _ALL, {"kl": "KL"}, ("kl", "entropy")),
     "sac": Algorithm(
         "Soft actor-critic",

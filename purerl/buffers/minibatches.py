@@ -24,7 +24,7 @@ def check(size: int | None, rows: int, key: Any) -> None:
     if rows % size:
         raise ValueError(
             f"minibatch_size must divide the {rows} rows of a rollout, got {size}. Change "
-            f"minibatch_size or steps_per_epoch."
+            f"minibatch_size or rollout_steps."
         )
     if key is None:
         raise ValueError(

@@ -5,7 +5,7 @@ Default networks are MLPs, which take flat observations:
     DeterministicActor                   policy of ddpg and td3
     GaussianActor                        policy of sac and crossq
     GaussianPolicy, CategoricalPolicy    policy of the on-policy algorithms, Box and Discrete
-    QFunction, DiscreteQFunction         critic of ddpg, td3, sac and crossq; of dqn and acer
+    QFunction, DiscreteQFunction         critic of ddpg, td3, sac and crossq; of dqn, pqn and acer
     ValueFunction                        critic of vpg, trpo and ppo
 
 With `torso="nature_cnn"`, `NatureCNN` turns images into features before their hidden layers.
@@ -19,7 +19,7 @@ A custom module must have these inputs and outputs:
     actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
     actor(obs [B, *obs_shape]) -> logits [B, sum of sizes]               on-policy, MultiDiscrete
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac, crossq
-    critic(obs [B, *obs_shape]) -> [B, n]                                dqn, acer
+    critic(obs [B, *obs_shape]) -> [B, n]                                dqn, pqn, acer
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
 
 On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, acer. Networks of

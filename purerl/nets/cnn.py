@@ -22,6 +22,7 @@ class NatureCNN(nn.Module):
     """
 
     initializer: str = "torch_uniform"
+    layer_norm: bool = False  # whether to normalise the channels of each layer before its ReLU
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> jax.Array:
@@ -36,10 +37,12 @@ class NatureCNN(nn.Module):
             kernel_init, bias_init = make_initializers(self.initializer, side**2 * x.shape[-1])
             kernel = self.param(f"kernel_{i}", kernel_init, shape)
             bias = self.param(f"bias_{i}", bias_init, (filters,))
-            x = nn.relu(convolve(x, kernel, stride) + bias[None, None, None])
+            x = convolve(x, kernel, stride) + bias[None, None, None]
+            x = nn.relu(nn.LayerNorm()(x) if self.layer_norm else x)
         x = x.reshape(x.shape[0], -1)
         kernel_init, bias_init = make_initializers(self.initializer, x.shape[-1])
-        return nn.relu(nn.Dense(_UNITS, kernel_init=kernel_init, bias_init=bias_init)(x))
+        x = nn.Dense(_UNITS, kernel_init=kernel_init, bias_init=bias_init)(x)
+        return nn.relu(nn.LayerNorm()(x) if self.layer_norm else x)
 
 
 TORSOS = {"nature_cnn": NatureCNN}

@@ -29,6 +29,7 @@ class MLP(nn.Module):
     initializer: str = "torch_uniform"
     head_scale: float = 1.0  # scale of the last layer's initial kernel
     renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
+    layer_norm: bool = False  # whether to normalise hidden layers before their activation
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -41,6 +42,7 @@ class MLP(nn.Module):
                 x = BatchRenorm(self.renorm_warmup)(x)
             x = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init)(x)
             if not last:
+                x = nn.LayerNorm()(x) if self.layer_norm else x
                 x = ACTIVATIONS[self.activation](x)
         return x
 
@@ -144,12 +146,13 @@ class DiscreteQFunction(nn.Module):
     activation: str = "relu"
     initializer: str = "torch_uniform"
     torso: str | None = None  # network before the hidden layers, for images
+    layer_norm: bool = False  # whether to normalise all layers before their activation
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> jax.Array:
         """Return one value per action."""
-        mlp = MLP((*self.hidden, self.number), self.activation, self.initializer)
-        return mlp(_extract_features(self, obs))
+        sizes, style = (*self.hidden, self.number), (self.activation, self.initializer)
+        return MLP(sizes, *style, layer_norm=self.layer_norm)(_extract_features(self, obs))
 
 
 class QFunction(nn.Module):
@@ -173,5 +176,6 @@ def _extract_features(network: Any, obs: jax.Array) -> jax.Array:
     """Return what the hidden layers of a network read: the torso's features, or observations."""
     if network.torso is None:
         return obs.astype(jnp.float32)
-    features: jax.Array = TORSOS[network.torso](network.initializer)(obs)
+    torso = TORSOS[network.torso](network.initializer, getattr(network, "layer_norm", False))
+    features: jax.Array = torso(obs)
     return features

@@ -21,7 +21,7 @@ CHUNK = 256  # most images that a network reads at once
 class Networks(NamedTuple):
     """Flax modules of a learner, as `networks(spec)` of every algorithm returns them."""
 
-    actor: Any  # None in dqn, which chooses actions with its critic
+    actor: Any  # None in dqn and pqn, which choose actions with their critic
     critic: Any  # None in reinforce; two critics are two parameter trees of this module
 
 

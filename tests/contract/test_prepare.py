@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from purerl import mpi
+from purerl.algos import pqn
 from purerl.nets import policies
 from purerl.spaces import Box, EnvSpec
 from purerl.types import PolicyBatch
@@ -45,6 +46,8 @@ def test_prepare_flattens_steps_of_all_environments(case):
 def test_weights_have_mean_one_and_standardised_advantages_mean_zero(case):
     batch = prepared(case)
     assert float(batch.weight.mean()) == pytest.approx(1.0, abs=1e-6)
+    if case.algo is pqn:
+        pytest.skip("its losses read no advantages")
     mean = float((batch.weight * batch.adv).mean())
     assert mean == pytest.approx(0.0, abs=1e-6)
     assert float((batch.weight * batch.adv**2).mean()) == pytest.approx(1.0, abs=1e-5)

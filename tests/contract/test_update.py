@@ -52,7 +52,7 @@ def test_optimizers_keep_their_state_between_updates(case):
     spec, owned = state.params.spec, [name for names in case.owns.values() for name in names]
     passes = {"actor": "train_pi_iters", "critic": "train_v_iters"}
     for name, opt in state.opt_state.items():
-        steps = 3 * getattr(spec, passes.get(name, ""), 1)
+        steps = 3 * getattr(spec, passes.get(name, ""), getattr(spec, "train_q_iters", 1))
         if name != "critic":
             steps = math.ceil(steps / getattr(spec, "policy_delay", 1))
         before, after = jax.tree.leaves(start.opt_state[name]), jax.tree.leaves(opt)

@@ -14,6 +14,7 @@ from purerl.loops import acting, devices, offpolicy
 from purerl.loops import gym as loop
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
+from tests.loops.scan.drift import mark_complete
 
 OFF = functools.partial(
     OffPolicySchedule,
@@ -37,13 +38,14 @@ SEQUENCES = functools.partial(
     num_envs=4,
     num_test_episodes=1,
 )
-POLE = ("acer", "dqn", "ppo")  # algorithms that run on CartPole-v1
+POLE = ("acer", "dqn", "ppo", "pqn")  # algorithms that run on CartPole-v1
 
 
 def records(name, schedule):
     algo, env_id = algos.load(name), "CartPole-v1" if name in POLE else "Pendulum-v1"
     env_fn = functools.partial(gymnasium.make, env_id)
     passes = {"train_pi_iters": 10, "train_v_iters": 10} if name == "ppo" else {}
+    passes = {"minibatch_size": None} if name == "pqn" else passes
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=(16, 16), **passes)
     run, records = loop.run(algo, spec, env_fn, schedule, 0), []
     while True:
@@ -55,10 +57,12 @@ def records(name, schedule):
 
 @pytest.mark.parametrize(
     "name",
-    ["dqn", *(pytest.param(x, marks=pytest.mark.complete) for x in ("ppo", "acer", "td3", "sac"))],
+    mark_complete(
+        ("dqn", "ppo", "pqn", "acer", "td3", "sac"), ("ppo", "pqn", "acer", "td3", "sac")
+    ),
 )
 def test_two_devices_train_like_one(name):
-    schedule = {"ppo": ON, "acer": SEQUENCES}.get(name, OFF)
+    schedule = {"ppo": ON, "pqn": ON, "acer": SEQUENCES}.get(name, OFF)
     acting._act.clear_cache()  # remove programs of earlier tests
     one, _ = records(name, schedule())
     programs = acting._act._cache_size()

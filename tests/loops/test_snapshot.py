@@ -25,7 +25,7 @@ OFF = OffPolicySchedule(
 )  # fmt: skip
 ON = OnPolicySchedule(steps=360, rollout_steps=60, steps_per_epoch=180, num_envs=2)
 ENVS = {"reinforce": "CartPole-v1", "vpg": "Pendulum-v1", "trpo": "CartPole-v1"}
-ENVS |= {"ppo": "Pendulum-v1", "dqn": "CartPole-v1", "acer": "CartPole-v1"}
+ENVS |= {"ppo": "Pendulum-v1"} | dict.fromkeys(("acer", "dqn", "pqn"), "CartPole-v1")
 SEQUENCES = SequenceSchedule(
     steps=360, rollout_steps=20, steps_per_epoch=180, num_envs=2, replay_size=100, replay_start=60
 )
@@ -34,6 +34,8 @@ SEQUENCES = SequenceSchedule(
 def begin(name, schedule=None, hidden=(8,), **settings):
     algo = algos.load(name)
     env_fn = functools.partial(gymnasium.make, ENVS.get(name, "Pendulum-v1"))
+    if name == "pqn":
+        settings = {"minibatch_size": 20} | settings
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=hidden, **settings)
     kinds = {type(one): one for one in (ON, OFF, SEQUENCES)}
     schedule = schedule or kinds[type(algo.SCHEDULE)]

@@ -35,6 +35,7 @@ from tests.mutants import (
     onpolicy,
     plots,
     policies,
+    pqn,
     presets,
     ranks,
     reliability,
@@ -52,8 +53,8 @@ ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(crossq, envs, exercises, goals, grids, hindsight, images, offpolicy, onpolicy, plots),
-    *(policies, presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds, sequences),
-    *(stepwise, subtle),
+    *(policies, pqn, presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds),
+    *(sequences, stepwise, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

@@ -159,3 +159,31 @@ def test_flat_observations_are_never_read_in_chunks(monkeypatch):
     variables = network.init(jax.random.key(0), obs)
     text = jax.make_jaxpr(lambda v: modules.apply_rows(network, v, obs, (3,)))(variables)
     assert "scan" not in str(text)
+
+
+def test_layer_norm_normalises_the_channels_of_each_layer(key):
+    obs = np.random.default_rng(0).integers(256, size=(2, 36, 36, 1), dtype=np.uint8)
+    network = cnn.NatureCNN(layer_norm=True)
+    params = jax.jit(network.init)(key, obs)["params"]
+
+    def activate(x):
+        x = np.asarray(x, np.float64)
+        spread = np.sqrt(x.var(axis=-1, keepdims=True) + 1e-6)
+        return np.maximum((x - x.mean(axis=-1, keepdims=True)) / spread, 0.0)
+
+    x = obs / 255.0
+    for i, stride in enumerate((4, 2, 1)):
+        x = np.asarray(cnn.convolve(jnp.float32(x), params[f"kernel_{i}"], stride))
+        x = activate(x + np.asarray(params[f"bias_{i}"]))
+    dense = params["Dense_0"]
+    x = activate(x.reshape(2, -1) @ np.asarray(dense["kernel"]) + np.asarray(dense["bias"]))
+    found = jax.jit(network.apply)({"params": params}, obs)
+    np.testing.assert_allclose(found, x, rtol=1e-3, atol=1e-4)
+
+
+def test_q_functions_pass_layer_norm_on_to_the_torso(key):
+    network = mlp.DiscreteQFunction(3, (4,), torso="nature_cnn", layer_norm=True)
+    made = jax.eval_shape(network.init, key, np.zeros((1, 36, 36, 1), np.uint8))["params"]
+    names = {part: {name for name in made[part] if "Norm" in name} for part in made}
+    assert names["NatureCNN_0"] == {f"LayerNorm_{i}" for i in range(4)}
+    assert names["MLP_0"] == {"LayerNorm_0"}

@@ -8,12 +8,12 @@ import numpy as np
 import optax
 import pytest
 
-from purerl.algos import acer, td3
+from purerl.algos import acer, pqn, td3
 from tests.cases import BOX, CASES, Case
 
 ONE_EACH = (
     *("td3", "ppo-options", "trpo-box", "sac-auto", "acer"),
-    *("crossq-often", "ddpg", "dqn", "vpg-box", "reinforce-box"),
+    *("crossq-often", "ddpg", "dqn", "vpg-box", "reinforce-box", "pqn"),
 )
 each_algorithm = pytest.mark.parametrize(
     "case",
@@ -75,13 +75,14 @@ def test_a_function_is_called_with_the_learning_rate_of_its_group(case):
 
 
 @each_algorithm
-def test_the_default_is_adam_and_rmsprop_for_acer(case):
+def test_the_default_is_adam_but_rmsprop_for_acer_and_radam_for_pqn(case):
     rates = {name: 1e-3 for name in ("lr", "pi_lr", "q_lr", "vf_lr") if hasattr(case.spec(), name)}
     if hasattr(case.spec(), "adam_eps"):
         rates |= {"max_grad_norm": None, "adam_eps": 1e-8}
     default = optax.adam
     if case.algo is acer:  # as in Baselines, with an average that starts at 1
         default = functools.partial(optax.rmsprop, decay=0.99, eps=1e-5, initial_scale=1.0)
+    default = optax.radam if case.algo is pqn else default
     plain, _ = move(case, **rates)
     named, _ = move(case, optimizer=default, **rates)
     for name in plain:

@@ -37,6 +37,7 @@ SMALL = {
     "ddpg": ("Pendulum-v1", OFF_POLICY),
     "dqn": ("CartPole-v1", OFF_POLICY),
     "ppo": ("CartPole-v1", ON_POLICY | {"train_v_iters": 2, "train_pi_iters": 2}),
+    "pqn": ("CartPole-v1", ON_POLICY | {"num_envs": 2, "rollout_steps": 60, "minibatch_size": 20}),
     "reinforce": ("CartPole-v1", ON_POLICY),
     "sac": ("Pendulum-v1", OFF_POLICY),
     "td3": ("Pendulum-v1", OFF_POLICY),
@@ -67,7 +68,8 @@ def begun(algo: str) -> Run:
     env, settings = SMALL[algo]
     known = {field.name for field in dataclasses.fields(algos.load(algo).SCHEDULE)}
     schedule = {name: x for name, x in (COMMON | settings).items() if name in known}
-    content = {"algo": algo, "env": env, "spec": {"hidden": [8, 8]}, "schedule": schedule}
+    spec = {name: x for name, x in settings.items() if name in ("minibatch_size",)}
+    content = {"algo": algo, "env": env, "spec": spec | {"hidden": [8, 8]}, "schedule": schedule}
     config = configs.from_json(content)
     run = folder.create_folder(configs.to_json(config), _folder.name)
     carry = loop.start(

@@ -41,6 +41,7 @@ PLACES = {
     "SAC": (2, 588, "box"),
     "CrossQ": (2, 668, "box"),
     "DQN": (3, 428, "discrete"),
+    "PQN": (3, 196, "discrete"),
 }
 
 
@@ -144,7 +145,7 @@ def draw_arrows() -> list[str]:
     """Return the arrows between the algorithms."""
     half = BOX[0] / 2
     (left, y), (right, _) = find_centre("REINFORCE"), find_centre("VPG")
-    dqn, ddpg = find_centre("DQN"), find_centre("DDPG")
+    dqn, ddpg, pqn = find_centre("DQN"), find_centre("DDPG"), find_centre("PQN")
     vpg, acer = find_centre("VPG"), find_centre("ACER")
     corner = acer[0]
     return [
@@ -158,6 +159,9 @@ def draw_arrows() -> list[str]:
         draw_arrow(f"M {dqn[0] - half:g} {dqn[1]} H {ddpg[0] + half + 3:g}"),
         draw_text(dqn[0], dqn[1] + 38, "a policy finds", 12, fill=GREY),
         draw_text(dqn[0], dqn[1] + 52, "the best action", 12, fill=GREY),
+        draw_arrow(f"M {dqn[0]:g} {dqn[1] - BOX[1] / 2:g} V {pqn[1] + BOX[1] / 2 + 3:g}"),
+        draw_text(dqn[0] + 9, 280, "rollouts, no", 12, text_anchor="start", fill=GREY),
+        draw_text(dqn[0] + 9, 294, "target network", 12, text_anchor="start", fill=GREY),
         draw_down("DDPG", "TD3", "two critics, delay,", "smoothed targets"),
         draw_down("TD3", "SAC", "sampled actions,", "an entropy bonus"),
         draw_down("SAC", "CrossQ", "normalised batches", "in place of targets"),

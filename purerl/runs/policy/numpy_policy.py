@@ -49,6 +49,9 @@ def compute_outputs(about: dict[str, Any], arrays: dict[str, np.ndarray], obs: A
         if i:
             x = ACTIVATIONS[about["activation"]](x)
         x = x @ arrays[f"kernel{i}"] + arrays[f"bias{i}"]
+        if f"norm_scale{i}" in arrays:
+            x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+            x = x * arrays[f"norm_scale{i}"] + arrays[f"norm_bias{i}"]
     return x
 
 

@@ -209,7 +209,8 @@ def build_configuration(
         if (per_epoch := schedule.get("steps_per_epoch")) is None:
             schedule["steps_per_epoch"] = per_epoch = EPOCH
             default = algos.load(algo).SCHEDULE
-            if isinstance(default, OnPolicySchedule) and not isinstance(default, SequenceSchedule):
+            has_rollouts = isinstance(default, OnPolicySchedule) and not default.rollout_steps
+            if has_rollouts and not isinstance(default, SequenceSchedule):
                 # A rollout shall not be as long as an epoch.
                 schedule.setdefault("rollout_steps", ROLLOUT)
         if isinstance(per_epoch, int):  # else the schedule refuses it

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from purerl import rng
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
 from purerl.envs.gymnasium_env import GymnasiumEnv
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
@@ -89,6 +89,7 @@ CASES = {
     "trpo": (trpo, BOX, PASSES, on),
     "ppo": (ppo, DISCRETE, PASSES | {"train_pi_iters": 2}, on),
     "acer": (acer, DISCRETE, {}, sequences),
+    "pqn": (pqn, DISCRETE, {"minibatch_size": None, "eps_decay": 3, "train_q_iters": 2}, on),
 }
 
 

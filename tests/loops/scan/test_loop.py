@@ -45,7 +45,7 @@ def split_numbers(record):
     return counts, {k: np.asarray(v) for k, v in record.items() if k not in counts}
 
 
-SLOW = ("td3", "ddpg", "sac", "crossq", "vpg", "trpo", "acer")
+SLOW = ("td3", "ddpg", "sac", "crossq", "vpg", "trpo", "acer", "pqn")
 
 
 @pytest.mark.parametrize("name", mark_complete(CASES, SLOW))
@@ -66,7 +66,7 @@ def test_both_loops_make_the_same_transitions_and_parameters(name):
         chex.assert_trees_all_close(rows, others, rtol=2e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("name", ["dqn", "ppo", "acer"])
+@pytest.mark.parametrize("name", mark_complete(("dqn", "ppo", "acer", "pqn"), ("pqn",)))
 def test_the_length_of_programs_and_a_resume_never_change_a_bit(name):
     args = make_case(name)
     whole, records = finish(scan.start(*args, seed=3))

@@ -49,7 +49,7 @@ def assert_as_alone(args, seeds=SEEDS, **close):
         alone.envs.close()
 
 
-CASES = ("dqn", "acer", "ddpg", "td3", "sac", "crossq", "reinforce", "vpg", "trpo", "ppo")
+CASES = ("dqn", "acer", "ddpg", "td3", "sac", "crossq", "reinforce", "vpg", "trpo", "ppo", "pqn")
 
 
 @pytest.mark.parametrize("name", mark_complete(CASES, CASES[2:]))

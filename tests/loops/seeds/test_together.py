@@ -25,7 +25,7 @@ def finish_together(together):
 
 
 @pytest.mark.parametrize(
-    "name", mark_complete(("dqn", "acer", "td3", "ppo"), ("acer", "td3", "ppo"))
+    "name", mark_complete(("dqn", "acer", "td3", "ppo", "pqn"), ("acer", "td3", "ppo", "pqn"))
 )
 def test_each_seed_ends_as_if_it_had_been_trained_alone(name):
     args, seeds = make_case(name), (3, 0, 7)

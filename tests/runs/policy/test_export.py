@@ -1,5 +1,6 @@
 """Exported policies act like their originals and work without purerl."""
 
+import dataclasses
 import json
 import sys
 
@@ -42,6 +43,14 @@ def test_an_export_keeps_bounds_starts_dtypes_and_sizes(case, env, changes, form
         pytest.importorskip("flatbuffers")
     run = make_run(case, tmp_path, env=env, **changes)
     assert_same(run, load_export(run.export(form)))
+
+
+def test_layer_normalisation_is_exported(tmp_path):
+    run = make_run("pqn", tmp_path, env=INTEGERS, hidden=(16, 7), normalise_obs=True)
+    draw = np.random.default_rng(0)
+    critic = jax.tree.map(lambda x: draw.normal(size=x.shape).astype(x.dtype), run.params.critic)
+    run = dataclasses.replace(run, params=run.params.replace(critic=critic))
+    assert_same(run, load_export(run.export("numpy")))
 
 
 def load_export(path):

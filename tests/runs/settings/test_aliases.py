@@ -91,6 +91,8 @@ def test_a_configuration_accepts_settings_under_any_name():
     assert made == {"steps": 8_000, "steps_per_epoch": 4_000, "rollout_steps": 1_000}
     made = aliases.build_configuration("acer", {"epochs": 2})["schedule"]
     assert made == {"steps": 8_000, "steps_per_epoch": 4_000}  # and sequences of 20 steps
+    made = aliases.build_configuration("pqn", {"epochs": 2})["schedule"]
+    assert made == {"steps": 8_000, "steps_per_epoch": 4_000}  # and rollouts of 2,048 steps
     made = aliases.build_configuration("sac", {"epochs": 2})["schedule"]
     assert made == {"steps": 8_000, "steps_per_epoch": 4_000}
     assert aliases.build_configuration("ppo", {"hid": 32})["spec"] == {"hidden": (32,)}

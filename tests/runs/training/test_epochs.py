@@ -63,7 +63,7 @@ def read_numbers(run):
 
 
 @pytest.mark.parametrize("env", mark_complete((NAME, "CartPole-v1"), ("CartPole-v1",)))
-@pytest.mark.parametrize("algo", mark_complete(RUNS, ("acer", "ppo")))
+@pytest.mark.parametrize("algo", mark_complete(RUNS, ("acer", "ppo", "pqn")))
 def test_each_seed_has_the_folder_of_its_single_run(algo, env, tmp_path):
     found = []
     runs = train_seeds(tmp_path / "together", algo, env=env, on_record=found.append)

@@ -24,9 +24,11 @@ ON = {"steps": 256, "steps_per_epoch": 64, "rollout_steps": 32, "num_envs": 4}
 SEQUENCES = ON | {"replay_size": 128, "replay_start": 32}
 COMMON = {"hidden": (8,), "quiet": True, "seed": 1, "save_freq": 1, "preset": "none"}
 RUNS = {"dqn": OFF, "ppo": ON | {"train_pi_iters": 2, "train_v_iters": 2}, "acer": SEQUENCES}
+RUNS["pqn"] = ON | {"minibatch_size": 16, "train_q_iters": 2, "num_test_episodes": 1}
 
 
-COMPLETE = [pytest.param(*one, marks=pytest.mark.complete) for one in (("acer", 1), ("dqn", 2))]
+MORE = (("acer", 1), ("pqn", 1), ("dqn", 2))
+COMPLETE = [pytest.param(*one, marks=pytest.mark.complete) for one in MORE]
 
 
 @pytest.mark.parametrize(("algo", "number"), [("dqn", 1), ("ppo", 1), ("ppo", 2), *COMPLETE])
