@@ -226,6 +226,7 @@ def test_a_whole_epoch_is_one_program():
     assert float(out.split()[-1]) > 50  # a random policy stands for 22 steps
 
 
+@pytest.mark.complete
 def test_many_seeds_learn_in_one_program_and_are_drawn(tmp_path):
     words = ("--seeds", "2", "--steps", "5120", "--save", str(tmp_path / "curve.png"))
     out = run("examples/run_scan_ppo.py", *words)

@@ -22,15 +22,20 @@ REPRESENTATIVES = (
     "trpo-box",
     "ppo-options",
 )
-# A test that compiles each operation alone runs one off-policy and one on-policy algorithm.
-EAGER = {"test_update_is_the_same_without_jit": ("td3", "reinforce-discrete")}
+# Tests that compile much run with fewer algorithms.
+FEW = {
+    "test_update_is_the_same_without_jit": ("td3", "reinforce-discrete"),
+    "test_update_works_under_vmap_over_seeds": ("td3", "dqn-double", "ppo-options"),
+    "test_custom_networks_see_images_and_learn": ("td3", "dqn-double", "ppo-options"),
+    "test_a_torso_lets_the_default_networks_read_images": ("sac-auto", "acer", "trpo-box"),
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test for every case; with `ON_POLICY` in its module, for the cases of that kind."""
     on_policy = getattr(metafunc.module, "ON_POLICY", None)
     cheap = metafunc.module.__name__.endswith(("test_signatures", "test_specs"))
-    params, chosen = [], EAGER.get(metafunc.function.__name__, REPRESENTATIVES)
+    params, chosen = [], FEW.get(metafunc.function.__name__, REPRESENTATIVES)
     for name, case in CASES.items():
         marks = [] if cheap or name in chosen else [pytest.mark.complete]
         if on_policy in (None, case.on_policy):

@@ -231,7 +231,8 @@ def test_an_algorithm_that_stores_info_cannot_replay_goals():
         start(algo=algo)
 
 
-@pytest.mark.parametrize("make", [Reach, pytest.param(JaxReach, marks=pytest.mark.complete)])
+@pytest.mark.complete
+@pytest.mark.parametrize("make", [Reach, JaxReach])
 def test_two_devices_learn_what_one_learns(make):
     one, _ = finish(start(make), 36)
     two, _ = finish(start(make, devices=2), 36)
@@ -239,6 +240,7 @@ def test_two_devices_learn_what_one_learns(make):
     jax.tree.map(near, one.learner.params, devices.unreplicate(two.learner.params))
 
 
+@pytest.mark.complete
 def test_dqn_replays_goals_too():
     class Steps(Reach):
         def __init__(self):

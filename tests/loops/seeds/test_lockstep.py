@@ -78,7 +78,8 @@ def test_seeds_whose_vector_environments_need_different_numbers_of_steps(name):
     assert_as_alone(args)
 
 
-@pytest.mark.parametrize("kind", mark_complete((reach.Reach, reach.JaxReach), (reach.JaxReach,)))
+@pytest.mark.complete
+@pytest.mark.parametrize("kind", [reach.Reach, reach.JaxReach])
 def test_seeds_replay_goals_as_if_they_had_been_trained_alone(kind):
     algo = reach.td3
     spec = algo.Spec(EnvSpec.of(reach.Reach()), hidden=(8,))

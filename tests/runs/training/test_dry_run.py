@@ -42,6 +42,7 @@ def test_a_dry_run_prints_its_needs_and_saves_nothing(tmp_path, monkeypatch, cap
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.complete
 def test_seeds_that_are_trained_together_are_measured_together(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     small = {"steps": 1_000, "batch_size": 8, "update_every": 8, "replay_size": 1_000_000}
