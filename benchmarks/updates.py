@@ -30,7 +30,10 @@ UPDATES = 48
 def draw_batches(size: int, draws: int) -> Batch:
     """Draw a batch of random numbers for each update of a turn."""
     rng = np.random.default_rng(0)
-    normal = lambda *shape: rng.normal(size=(UPDATES, size, *shape)).astype(np.float32)  # noqa: E731
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.normal(size=(UPDATES, size, *shape)).astype(np.float32)
+
     never = np.zeros((UPDATES, size), bool)
     rows = (normal(17), np.tanh(normal(6)), normal(), normal(17), never, never)
     return jax.device_put(Batch(*rows, noise=normal(draws, 6)))

@@ -85,6 +85,7 @@ def _run_cell(cell: Cell, path: str, names: dict[str, Any]) -> dict[str, Any]:
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            # `exec` and `eval` run what Jupyter would run: notebooks of this repository.
             exec(compile(ast.Module(body, []), path, "exec"), names)
             if last is not None:
                 value = eval(compile(ast.Expression(last.value), path, "eval"), names)
