@@ -105,6 +105,7 @@ purerl_tree = {
         "guides/seeds",
         "guides/jax",
         "guides/goals",
+        "guides/returns",
         "guides/mpi",
         "guides/examples",
         "guides/from_*",

@@ -31,7 +31,8 @@ from jax.sharding import PartitionSpec as P
 import purerl
 from purerl import algos, errors, moments, mpi
 from purerl.algos import trpo
-from purerl.buffers import replay
+from purerl.buffers import replay, return_replay
+from purerl.envs.gymnasium_env import GymnasiumEnv
 from purerl.loops import devices, records, scan, snapshot
 from purerl.loops import gym as loop
 from purerl.mpi import collective, world
@@ -439,6 +440,30 @@ def check_moments_are_of_all_rows_where_ranks_have_unequal_numbers_of_them() -> 
     np.testing.assert_allclose(merged.mean, everything.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(merged.var, everything.var(axis=0), rtol=1e-5)
     assert float(merged.rows) == len(everything)
+
+
+def check_rewards_are_scaled_by_the_returns_of_all_ranks() -> None:
+    """All ranks divide by one number, of the gym loop and of programs over environments in JAX."""
+    changes = {"n_step": 3, "scale_rewards": True, "batch_size": 4}
+    algo, spec, env, schedule = make_case("dqn", **changes)
+    counts = {x: getattr(schedule, x) * RANKS for x in ("steps", "steps_per_epoch")}
+    schedule = dataclasses.replace(schedule, **counts)
+    for module, made in ((scan, env), (loop, lambda: GymnasiumEnv(env))):
+        carry = module.start(algo, spec, made, schedule, seed=0)
+        column, counted = carry.metrics.index("return_scale"), 0.0
+        while carry.steps < schedule.steps:
+            carry, _ = module.advance(carry)
+            scales = np.asarray(carry.tally)[:, column]
+            assert same_everywhere(scales)
+            counted += scales[0]
+        assert counted
+        assert same_everywhere(carry.learner)
+        moments = np.stack(mpi.allgather(np.asarray(carry.buffer.moments)))
+        assert len({*moments[:, 1].tolist()}) == RANKS
+        merged = return_replay.merge_ranks(carry.buffer).moments
+        mean, within = moments[:, 0], moments[:, 1]
+        np.testing.assert_allclose(merged[1], within.mean() + mean.var(), rtol=1e-5)
+        carry.envs.close()
 
 
 def check_minibatches_on_scaled_rewards_stay_in_step() -> None:

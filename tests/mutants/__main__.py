@@ -40,6 +40,7 @@ from tests.mutants import (
     ranks,
     reliability,
     reports,
+    returns,
     runs,
     runs_of_seeds,
     scan,
@@ -53,7 +54,19 @@ ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(crossq, envs, exercises, goals, grids, hindsight, images, offpolicy, onpolicy, plots),
-    *(policies, pqn, presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds),
+    *(
+        policies,
+        pqn,
+        presets,
+        ranks,
+        reliability,
+        reports,
+        returns,
+        runs,
+        runs_of_seeds,
+        scan,
+        seeds,
+    ),
     *(sequences, stepwise, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]

@@ -93,10 +93,11 @@ CASES = {
 }
 
 
-def mark_complete(names: Any, more: tuple[str, ...]) -> list[Any]:
+def mark_complete(names: Any, more: Any) -> list[Any]:
     """Return names as parameters of tests; `make test` leaves out those in `more`."""
     marks = [pytest.mark.complete]
-    return [pytest.param(name, marks=marks if name in more else []) for name in names]
+    pairs = [(name if isinstance(name, tuple) else (name,), name in more) for name in names]
+    return [pytest.param(*values, marks=marks if later else []) for values, later in pairs]
 
 
 def make_case(name: str, **changes: Any) -> tuple[Any, Any, Any, Any]:
