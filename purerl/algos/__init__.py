@@ -21,7 +21,7 @@ from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedu
 from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
-    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
+    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg, xqc  # noqa: F401 - loaded by `__getattr__`
 
 
 class Algorithm(NamedTuple):
@@ -93,6 +93,14 @@ ALGORITHMS = {
     ),
     "vpg": Algorithm(
         "Policy gradient with a value function", _ALL, _V, ("loss_v", "kl", "entropy")
+    ),
+    "xqc": Algorithm(
+        "CrossQ with weight normalisation and categorical critics",
+        ("box",),
+        _TWIN_Q | {"logp": "AverageLogPi"},
+        ("loss_q", "q1", "alpha"),
+        squashed=True,
+        splits_batches=False,
     ),
 }
 NAMES = tuple(ALGORITHMS)

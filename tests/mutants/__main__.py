@@ -48,6 +48,7 @@ from tests.mutants import (
     sequences,
     stepwise,
     subtle,
+    xqc,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +68,7 @@ PARTS = (
         scan,
         seeds,
     ),
-    *(sequences, stepwise, subtle),
+    *(sequences, stepwise, subtle, xqc),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 
