@@ -44,9 +44,9 @@ class Spec:
     """Static settings of an XQC learner: hashable and compared by value.
 
     `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
-    `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing, the critic
-    observations and actions `[B, A]` in [-1, 1] to logits `[B, atoms]`. Both may contain
-    `nets.BatchRenorm`. `optimizer` replaces Adam (see `purerl.nets.optimizers`).
+    `[B, *obs_shape]` to mean and log std `[B, A]` before squashing. The critic maps observations
+    and actions `[B, A]` in [-1, 1] to logits `[B, atoms]`. Both may contain `nets.BatchRenorm`.
+    `optimizer` replaces Adam (see `purerl.nets.optimizers`).
     """
 
     env: EnvSpec

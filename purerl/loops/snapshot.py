@@ -233,9 +233,11 @@ def _fill_replay(
         )
     empty = _drop_rows(list_arrays(data))
     _fit_arrays("replay ", empty, _drop_rows(frozen.rows))
-    filled = {}
+    returns, given, filled = _list_returns(carry.buffer), frozen.rows, {}
+    if returns:
+        given = given | {"truncated": _find_cuts(given, carry.schedule.num_envs)}
     for name, none in empty.items():
-        kept = frozen.rows[name][first - frozen.first :]
+        kept = given[name][first - frozen.first :]
         start = first % capacity
         tail = min(len(kept), capacity - start)  # the other rows go to the beginning of the ring
         filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
@@ -245,14 +247,27 @@ def _fill_replay(
     rows = SequenceBatch(**arrays) if isinstance(data, SequenceBatch) else make_rows(arrays)
     place = jnp.int32(frozen.stop % capacity), jnp.int32(min(frozen.stop, capacity))
     ring: replay.Replay | goals.GoalReplay = replay.Replay(rows, *place)
-    if kept := _list_returns(carry.buffer):
-        ret, moments = map(jnp.asarray, _fit_arrays("host ", kept, frozen.host))
+    if returns:
+        ret, moments = map(jnp.asarray, _fit_arrays("host ", returns, frozen.host))
         ring = dataclasses.replace(
             carry.buffer, data=rows, position=place[0], stored=place[1], ret=ret, moments=moments
         )
     if isinstance(rows, ExtendedTransition) and isinstance(carry.buffer, goals.GoalReplay):
         ring = goals.rebuild(rows, *place, carry.schedule.num_envs)
     return replicate_own(ring, carry.schedule.devices)
+
+
+def _find_cuts(rows: dict[str, np.ndarray], number: int) -> np.ndarray:
+    """Return which rows end by truncation, also where an episode was lost after an interruption.
+
+    The files of a checkpoint may have been written before that. The next row of such an
+    environment begins with another observation. `number` is the number of environments.
+    """
+    differs = rows["next_obs"][:-number] != rows["obs"][number:]
+    lost = differs.any(axis=tuple(range(1, differs.ndim))) & ~rows["terminated"][:-number]
+    truncated = rows["truncated"].copy()
+    truncated[:-number] |= lost
+    return truncated
 
 
 def _read_ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:

@@ -120,7 +120,7 @@ def assert_statistics(found, expected):
 
 
 def make_batch():
-    """Return rows of which some end, with rewards that move some atoms beyond the last one."""
+    """Return rows with some ends, and with rewards that move atoms beyond the last one."""
     b = CASE.noisy(12)
     return b._replace(rew=3 * b.rew, terminated=np.arange(12) % 4 == 0)
 

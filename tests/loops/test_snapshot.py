@@ -424,6 +424,12 @@ def test_episodes_that_cannot_be_replayed_end_in_the_replay_buffer():
     np.testing.assert_array_equal(carry.buffer.data.truncated[:24], flags)
     assert not carry.buffer.ret.any()
     assert carry.buffer.moments[2] == 24
+    carry, _ = advance_until(carry, 36)
+    kept = np.array(carry.buffer.data.truncated)
+    frozen = snapshot.freeze(carry)
+    frozen.rows["truncated"][21:24] = False  # as in the file that was written before
+    with_lost, _ = snapshot.thaw(loop.start(algo, spec, env_fn, schedule, 0), frozen)
+    np.testing.assert_array_equal(with_lost.buffer.data.truncated[:33], kept[:33])
 
 
 def test_an_interrupted_advance_of_a_vector_environment_starts_new_episodes():

@@ -57,6 +57,7 @@ MUTANTS = [
     Mutant(PROGRAMS, "return return_replay.track_returns(buffer, rows)", "return buffer", f"{T_SCAN} -k alike"),
     Mutant(SNAPSHOT, "    host |= _list_returns(carry.buffer)\n", "", T_STEPS),
     Mutant(SNAPSHOT, "    carry = cut_episodes(carry, lost)\n", "", T_SNAPSHOT),
+    Mutant(SNAPSHOT, "    truncated[:-number] |= lost\n", "", T_SNAPSHOT),
     Mutant("purerl/loops/gym.py", "snapshot.cut_episodes(*snapshot.replay_advance(carry))", "snapshot.replay_advance(carry)[0]", T_SNAPSHOT),
     Mutant(LOCKSTEP, "x.at[i].set(new)", "x.at[0].set(new)", T_LOCKSTEP),
     Mutant(ALGOS, 'if schedule.scale_rewards and getattr(spec, "clip_targets", False):', "if False:", T_OFFPOLICY),
