@@ -31,13 +31,15 @@ class BatchRenorm(nn.Module):
     """
 
     warmup: int | None = 100_000  # batches before the first correction; none: no correction
+    use_bias: bool = True
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Normalise each feature, then scale and shift it."""
         shape, x = (x.shape[-1],), x.astype(jnp.float32)
         scale = self.param("scale", nn.initializers.ones, shape)
-        bias = self.param("bias", nn.initializers.zeros, shape)
+        zeros = nn.initializers.zeros
+        bias = self.param("bias", zeros, shape) if self.use_bias else jnp.zeros(shape)
         mean = self.variable(STATISTICS, "mean", jnp.zeros, shape, jnp.float32)
         var = self.variable(STATISTICS, "var", jnp.ones, shape, jnp.float32)
         batches = self.variable(STATISTICS, "batches", jnp.zeros, (), jnp.float32)
@@ -69,13 +71,13 @@ def fold_into_dense(
 
     Args:
         dense: Kernel of the dense layer, and its bias if it has one.
-        norm: Scale and bias of the normalisation.
+        norm: Scale of the normalisation, and its bias if it has one.
         running: Its running statistics.
         behind: Whether the normalisation comes after the dense layer instead.
     """
-    kernel = np.asarray(dense["kernel"], np.float64)
+    kernel, scale = (np.asarray(x, np.float64) for x in (dense["kernel"], norm["scale"]))
     bias = np.asarray(dense.get("bias", np.zeros(kernel.shape[1])), np.float64)
-    scale, shift = (np.asarray(norm[name], np.float64) for name in ("scale", "bias"))
+    shift = np.asarray(norm.get("bias", np.zeros(scale.shape)), np.float64)
     scale = scale / np.sqrt(np.asarray(running["var"], np.float64) + EPSILON)
     shift = shift - np.asarray(running["mean"], np.float64) * scale
     if behind:

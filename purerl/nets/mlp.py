@@ -35,7 +35,8 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Map `[..., I]` to `[..., sizes[-1]]`; with `BatchRenorm`, `[B, I]`."""
-        x = BatchRenorm(None)(x) if self.batch_norm else x
+        # The normalisation of the first layer would remove a bias of the inputs.
+        x = BatchRenorm(None, use_bias=False)(x) if self.batch_norm else x
         for i, size in enumerate(self.sizes):
             last = i + 1 == len(self.sizes)
             scale = self.head_scale if last else 1.0

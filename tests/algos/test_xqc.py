@@ -51,7 +51,8 @@ def forward(tree, stats, x, train):
             m, v = x.mean(axis=0), x.var(axis=0)
             mean, var = 0.99 * running["mean"] + 0.01 * m, 0.99 * running["var"] + 0.01 * v
             new[name] = {"mean": mean, "var": var, "batches": running["batches"] + 1}
-        scale, bias = (array(layers[name][k]) for k in ("scale", "bias"))
+        assert ("bias" in layers[name]) == (name != "BatchRenorm_0")
+        scale, bias = array(layers[name]["scale"]), array(layers[name].get("bias", 0.0))
         return (x - m) / np.sqrt(v + 1e-3) * scale + bias
 
     x = normalise(x, "BatchRenorm_0")

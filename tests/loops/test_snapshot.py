@@ -409,8 +409,8 @@ def test_episodes_that_cannot_be_replayed_end_in_the_replay_buffer():
     schedule = script.schedule(n_step=2, scale_rewards=True, num_envs=3)
     algo, env_fn = algos.load("td3"), script.make_vector(3, AutoresetMode.SAME_STEP)[0]
     spec = algo.Spec(EnvSpec.of(script.Script()), hidden=(8,))
-    carry, _ = advance_until(loop.start(algo, spec, env_fn, schedule, 0), 24)
-    flags = np.array(carry.buffer.data.truncated)[:24]
+    carry, _ = advance_until(loop.start(algo, spec, env_fn, schedule, 0), 30)
+    flags = np.array(carry.buffer.data.truncated)[:30]
     assert carry.buffer.ret.any()
     frozen = snapshot.freeze(carry)
     calls = iter([False, True])
@@ -418,18 +418,18 @@ def test_episodes_that_cannot_be_replayed_end_in_the_replay_buffer():
     with pytest.warns(errors.EpisodesLost):
         carry, _ = loop.advance(carry)
     flags[-3:] = True
-    np.testing.assert_array_equal(carry.buffer.data.truncated[:24], flags)
+    np.testing.assert_array_equal(carry.buffer.data.truncated[:30], flags)
     carry, lost = snapshot.thaw(loop.start(algo, spec, env_fn, schedule, 0), frozen)
     assert lost == [0, 1, 2]
-    np.testing.assert_array_equal(carry.buffer.data.truncated[:24], flags)
+    np.testing.assert_array_equal(carry.buffer.data.truncated[:30], flags)
     assert not carry.buffer.ret.any()
-    assert carry.buffer.moments[2] == 24
-    carry, _ = advance_until(carry, 36)
+    assert carry.buffer.moments[2] == 30
+    carry, _ = advance_until(carry, 42)
     kept = np.array(carry.buffer.data.truncated)
     frozen = snapshot.freeze(carry)
-    frozen.rows["truncated"][21:24] = False  # as in the file that was written before
+    frozen.rows["truncated"][27:30] = False  # as in the file that was written before
     with_lost, _ = snapshot.thaw(loop.start(algo, spec, env_fn, schedule, 0), frozen)
-    np.testing.assert_array_equal(with_lost.buffer.data.truncated[:33], kept[:33])
+    np.testing.assert_array_equal(with_lost.buffer.data.truncated[:39], kept[:39])
 
 
 def test_an_interrupted_advance_of_a_vector_environment_starts_new_episodes():

@@ -59,6 +59,6 @@ MUTANTS = [
     Mutant(NORM, "if self.warmup is not None:", "if self.warmup is None:", T_NORM),
     Mutant(NORM, "bias * scale + shift", "bias + shift", T_NORM),
     Mutant(MLP, "use_bias = last or not self.batch_norm", "use_bias = True", T_NORM),
-    Mutant(MLP, "x = BatchRenorm(None)(x) if self.batch_norm else x\n        for", "for", T_NORM),
+    Mutant(MLP, "x = BatchRenorm(None, use_bias=False)(x) if self.batch_norm else x\n        for", "for", T_NORM),
     Mutant(EXPORT, "return [fold(layers[0], *first), *layers[1:]]", "return layers", T_EXPORT),
 ]  # fmt: skip
