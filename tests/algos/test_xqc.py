@@ -138,6 +138,7 @@ def test_losses_equal_a_numpy_program():
     assert value == pytest.approx(total, rel=1e-4)
 
 
+@pytest.mark.complete
 def test_the_log_deviation_is_bounded():
     params, obs = learner().params, make_batch().obs
     for bias, bound in ((30.0, 2.0), (-30.0, -10.0)):
@@ -230,6 +231,7 @@ def test_a_learner_starts_with_normalised_kernels_and_targets_that_are_copies():
     assert float(xqc.temperature(params)) == pytest.approx(0.01)
 
 
+@pytest.mark.complete
 def test_the_policy_and_the_temperature_move_at_every_third_update():
     state, b = learner(), make_batch()
     for number in range(1, 10):
@@ -260,6 +262,7 @@ def test_the_policy_and_the_temperature_move_at_every_third_update():
     np.testing.assert_allclose(batches, [3, 9, 9], rtol=1e-5)
 
 
+@pytest.mark.complete
 def test_the_gradient_of_the_temperature_is_the_entropy_above_its_target():
     params, b = learner().params, make_batch()
     _, info, grads = evaluate(xqc.loss, params, b)
@@ -275,6 +278,7 @@ def test_the_target_entropy_can_be_given():
     assert change == pytest.approx(2 * float(xqc.temperature(params)), rel=1e-4)
 
 
+@pytest.mark.complete
 def test_values_use_running_statistics_and_the_environments_units():
     params, rng = learner().params, np.random.default_rng(0)
     obs = rng.normal(size=(4, 2, 3)).astype(np.float32)
@@ -286,6 +290,7 @@ def test_values_use_running_statistics_and_the_environments_units():
     np.testing.assert_allclose(found, np.reshape(wanted, (2, 4, 2)), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.complete
 def test_act_samples_and_policy_is_the_squashed_mean_by_running_statistics():
     params = learner().params
     obs = np.float32([[0.1, -0.3, 0.2]])

@@ -101,6 +101,7 @@ def test_a_target_by_hand():
     assert batch.terminated.tolist() == [0.5, 1, 1]  # gamma (1 - 0.5) = gamma**2
 
 
+@pytest.mark.complete
 def test_samples_are_the_rows_and_the_key_of_a_plain_buffer():
     stream = make_stream(20, 2)
     buffer = fill(stream, 30, 2, n_step=3)

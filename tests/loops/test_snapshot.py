@@ -405,6 +405,7 @@ def test_an_interrupted_advance_can_be_repeated(name, how):
         assert freeze_to_bits(ended) == freeze_to_bits(whole)
 
 
+@pytest.mark.complete
 def test_episodes_that_cannot_be_replayed_end_in_the_replay_buffer():
     schedule = script.schedule(n_step=2, scale_rewards=True, num_envs=3)
     algo, env_fn = algos.load("td3"), script.make_vector(3, AutoresetMode.SAME_STEP)[0]

@@ -444,6 +444,14 @@ def check_moments_are_of_all_rows_where_ranks_have_unequal_numbers_of_them() -> 
 
 def check_rewards_are_scaled_by_the_returns_of_all_ranks() -> None:
     """All ranks divide by one number, of the gym loop and of programs over environments in JAX."""
+    buffer = return_replay.init(EnvSpec.of(swing()).example(), 4, 0.9, 1, scale_rewards=True)
+    returns = np.arange(4.0) * (RANK + 1)
+    own = np.float32([returns.mean(), returns.var(), 4])
+    merged = return_replay.merge_ranks(buffer.replace(moments=jnp.asarray(own))).moments
+    everything = np.concatenate([np.arange(4.0) * (rank + 1) for rank in range(RANKS)])
+    np.testing.assert_allclose(merged, [everything.mean(), everything.var(), 4], rtol=1e-6)
+    if RANKS == 2:  # slow to compile: `make test-mpi`
+        return
     changes = {"n_step": 3, "scale_rewards": True, "batch_size": 4}
     algo, spec, env, schedule = make_case("dqn", **changes)
     counts = {x: getattr(schedule, x) * RANKS for x in ("steps", "steps_per_epoch")}
@@ -458,11 +466,8 @@ def check_rewards_are_scaled_by_the_returns_of_all_ranks() -> None:
             counted += scales[0]
         assert counted
         assert same_everywhere(carry.learner)
-        moments = np.stack(mpi.allgather(np.asarray(carry.buffer.moments)))
-        assert len({*moments[:, 1].tolist()}) == RANKS
-        merged = return_replay.merge_ranks(carry.buffer).moments
-        mean, within = moments[:, 0], moments[:, 1]
-        np.testing.assert_allclose(merged[1], within.mean() + mean.var(), rtol=1e-5)
+        own = mpi.allgather(carry.buffer.moments[1].item())
+        assert len({*own}) == RANKS
         carry.envs.close()
 
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl import nets
 
@@ -27,6 +28,7 @@ def test_convolutions_and_other_matrices_stay_as_they_are():
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.complete
 def test_normalised_layers_do_not_depend_on_the_size_of_their_kernels():
     x = 10 * jax.random.normal(jax.random.key(1), (16, 3))
     mlp = nets.MLP((8, 8, 2), batch_norm=True)

@@ -66,7 +66,7 @@ def test_both_loops_make_the_same_transitions_and_parameters(name):
         chex.assert_trees_all_close(rows, others, rtol=2e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("rows", mark_complete((50, 51), (50,)))
+@pytest.mark.parametrize("rows", mark_complete((50, 51), (50, 51)))
 def test_both_loops_sum_and_scale_rewards_alike(rows):
     """51 rows are no multiple of 2 environments, and are added in another way."""
     changes = {"n_step": 3, "scale_rewards": True, "replay_size": rows}

@@ -109,6 +109,7 @@ def test_a_run_has_the_episodes_of_the_general_loop(name, monkeypatch):
     np.testing.assert_allclose(carry.obs, general.obs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.complete
 def test_changed_rewards_are_those_of_the_general_loop(monkeypatch):
     schedule = dataclasses.replace(EVERY, n_step=3, scale_rewards=True)
     carry, records = advance_to(begin("dqn", schedule), 60)
