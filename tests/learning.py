@@ -101,7 +101,12 @@ PRESETS = {
         crossq, "Pendulum-v1", (0, 1, 2, 3, 4), -250.0, {}, PENDULUM | {"steps": 5_000}
     ),
     "xqc-pendulum": Preset(
-        xqc, "Pendulum-v1", FIVE, -400.0, {"gamma": 0.975}, PENDULUM | {"steps": 6_000}
+        xqc,
+        "jax:Pendulum-v1",
+        (0, 1, 2),
+        -400.0,
+        {"hidden": (64, 64, 64, 64), "gamma": 0.975},
+        PENDULUM | {"steps": 6_000, "steps_per_epoch": 600},
     ),
     "dqn-cartpole": Preset(
         dqn, "CartPole-v1", (0, 1, 2, 3, 4), 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
