@@ -136,6 +136,9 @@ CASES = {
     "crossq": Case(crossq, BOX, DISCRETE, SMALL, *AUTO, WIDE),
     "crossq-often": Case(crossq, BOX, DISCRETE, SMALL | {"policy_delay": 1}, *AUTO, WIDE),
     "xqc": Case(xqc, BOX, DISCRETE, SMALL | {"atoms": 7}, *AUTO[:2], ATOMS, WIDE),
+    "xqc-often": Case(
+        xqc, BOX, DISCRETE, SMALL | {"atoms": 7, "policy_delay": 1}, *AUTO[:2], ATOMS, WIDE
+    ),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
     "pqn": Case(pqn, DISCRETE, BOX, SMALL | ROLLOUT, *DQN, WIDE),

@@ -54,18 +54,20 @@ class Spec:
     critic: Any = None
     optimizer: Any = None
     hidden: tuple[int, ...] = network_setting((256,) * 4, "units of hidden layers", flag="--hid")
-    critic_hidden: tuple[int, ...] | None = network_setting(None, "those of critics; none: hidden")
+    critic_hidden: tuple[int, ...] | None = network_setting(None, "units of critics; none: hidden")
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("orthogonal", "initializer of all layers", rare=True)
     torso: str | None = network_setting(None, "network for images: nature_cnn", rare=True)
-    atoms: int = network_setting(101, "returns of which a critic learns the probabilities")
+    atoms: int = network_setting(101, "returns that a critic distinguishes", rare=True)
     v_max: float = setting(5.0, "largest atom, in units of scaled rewards; the smallest is -v_max")
     gamma: float = setting(0.99, "discount factor")
     polyak: float = setting(0.995, "weight of the old target in a target update")
     lr: float = setting(3e-4, "learning rate of all networks and of alpha")
     policy_delay: int = setting(3, "critic updates per update of policy and alpha")
     alpha_init: float = setting(0.01, "initial weight alpha of the entropy bonus", rare=True)
-    target_entropy: float | None = setting(None, "target entropy; none: -(action dimension)/2")
+    target_entropy: float | None = setting(
+        None, "target entropy; none: -(dimension) / 2", rare=True
+    )
 
     def __post_init__(self) -> None:
         """Check every field."""

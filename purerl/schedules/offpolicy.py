@@ -51,9 +51,9 @@ class OffPolicySchedule:
     )
     batch_size: int = setting(100, "rows of a batch, on each rank")
     replay_size: int = setting(1_000_000, "transitions that the replay buffer holds")
-    n_step: int = setting(1, "most steps of rewards in a target before it bootstraps")
+    n_step: int = setting(1, "most steps of rewards in a target before it bootstraps", rare=True)
     scale_rewards: bool = setting(
-        False, "divide sampled rewards by the standard deviation of returns"
+        False, "divide sampled rewards by the standard deviation of returns", rare=True
     )
     num_envs: int = setting(1, "environments on each rank, stepped together", group="Compute")
     devices: int = devices_setting()

@@ -211,15 +211,15 @@ def test_a_cut_ends_the_episodes_of_these_environments():
     stream = make_stream(10, 3)._replace(terminated=np.zeros(30, bool))
     stream = stream._replace(truncated=np.zeros(30, bool))
     buffer = fill(stream, 20, 3, n_step=2, scale_rewards=True)
-    cut = return_replay.cut_episodes(buffer, [0, 2])
+    cut = return_replay.cut_episodes(buffer, [0, 1])
     flags = np.zeros(20, bool)
-    flags[[27 % 20, 29 % 20]] = True
+    flags[[27 % 20, 28 % 20]] = True
     np.testing.assert_array_equal(cut.data.truncated, flags)
-    assert cut.ret[0] == cut.ret[2] == 0
-    assert cut.ret[1] == buffer.ret[1] != 0
+    assert cut.ret[0] == cut.ret[1] == 0
+    assert cut.ret[2] == buffer.ret[2] != 0
     more = add(cut, Transition(*(x[:3] for x in stream)))
     batch = take(more, jnp.array([7, 8, 9]), jax.random.key(0))
-    np.testing.assert_allclose(batch.terminated, [0, 1 - GAMMA, 0], atol=1e-6)
+    np.testing.assert_allclose(batch.terminated, [0, 0, 1 - GAMMA], atol=1e-6)
     assert return_replay.cut_episodes(None, [0]) is None
 
 

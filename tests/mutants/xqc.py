@@ -48,7 +48,7 @@ MUTANTS = [
     Mutant(XQC, "critic_hidden is None else spec.critic_hidden", "critic_hidden is None else spec.hidden", T_XQC),
     # Atoms, weights and layers.
     Mutant(ATOMS, "jnp.clip(values, -high, high)", "jnp.clip(values, None, high)", T_ATOMS),
-    Mutant(ATOMS, ".clip(0, number - 2)", "", T_ATOMS),
+    Mutant(ATOMS, ".clip(0, number - 2)", ".clip(0, number - 3)", T_ATOMS),
     Mutant(ATOMS, "for x in (1.0 - share, share))", "for x in (share, 1.0 - share))", T_ATOMS),
     Mutant(ATOMS, "row = number * jnp", "row = 0 * jnp", T_ATOMS),
     Mutant(ATOMS, "(2 * high)", "high", T_ATOMS),

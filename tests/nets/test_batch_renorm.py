@@ -153,13 +153,11 @@ def test_batch_norm_comes_before_each_activation_and_before_the_first_layer(key)
 
 
 def test_a_dense_layer_with_the_normalisation_behind_it_folded_in_equals_both():
-    dense, norm = (
-        {"kernel": np.float32([[2.0]])},
-        {"scale": np.float32([3]), "bias": np.float32([1])},
-    )
+    dense = {"kernel": np.float32([[2.0]]), "bias": np.float32([5.0])}
+    norm = {"scale": np.float32([3.0]), "bias": np.float32([1.0])}
     folded = nets.fold_into_dense(dense, norm, {"mean": [4.0], "var": [0.249]}, behind=True)
     np.testing.assert_allclose(folded["kernel"], [[12.0]], rtol=1e-6)  # 2 * 3 / 0.5
-    np.testing.assert_allclose(folded["bias"], [1 - 4 * 6.0], rtol=1e-6)
+    np.testing.assert_allclose(folded["bias"], [1 + (5 - 4) * 6.0], rtol=1e-6)
 
 
 def test_a_dense_layer_with_the_normalisation_folded_in_equals_both(key):
