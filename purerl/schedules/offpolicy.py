@@ -88,11 +88,13 @@ class OffPolicySchedule:
         checks.integer("n_step", self.n_step, 1, self.replay_size)
         checks.boolean("scale_rewards", self.scale_rewards)
         if self.her and self.changes_rewards:
-            name, default = ("n_step", 1) if self.n_step > 1 else ("scale_rewards", False)
+            name, default, flag = ("scale_rewards", False, "--no-scale-rewards")
+            if self.n_step > 1:
+                name, default, flag = ("n_step", 1, "--n-step 1")
             raise ValueError(
                 f"{name} must be {default} with goals that are replayed in hindsight, whose "
                 f"rewards are computed again for single steps, got {getattr(self, name)}. Set "
-                f"{name}={default}, or her=False (--no-her)."
+                f"{name}={default} ({flag}), or her=False (--no-her)."
             )
         if self.batch_size > self.replay_size:
             raise ValueError(
