@@ -47,7 +47,7 @@ def run_page(page: Path, env: Mapping[str, str] = os.environ) -> None:
         SnippetError: If a snippet fails. The message has the traceback, with lines of the page.
     """
     with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder, f"{page.stem}.py")
+        script = Path(folder, "page.py")
         script.write_text(read_program(page), encoding="utf-8")
         path = os.pathsep.join([str(ROOT), str(ROOT / "examples")])
         done = subprocess.run(

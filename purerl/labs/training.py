@@ -66,7 +66,7 @@ SETUPS = {
     "pqn": Setup(
         "jax:CartPole-v1",
         {"lr": 5e-4, "reward_scale": 0.1, "eps_end": 0.1, "eps_decay": 20, "hidden": (64, 64)},
-        {"steps": 122_880, "steps_per_epoch": 4_096, "num_test_episodes": 0},
+        {"steps": 106_496, "steps_per_epoch": 4_096, "num_test_episodes": 0},
         ("return", "q", "target", "loss_q", "delta_loss_q", "epsilon"),
     ),
     "reinforce": Setup(
