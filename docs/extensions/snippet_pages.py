@@ -1,5 +1,6 @@
 """Run the Python snippets of pages while Sphinx builds the site. One that fails fails the build."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from sphinx.errors import ExtensionError
 
 
 def start_snippets(app: Sphinx, env: Any, docnames: list[str]) -> None:
-    """Start the snippets of the pages to read."""
-    wanted = {Path(env.doc2path(name)) for name in docnames} & {*snippets.list_pages()}
+    """Start the snippets of the pages to read, without those that take long."""
+    read = {Path(env.doc2path(name)).resolve() for name in docnames} & {*snippets.list_pages()}
+    costly = {snippets.ROOT / name for name in snippets.COSTLY}
+    pages = [page for page in sorted(read - costly) if snippets.read_program(page)]
+    variables = {"XLA_FLAGS": snippets.QUICK_COMPILER, **os.environ}
     pool = ThreadPoolExecutor(max_workers=2)
-    app.purerl_snippets = [pool.submit(snippets.run_page, page) for page in sorted(wanted)]
+    app.purerl_snippets = [pool.submit(snippets.run_page, page, variables) for page in pages]
     pool.shutdown(wait=False)
 
 

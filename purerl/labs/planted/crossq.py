@@ -51,8 +51,8 @@ LABS = (
         ),
         equation="L = -alpha E[log pi(a|s) + H_wanted], H_wanted = -(number of action dimensions)",
         effect=(
-            "alpha grows without a limit in place of falling. logp falls below 0, and the right one "
-            "stays above 0.4. The return is a little worse."
+            "alpha grows without a limit in place of falling. logp falls below 0, and the right "
+            "one stays above 0.4. The return is a little worse."
         ),
         why=(
             "Uniform actions in (-1, 1) have the largest entropy, log 2 = 0.69. A target of 1 "
