@@ -27,7 +27,7 @@ import numpy as np
 from gymnasium import spaces, wrappers
 
 import purerl
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, tqc, trpo, vpg
 from purerl.envs import names
 from purerl.loops import choose_loop
 from purerl.loops import gym as loop
@@ -100,6 +100,7 @@ PRESETS = {
     "crossq-pendulum": Preset(
         crossq, "Pendulum-v1", (0, 1, 2, 3, 4), -250.0, {}, PENDULUM | {"steps": 5_000}
     ),
+    "tqc-pendulum": Preset(tqc, "Pendulum-v1", FIVE, -200.0, {"lr": 1e-3}, PENDULUM),
     "dqn-cartpole": Preset(
         dqn, "CartPole-v1", (0, 1, 2, 3, 4), 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
     ),
@@ -128,6 +129,9 @@ PRESETS = {
     "sac-halfcheetah": Preset(sac, "HalfCheetah-v5", (0, 1, 2), 5000.0, {}, HALFCHEETAH),
     "crossq-halfcheetah": Preset(
         crossq, "HalfCheetah-v5", FIVE, 6900.0, {}, HALFCHEETAH | {"start_steps": 5_000}
+    ),
+    "tqc-halfcheetah": Preset(
+        tqc, "HalfCheetah-v5", (0, 1, 2), 5000.0, {"drop_quantiles": 0}, HALFCHEETAH
     ),
     "reinforce-cartpole": Preset(reinforce, "CartPole-v1", FIVE, 400.0, {}, CARTPOLE),
     "vpg-cartpole": Preset(vpg, "CartPole-v1", FIVE, 475.0, {"pi_lr": 1e-2}, CARTPOLE),

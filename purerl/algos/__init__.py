@@ -21,7 +21,7 @@ from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedu
 from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
-    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
+    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, tqc, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
 
 
 class Algorithm(NamedTuple):
@@ -85,6 +85,13 @@ ALGORITHMS = {
         squashed=True,
     ),
     "td3": Algorithm("Twin delayed DDPG", ("box",), _TWIN_Q, ("loss_q", "q1"), squashed=True),
+    "tqc": Algorithm(
+        "SAC with truncated quantile critics",
+        ("box",),
+        {"q": "AverageQVals", "logp": "AverageLogPi"},
+        ("loss_q", "q", "alpha"),
+        squashed=True,
+    ),
     "trpo": Algorithm(
         "Trust region policy optimisation, and natural policy gradient",
         _ALL,
