@@ -87,7 +87,7 @@ purerl_tree = {
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
         *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac")],
-        *[f"algorithms/{name}" for name in ("crossq", "tqc", "her")],
+        *[f"algorithms/{name}" for name in ("sac_discrete", "crossq", "tqc", "her")],
         "algorithms/*",
     ],
     "guides/index": [

@@ -43,6 +43,7 @@ MUTANTS = [
     Mutant(TQC, "(temperature(params) * logp - q).mean()", "(temperature(params) * logp + q).mean()", T_TQC),
     Mutant(TQC, "batch.obs, draw=1)  # [B, A], [B]", "batch.obs, draw=0)  # [B, A], [B]", T_TQC),
     Mutant(TQC, "loss_alpha = -params.log_alpha", "loss_alpha = params.log_alpha", T_TQC),
+    Mutant(TQC, "(jax.lax.stop_gradient(logp) + wanted)", "(logp + wanted)", T_TQC),
     Mutant(TQC, "wanted = -float(spec.env.act_dim)", "wanted = float(spec.env.act_dim)", T_TQC),
     Mutant(TQC, "log_std.clip(*LOG_STD)", "log_std", T_TQC),
     # The update and the settings.
