@@ -119,7 +119,7 @@ PRESETS = {
         dqn, "CartPole-v1", (0, 1, 2, 3, 4), 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
     ),
     "sac_discrete-cartpole": Preset(
-        sac_discrete, "CartPole-v1", FIVE, 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
+        sac_discrete, "CartPole-v1", FIVE, 475.0, {}, {"steps": 30_000, "steps_per_epoch": 1_500}
     ),
     "pqn-cartpole": Preset(
         pqn,
@@ -146,9 +146,6 @@ PRESETS = {
     "sac-halfcheetah": Preset(sac, "HalfCheetah-v5", (0, 1, 2), 5000.0, {}, HALFCHEETAH),
     "crossq-halfcheetah": Preset(
         crossq, "HalfCheetah-v5", FIVE, 6900.0, {}, HALFCHEETAH | {"start_steps": 5_000}
-    ),
-    "tqc-halfcheetah": Preset(
-        tqc, "HalfCheetah-v5", (0, 1, 2), 5000.0, {"drop_quantiles": 0}, HALFCHEETAH
     ),
     "reinforce-cartpole": Preset(reinforce, "CartPole-v1", FIVE, 400.0, {}, CARTPOLE),
     "vpg-cartpole": Preset(vpg, "CartPole-v1", FIVE, 475.0, {"pi_lr": 1e-2}, CARTPOLE),
