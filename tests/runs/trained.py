@@ -40,7 +40,9 @@ SMALL = {
     "pqn": ("CartPole-v1", ON_POLICY | {"num_envs": 2, "rollout_steps": 60, "minibatch_size": 20}),
     "reinforce": ("CartPole-v1", ON_POLICY),
     "sac": ("Pendulum-v1", OFF_POLICY),
+    "sac_discrete": ("CartPole-v1", OFF_POLICY),
     "td3": ("Pendulum-v1", OFF_POLICY),
+    "tqc": ("Pendulum-v1", OFF_POLICY),
     "trpo": ("Pendulum-v1", ON_POLICY),
     "vpg": ("Pendulum-v1", ON_POLICY),
 }
