@@ -88,7 +88,7 @@ purerl_tree = {
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
         *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac")],
-        *[f"algorithms/{name}" for name in ("sac_discrete", "crossq", "tqc", "her")],
+        *[f"algorithms/{name}" for name in ("sac_discrete", "crossq", "xqc", "tqc", "her")],
         "algorithms/*",
     ],
     "guides/index": [
@@ -107,6 +107,7 @@ purerl_tree = {
         "guides/seeds",
         "guides/jax",
         "guides/goals",
+        "guides/returns",
         "guides/mpi",
         "guides/examples",
         "guides/from_*",

@@ -20,6 +20,7 @@ from purerl.algos import (
     tqc,
     trpo,
     vpg,
+    xqc,
 )
 from purerl.schedules import SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
@@ -110,6 +111,7 @@ OWNS = {"critic_loss": ("critic",), "actor_loss": ("actor",)}
 SAC = ((*Q_PI, "alpha_loss"), OWNS | {"alpha_loss": ()}, GAUSSIAN)
 AUTO = (SAC[0], OWNS | {"alpha_loss": ("log_alpha",)}, GAUSSIAN)
 SAC_DISCRETE = (*AUTO[:2], {"actor": "values", "critic": "values"})
+ATOMS = {"actor": "gaussian", "critic": "atoms"}
 DQN = (("critic_loss",), {"critic_loss": ("critic",)}, {"critic": "values"})
 TQC_SETTINGS = {"num_critics": 3, "num_quantiles": 2, "drop_quantiles": 1}
 TQC = (*AUTO[:2], {"actor": "gaussian", "critic": "values"})  # as many quantiles as dimensions
@@ -153,6 +155,10 @@ CASES = {
     "crossq-often": Case(crossq, BOX, DISCRETE, SMALL | {"policy_delay": 1}, *AUTO, WIDE),
     "sac_discrete": Case(sac_discrete, DISCRETE, BOX, {"hidden": (8,)}, *SAC_DISCRETE, WIDE),
     "tqc": Case(tqc, BOX, DISCRETE, SMALL | TQC_SETTINGS, *TQC, WIDE),
+    "xqc": Case(xqc, BOX, DISCRETE, SMALL | {"atoms": 7}, *AUTO[:2], ATOMS, WIDE),
+    "xqc-often": Case(
+        xqc, BOX, DISCRETE, SMALL | {"atoms": 7, "policy_delay": 1}, *AUTO[:2], ATOMS, WIDE
+    ),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
     "pqn": Case(pqn, DISCRETE, BOX, SMALL | ROLLOUT, *DQN, WIDE),

@@ -41,6 +41,7 @@ from purerl.algos import (
     tqc,
     trpo,
     vpg,
+    xqc,
 )
 from purerl.envs import names
 from purerl.loops import choose_loop
@@ -115,6 +116,14 @@ PRESETS = {
         crossq, "Pendulum-v1", (0, 1, 2, 3, 4), -250.0, {}, PENDULUM | {"steps": 5_000}
     ),
     "tqc-pendulum": Preset(tqc, "Pendulum-v1", FIVE, -200.0, {"lr": 1e-3}, PENDULUM),
+    "xqc-pendulum": Preset(
+        xqc,
+        "jax:Pendulum-v1",
+        (0, 1, 2),
+        -400.0,
+        {"hidden": (64, 64, 64, 64), "gamma": 0.975},
+        PENDULUM | {"steps": 6_000, "steps_per_epoch": 600},
+    ),
     "dqn-cartpole": Preset(
         dqn, "CartPole-v1", (0, 1, 2, 3, 4), 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
     ),
@@ -146,6 +155,14 @@ PRESETS = {
     "sac-halfcheetah": Preset(sac, "HalfCheetah-v5", (0, 1, 2), 5000.0, {}, HALFCHEETAH),
     "crossq-halfcheetah": Preset(
         crossq, "HalfCheetah-v5", FIVE, 6900.0, {}, HALFCHEETAH | {"start_steps": 5_000}
+    ),
+    "xqc-halfcheetah": Preset(
+        xqc,
+        "HalfCheetah-v5",
+        (0, 1, 2),
+        6900.0,
+        {"gamma": 0.995},
+        HALFCHEETAH | {"start_steps": 5_000},
     ),
     "reinforce-cartpole": Preset(reinforce, "CartPole-v1", FIVE, 400.0, {}, CARTPOLE),
     "vpg-cartpole": Preset(vpg, "CartPole-v1", FIVE, 475.0, {"pi_lr": 1e-2}, CARTPOLE),

@@ -27,6 +27,7 @@ from purerl.algos import (
     tqc,
     trpo,
     vpg,
+    xqc,
 )
 from purerl.loops import gym as loop
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
@@ -68,6 +69,10 @@ def sac_discrete_value(params, obs):
     return np.asarray(sac_discrete.q_value(params, obs)[0]).max(axis=1)
 
 
+def xqc_value(params, obs):
+    return np.asarray(xqc.q_value(params, obs, xqc.policy(params, obs))[0])
+
+
 def dqn_value(params, obs):
     return np.asarray(dqn.q_value(params, obs)).max(axis=1)
 
@@ -88,6 +93,7 @@ NORMAL |= {"policy_delay": 1}
 RANDOM = SOFT | {"alpha": 0.1, "soft_critic": False}
 QUANTILES = {"hidden": (32, 32), "lr": 3e-3, "polyak": 0.95, "alpha_init": 0.002}
 QUANTILES |= {"optimizer": FIXED, "num_quantiles": 5, "drop_quantiles": 0}
+FITTING = NORMAL | {"polyak": 0.95, "v_max": 60.0, "atoms": 121}  # rewards are not scaled
 GREEDY = {"hidden": (32, 32), "lr": 3e-3, "target_every": 20, "eps_decay": 1_000}
 
 ROLLOUTS = OnPolicySchedule(steps=12_800, steps_per_epoch=128)
@@ -111,6 +117,7 @@ LEARNERS = {
     "crossq": Learner(crossq, False, NORMAL, LARGE, crossq_value),
     "tqc": Learner(tqc, False, QUANTILES, SCHEDULE, tqc_value),
     "sac_discrete": Learner(sac_discrete, True, RANDOM, SCHEDULE, sac_discrete_value),
+    "xqc": Learner(xqc, False, FITTING, LARGE, xqc_value),
     "dqn": Learner(dqn, True, GREEDY, SCHEDULE, dqn_value),
     "pqn": Learner(pqn, True, PASSES, ROLLOUTS, pqn_value),
     "reinforce-discrete": Learner(reinforce, True, NETS, ROLLOUTS, None),
@@ -125,7 +132,8 @@ LEARNERS = {
 
 # Learners that share most of their code with another one; `make test-all` runs them.
 COMPLETE = ("ddpg", "reinforce-discrete", "vpg-box", "vpg-discrete", "trpo-box", "trpo-discrete")
-COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac", "crossq", "pqn", "tqc", "sac_discrete")
+COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac", "crossq", "xqc", "pqn", "tqc")
+COMPLETE += ("sac_discrete",)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         tqc,
         trpo,
         vpg,
+        xqc,
     )
 
 
@@ -120,6 +121,14 @@ ALGORITHMS = {
     ),
     "vpg": Algorithm(
         "Policy gradient with a value function", _ALL, _V, ("loss_v", "kl", "entropy")
+    ),
+    "xqc": Algorithm(
+        "CrossQ with weight normalisation and categorical critics",
+        ("box",),
+        _TWIN_Q | {"logp": "AverageLogPi"},
+        ("loss_q", "q1", "alpha"),
+        squashed=True,
+        splits_batches=False,
     ),
 }
 NAMES = tuple(ALGORITHMS)
@@ -231,6 +240,17 @@ def check_settings(algo: Any, spec: Any, schedule: Any) -> None:
             f"a whole batch, got {schedule.devices}. Set devices=1. To use more cores, start ranks "
             f"(--num-cpu), which sample batches of their own."
         )
+    if isinstance(schedule, OffPolicySchedule) and schedule.changes_rewards:
+        if not isinstance(getattr(spec, "gamma", None), int | float):
+            raise ValueError(
+                f"n_step and scale_rewards need the discount factor spec.gamma, which "
+                f"{get_name(algo)} lacks. Add the field, or leave both settings out."
+            )
+        if schedule.scale_rewards and getattr(spec, "clip_targets", False):
+            raise ValueError(
+                "clip_targets is for rewards of -1 and 0, which scale_rewards changes. Set one of "
+                "them to False (--no-clip-targets or --no-scale-rewards)."
+            )
     replays_goals = spec.env.goal_size and getattr(schedule, "her", None) is not False
     if replays_goals and isinstance(schedule, OffPolicySchedule) and hasattr(algo, "stored_info"):
         raise ValueError(

@@ -3,10 +3,11 @@
 Default networks are MLPs, which take flat observations:
 
     DeterministicActor                   policy of ddpg and td3
-    GaussianActor                        policy of sac, crossq and tqc
+    GaussianActor                        policy of sac, crossq, tqc and xqc
     GaussianPolicy, CategoricalPolicy    policy of the on-policy algorithms, Box and Discrete
     QFunction, DiscreteQFunction         critic of ddpg, td3, sac and crossq; of dqn, pqn and acer
     QuantileFunction                     critic of tqc
+    CategoricalQFunction                 critic of xqc
     ValueFunction                        critic of vpg, trpo and ppo
 
 With `torso="nature_cnn"`, `NatureCNN` turns images into features before their hidden layers.
@@ -15,20 +16,29 @@ Images are `[B, H, W, C]`, or stacked grey frames `[B, C, H, W]`, at least 36 pi
 A custom module must have these inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
-    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, tqc
+    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, tqc, xqc
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            on-policy, Box
     actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
     actor(obs [B, *obs_shape]) -> logits [B, sum of sizes]               on-policy, MultiDiscrete
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac, crossq
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, M]         tqc, M = num_quantiles
+    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, atoms]     xqc
     critic(obs [B, *obs_shape]) -> [B, n]                                dqn, pqn, acer
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
 
 On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, acer. Networks of
-crossq may contain `BatchRenorm`.
+crossq and xqc may contain `BatchRenorm`.
 """
 
-from purerl.nets import categorical, gaussian, multi_categorical, policies, quantiles, squashed
+from purerl.nets import (
+    atoms,
+    categorical,
+    gaussian,
+    multi_categorical,
+    policies,
+    quantiles,
+    squashed,
+)
 from purerl.nets.batch_renorm import STATISTICS, BatchRenorm, fold_into_dense
 from purerl.nets.cnn import NatureCNN
 from purerl.nets.initializers import INITIALIZERS
@@ -36,6 +46,7 @@ from purerl.nets.mlp import (
     ACTIVATIONS,
     MLP,
     CategoricalPolicy,
+    CategoricalQFunction,
     DeterministicActor,
     DiscreteQFunction,
     GaussianActor,
@@ -57,6 +68,7 @@ from purerl.nets.modules import (
 )
 from purerl.nets.optimizers import find_custom, make_optimizer
 from purerl.nets.policies import policy_network, policy_shape, value_network
+from purerl.nets.weight_norm import normalise_kernels
 
 __all__ = [
     "ACTIVATIONS",
@@ -65,6 +77,7 @@ __all__ = [
     "STATISTICS",
     "BatchRenorm",
     "CategoricalPolicy",
+    "CategoricalQFunction",
     "DeterministicActor",
     "DiscreteQFunction",
     "GaussianActor",
@@ -77,6 +90,7 @@ __all__ = [
     "apply",
     "apply_rows",
     "apply_train",
+    "atoms",
     "categorical",
     "check_networks",
     "find_custom",
@@ -86,6 +100,7 @@ __all__ = [
     "init_params",
     "make_optimizer",
     "multi_categorical",
+    "normalise_kernels",
     "policies",
     "policy_network",
     "policy_shape",

@@ -40,6 +40,7 @@ from tests.mutants import (
     ranks,
     reliability,
     reports,
+    returns,
     runs,
     runs_of_seeds,
     sac_discrete,
@@ -49,14 +50,15 @@ from tests.mutants import (
     stepwise,
     subtle,
     tqc,
+    xqc,
 )
 
 ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(crossq, envs, exercises, goals, grids, hindsight, images, offpolicy, onpolicy, plots),
-    *(policies, pqn, presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds),
-    *(sac_discrete, sequences, stepwise, subtle, tqc),
+    *(policies, pqn, presets, ranks, reliability, reports, returns, runs, runs_of_seeds, scan),
+    *(seeds, sac_discrete, sequences, stepwise, subtle, tqc, xqc),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

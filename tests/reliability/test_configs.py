@@ -66,7 +66,7 @@ SENSE = {
     "fraction": "act_noise action_l2 alpha her_k "
     "alpha_init adam_eps clip_ratio damping_coeff delta ent_coef "
     "head_scale log_std_init lr max_grad_norm noise_clip pi_lr q_lr target_entropy target_kl "
-    "target_noise vf_clip vf_lr max_ratio q_coef replay_ratio reward_scale rms_eps rms_init",
+    "target_noise v_max vf_clip vf_lr max_ratio q_coef replay_ratio reward_scale rms_eps rms_init",
     # like zero, where zero is allowed
     "tiny": "act_noise action_l2 adam_b1 alpha her_k random_action "
     "damping_coeff ent_coef eps_end eps_start gamma lam "

@@ -45,6 +45,7 @@ SMALL = {
     "tqc": ("Pendulum-v1", OFF_POLICY),
     "trpo": ("Pendulum-v1", ON_POLICY),
     "vpg": ("Pendulum-v1", ON_POLICY),
+    "xqc": ("Pendulum-v1", OFF_POLICY | {"updates_per_burst": 20}),
 }
 COMMON = {
     "hidden": (8, 8),

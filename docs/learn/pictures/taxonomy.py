@@ -7,7 +7,7 @@ The positions are written by hand, and nothing but Python is needed.
 
 from pathlib import Path
 
-WIDTH, HEIGHT = 900, 930
+WIDTH, HEIGHT = 900, 1010
 LEFT, TOP = 92, 78  # of the grid
 COLUMNS = (
     ("a policy", ""),
@@ -19,7 +19,7 @@ COLUMN = 200  # width
 ROWS = (
     ("the current", "rollout", 236),
     ("both", "", 76),
-    ("the replay", "buffer", 476),
+    ("the replay", "buffer", 556),
 )
 KINDS = {  # fill and line, by the kinds of actions
     "all": ("#d3efe4", "#00694d"),
@@ -40,8 +40,9 @@ PLACES = {
     "TD3": (2, 508, "box"),
     "SAC": (2, 588, "box"),
     "CrossQ": (2, 668, "box"),
-    "TQC": (2, 748, "box"),
-    "SAC discrete": (2, 828, "discrete"),
+    "XQC": (2, 748, "box"),
+    "TQC": (2, 828, "box"),
+    "SAC discrete": (2, 908, "discrete"),
     "DQN": (3, 428, "discrete"),
     "PQN": (3, 196, "discrete"),
 }
@@ -121,11 +122,11 @@ def draw_grid() -> list[str]:
 def draw_hindsight() -> list[str]:
     """Return the frame around the algorithms that also replay with other goals."""
     x, y = LEFT + 2 * COLUMN + 12, 399
-    frame = f'x="{x:g}" y="{y}" width="{2 * COLUMN - 20}" height="459"'
+    frame = f'x="{x:g}" y="{y}" width="{2 * COLUMN - 20}" height="539"'
     line = f'<rect {frame} rx="12" fill="none" stroke="{GREY}" stroke-dasharray="5 4"/>'
     x += 1.5 * COLUMN - 10
     words = ("also with goals", "in hindsight (HER)")
-    return [line, *(draw_text(x, 824 + 17 * i, word, fill=GREY) for i, word in enumerate(words))]
+    return [line, *(draw_text(x, 904 + 17 * i, word, fill=GREY) for i, word in enumerate(words))]
 
 
 def draw_legend() -> list[str]:
@@ -136,20 +137,20 @@ def draw_legend() -> list[str]:
         "box": "Box",
     }
     parts, x, y = (
-        [draw_text(10, 904, "Actions", 14, font_weight="bold", text_anchor="start")],
+        [draw_text(10, 984, "Actions", 14, font_weight="bold", text_anchor="start")],
         LEFT,
-        892,
+        972,
     )
     for kind, words in texts.items():
         fill, line = KINDS[kind]
         parts.append(
             f'<rect x="{x}" y="{y}" width="22" height="15" rx="4" fill="{fill}" stroke="{line}"/>'
         )
-        parts.append(draw_text(x + 30, 904, words, text_anchor="start"))
+        parts.append(draw_text(x + 30, 984, words, text_anchor="start"))
         x += 58 + round(6.4 * len(words))
     return [
         *parts,
-        draw_text(x + 8, 904, "arrow: the idea that is added", text_anchor="start", fill=GREY),
+        draw_text(x + 8, 984, "arrow: the idea that is added", text_anchor="start", fill=GREY),
     ]
 
 
@@ -179,6 +180,7 @@ def draw_arrows() -> list[str]:
         draw_down("SAC", "CrossQ", "normalised batches", "in place of targets"),
         draw_branch("SAC", "TQC", "quantiles, without", "the largest of them"),
         draw_branch("SAC", "SAC discrete", "sums over", "all actions"),
+        draw_down("CrossQ", "XQC", "kernels of norm 1,", "distributions of returns"),
     ]
 
 

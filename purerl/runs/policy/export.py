@@ -104,15 +104,24 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
 
 
 def _list_layers(params: Any, name: str) -> list[Any]:
-    """Return kernel and bias of each dense layer, folded with the normalisation before it."""
+    """Return kernel and bias of each dense layer, folded with its normalisation."""
     tree = getattr(params, name)["params"]["MLP_0"]
     layers = [tree[f"Dense_{i}"] for i in range(sum(key.startswith("Dense_") for key in tree))]
     running = _find_statistics(params, name)
     if not running:
         return layers
-    norms = [f"BatchRenorm_{i}" for i in range(len(layers))]
-    pairs = zip(layers, norms, strict=True)
-    return [nets.fold_into_dense(layer, tree[norm], running[norm]) for layer, norm in pairs]
+    norms = [
+        (tree[norm], running[norm]) for norm in (f"BatchRenorm_{i}" for i in range(len(layers)))
+    ]
+    fold = nets.fold_into_dense
+    if "bias" in layers[0]:  # before each layer
+        return [fold(layer, *norm) for layer, norm in zip(layers, norms, strict=True)]
+    first, *rest = norms  # before the first layer, and behind all but the last one
+    hidden = [
+        fold(layer, *norm, behind=True) for layer, norm in zip(layers[:-1], rest, strict=True)
+    ]
+    layers = [*hidden, layers[-1]]
+    return [fold(layers[0], *first), *layers[1:]]
 
 
 def _find_statistics(params: Any, name: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from purerl.algos import (
     tqc,
     trpo,
     vpg,
+    xqc,
 )
 from purerl.envs.gymnasium_env import GymnasiumEnv
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
@@ -100,6 +101,7 @@ CASES = {
     "crossq": (crossq, BOX, {}, off),
     "sac_discrete": (sac_discrete, DISCRETE, {}, off),
     "tqc": (tqc, BOX, {"num_quantiles": 4, "drop_quantiles": 1}, off),
+    "xqc": (xqc, BOX, {}, lambda **c: off(scale_rewards=True, **c)),
     "reinforce": (reinforce, DISCRETE, {}, lambda **c: on(continue_episodes=False, **c)),
     "vpg": (vpg, BOX, PASSES, on),
     "trpo": (trpo, BOX, PASSES, on),
@@ -109,10 +111,11 @@ CASES = {
 }
 
 
-def mark_complete(names: Any, more: tuple[str, ...]) -> list[Any]:
+def mark_complete(names: Any, more: Any) -> list[Any]:
     """Return names as parameters of tests; `make test` leaves out those in `more`."""
     marks = [pytest.mark.complete]
-    return [pytest.param(name, marks=marks if name in more else []) for name in names]
+    pairs = [(name if isinstance(name, tuple) else (name,), name in more) for name in names]
+    return [pytest.param(*values, marks=marks if later else []) for values, later in pairs]
 
 
 def make_case(name: str, **changes: Any) -> tuple[Any, Any, Any, Any]:

@@ -74,6 +74,12 @@ def test_statistics_of_rollouts_are_those_of_all_environments():
 
 
 @pytest.mark.complete
+def test_rewards_are_summed_and_scaled_on_two_devices():
+    two = compare(*make_split("dqn", n_step=3, scale_rewards=True))
+    assert two.buffer.ret.shape == (4,)
+
+
+@pytest.mark.complete
 def test_goals_are_replayed_on_two_devices():
     env = BitFlipping(n_bits=4)
     spec = dqn.Spec(env.spec, hidden=(8,), clip_targets=True)

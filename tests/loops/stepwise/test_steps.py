@@ -27,7 +27,7 @@ EVERY = OffPolicySchedule(
 )  # fmt: skip
 OFF_POLICY = [
     pytest.param(name, marks=() if name in ("dqn", "td3") else pytest.mark.complete)
-    for name in ("dqn", "ddpg", "td3", "sac", "sac_discrete", "crossq", "tqc")
+    for name in ("dqn", "ddpg", "td3", "sac", "sac_discrete", "crossq", "tqc", "xqc")
 ]
 
 
@@ -107,6 +107,22 @@ def test_a_run_has_the_episodes_of_the_general_loop(name, monkeypatch):
     assert carry.ep_length == general.ep_length
     np.testing.assert_allclose(carry.ep_return, general.ep_return, rtol=1e-5)
     np.testing.assert_allclose(carry.obs, general.obs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.complete
+def test_changed_rewards_are_those_of_the_general_loop(monkeypatch):
+    schedule = dataclasses.replace(EVERY, n_step=3, scale_rewards=True)
+    carry, records = advance_to(begin("dqn", schedule), 60)
+    frozen = through_json(snapshot.freeze(advance_to(begin("dqn", schedule), 44)[0]))
+    thawed, lost = snapshot.thaw(begin("dqn", schedule), frozen)
+    assert not lost
+    assert freeze_to_bits(advance_to(thawed, 60)[0]) == freeze_to_bits(carry)
+    monkeypatch.setattr(steps, "applies", lambda carry: False)
+    general, others = advance_to(begin("dqn", schedule), 60)
+    chex.assert_trees_all_close(carry.learner, general.learner, rtol=1e-3, atol=1e-4)
+    chex.assert_trees_all_close(carry.buffer, general.buffer, rtol=1e-3, atol=1e-4)
+    scales = [[record["return_scale"] for record in several] for several in (records, others)]
+    np.testing.assert_allclose(*scales, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["dqn", "td3"])
