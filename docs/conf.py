@@ -87,10 +87,8 @@ purerl_tree = {
     "learn/bug_labs": ["labs/*"],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
-        *[
-            f"algorithms/{name}"
-            for name in ("dqn", "pqn", "ddpg", "td3", "sac", "crossq", "xqc", "her")
-        ],
+        *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac")],
+        *[f"algorithms/{name}" for name in ("sac_discrete", "crossq", "xqc", "tqc", "her")],
         "algorithms/*",
     ],
     "guides/index": [

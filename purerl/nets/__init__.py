@@ -3,9 +3,10 @@
 Default networks are MLPs, which take flat observations:
 
     DeterministicActor                   policy of ddpg and td3
-    GaussianActor                        policy of sac, crossq and xqc
+    GaussianActor                        policy of sac, crossq, tqc and xqc
     GaussianPolicy, CategoricalPolicy    policy of the on-policy algorithms, Box and Discrete
     QFunction, DiscreteQFunction         critic of ddpg, td3, sac and crossq; of dqn, pqn and acer
+    QuantileFunction                     critic of tqc
     CategoricalQFunction                 critic of xqc
     ValueFunction                        critic of vpg, trpo and ppo
 
@@ -15,11 +16,12 @@ Images are `[B, H, W, C]`, or stacked grey frames `[B, C, H, W]`, at least 36 pi
 A custom module must have these inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
-    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, xqc
+    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, tqc, xqc
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            on-policy, Box
     actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
     actor(obs [B, *obs_shape]) -> logits [B, sum of sizes]               on-policy, MultiDiscrete
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac, crossq
+    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, M]         tqc, M = num_quantiles
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, atoms]     xqc
     critic(obs [B, *obs_shape]) -> [B, n]                                dqn, pqn, acer
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
@@ -28,7 +30,15 @@ On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, ac
 crossq and xqc may contain `BatchRenorm`.
 """
 
-from purerl.nets import atoms, categorical, gaussian, multi_categorical, policies, squashed
+from purerl.nets import (
+    atoms,
+    categorical,
+    gaussian,
+    multi_categorical,
+    policies,
+    quantiles,
+    squashed,
+)
 from purerl.nets.batch_renorm import STATISTICS, BatchRenorm, fold_into_dense
 from purerl.nets.cnn import NatureCNN
 from purerl.nets.initializers import INITIALIZERS
@@ -42,6 +52,7 @@ from purerl.nets.mlp import (
     GaussianActor,
     GaussianPolicy,
     QFunction,
+    QuantileFunction,
     ValueFunction,
 )
 from purerl.nets.modules import (
@@ -74,6 +85,7 @@ __all__ = [
     "NatureCNN",
     "Networks",
     "QFunction",
+    "QuantileFunction",
     "ValueFunction",
     "apply",
     "apply_rows",
@@ -93,6 +105,7 @@ __all__ = [
     "policy_network",
     "policy_shape",
     "q_values",
+    "quantiles",
     "split_statistics",
     "squashed",
     "value_network",

@@ -178,6 +178,22 @@ class QFunction(nn.Module):
         return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))[..., 0]
 
 
+class QuantileFunction(nn.Module):
+    """Quantiles of action values, from observations `[B, O]` and actions `[B, A]` to `[B, M]`."""
+
+    number: int
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+    torso: str | None = None  # network before the hidden layers, for images
+
+    @nn.compact
+    def __call__(self, obs: jax.Array, act: jax.Array) -> jax.Array:
+        """Return M = `number` quantiles of the return after actions in [-1, 1]."""
+        mlp = MLP((*self.hidden, self.number), self.activation, self.initializer)
+        return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))
+
+
 class CategoricalQFunction(nn.Module):
     """Distributions of returns, from observations `[B, O]` and actions `[B, A]` to logits `[B, K]`.
 

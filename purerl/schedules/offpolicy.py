@@ -88,9 +88,9 @@ class OffPolicySchedule:
         checks.integer("n_step", self.n_step, 1, self.replay_size)
         checks.boolean("scale_rewards", self.scale_rewards)
         if self.her and self.changes_rewards:
-            name, default, flag = ("scale_rewards", False, "--no-scale-rewards")
+            name, default, flag = ("scale_rewards", "False", "--no-scale-rewards")
             if self.n_step > 1:
-                name, default, flag = ("n_step", 1, "--n-step 1")
+                name, default, flag = ("n_step", "1", "--n-step 1")
             raise ValueError(
                 f"{name} must be {default} with goals that are replayed in hindsight, whose "
                 f"rewards are computed again for single steps, got {getattr(self, name)}. Set "

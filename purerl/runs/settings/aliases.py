@@ -25,6 +25,9 @@ STABLE_BASELINES = {
     "train_freq": "update_every",
     "gradient_steps": "updates_per_burst",
     "n_envs": "num_envs",
+    "n_critics": "num_critics",
+    "n_quantiles": "num_quantiles",
+    "top_quantiles_to_drop_per_net": "drop_quantiles",
 }
 SYNONYMS = STABLE_BASELINES | {  # names in Spinning Up and in other libraries
     "env_name": "env",

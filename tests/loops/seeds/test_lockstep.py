@@ -49,20 +49,8 @@ def assert_as_alone(args, seeds=SEEDS, **close):
         alone.envs.close()
 
 
-CASES = (
-    "dqn",
-    "acer",
-    "ddpg",
-    "td3",
-    "sac",
-    "crossq",
-    "xqc",
-    "reinforce",
-    "vpg",
-    "trpo",
-    "ppo",
-    "pqn",
-)
+CASES = ("dqn", "acer", "ddpg", "td3", "sac", "crossq", "xqc", "tqc", "reinforce", "vpg", "trpo")
+CASES += ("ppo", "pqn", "sac_discrete")
 
 
 @pytest.mark.parametrize("name", mark_complete(CASES, CASES[2:]))
