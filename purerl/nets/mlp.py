@@ -30,10 +30,11 @@ class MLP(nn.Module):
     head_scale: float = 1.0  # scale of the last layer's initial kernel
     renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
     layer_norm: bool = False  # whether to normalise hidden layers before their activation
+    dropout: float = 0.0  # share of hidden units to drop before that, if there are keys
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Map `[..., I]` to `[..., sizes[-1]]`; with `BatchRenorm`, `[B, I]`."""
+    def __call__(self, x: jax.Array, keys: jax.Array | None = None) -> jax.Array:
+        """Map `[..., I]` to `[..., sizes[-1]]`; with `BatchRenorm` or `keys` `[B]`, `[B, I]`."""
         for i, size in enumerate(self.sizes):
             last = i + 1 == len(self.sizes)
             scale = self.head_scale if last else 1.0
@@ -42,6 +43,7 @@ class MLP(nn.Module):
                 x = BatchRenorm(self.renorm_warmup)(x)
             x = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init)(x)
             if not last:
+                x = x if keys is None else _drop_units(x, _fold_in(keys, i), self.dropout)
                 x = nn.LayerNorm()(x) if self.layer_norm else x
                 x = ACTIVATIONS[self.activation](x)
         return x
@@ -163,13 +165,32 @@ class QFunction(nn.Module):
     initializer: str = "torch_uniform"
     torso: str | None = None  # network before the hidden layers, for images
     renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
+    layer_norm: bool = False  # whether to normalise all layers before their activation
+    dropout: float = 0.0  # share of hidden units to drop before that, if there are keys
 
     @nn.compact
-    def __call__(self, obs: jax.Array, act: jax.Array) -> jax.Array:
-        """Return the value without a trailing axis, so that it cannot broadcast to [B, B]."""
-        style = (self.activation, self.initializer, 1.0, self.renorm_warmup)
-        mlp = MLP((*self.hidden, 1), *style)
-        return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))[..., 0]
+    def __call__(self, obs: jax.Array, act: jax.Array, keys: jax.Array | None = None) -> jax.Array:
+        """Return the value without a trailing axis, so that it cannot broadcast to [B, B].
+
+        Keys `[B]`, one for each row, choose the hidden units to drop. Without keys, none is.
+        """
+        style = (self.activation, self.initializer, 1.0, self.renorm_warmup, self.layer_norm)
+        mlp = MLP((*self.hidden, 1), *style, self.dropout)
+        return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1), keys)[..., 0]
+
+
+def _fold_in(keys: jax.Array, number: int) -> jax.Array:
+    """Fold a number into each of several keys."""
+    return jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+
+
+def _drop_units(x: jax.Array, keys: jax.Array, share: float) -> jax.Array:
+    """Set a random share of the units `[B, H]` to 0, and scale the others to keep the mean.
+
+    Each row has its own key, so the result does not depend on how a batch is split.
+    """
+    draw = jax.vmap(lambda key: jax.random.bernoulli(key, 1.0 - share, x.shape[1:]))
+    return jnp.where(draw(keys), x / (1.0 - share), 0.0)
 
 
 def _extract_features(network: Any, obs: jax.Array) -> jax.Array:
