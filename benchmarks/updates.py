@@ -3,7 +3,7 @@
     python benchmarks/updates.py                 # sac and crossq
     python benchmarks/updates.py sac td3 crossq --batch 256 --turns 12
 
-The algorithms take turns. Each turn is one program with 48 updates, which is a multiple of every
+The algorithms take turns. Each turn is one program with 60 updates, which is a multiple of every
 policy delay. Networks have two layers of 256 units. Observations and actions have the sizes of
 HalfCheetah, 17 and 6. The last column is the median over turns of the ratio to the first algorithm.
 """
@@ -24,7 +24,7 @@ from purerl.spaces import Box, EnvSpec
 from purerl.types import Batch
 
 ENV = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
-UPDATES = 48
+UPDATES = 60
 
 
 def draw_batches(size: int, draws: int) -> Batch:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, redq, reinforce, sac, td3, trpo, vpg
 from purerl.schedules import SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
 from purerl.types import Batch, PolicyBatch, Rollout, SequenceBatch
@@ -95,6 +95,8 @@ Q_PI = ("critic_loss", "actor_loss")
 OWNS = {"critic_loss": ("critic",), "actor_loss": ("actor",)}
 SAC = ((*Q_PI, "alpha_loss"), OWNS | {"alpha_loss": ()}, GAUSSIAN)
 AUTO = (SAC[0], OWNS | {"alpha_loss": ("log_alpha",)}, GAUSSIAN)
+DROQ = {"ensemble": 2, "policy_delay": 1, "dropout": 0.2, "layer_norm": True}
+DROQ |= {"normalise_obs": True}
 DQN = (("critic_loss",), {"critic_loss": ("critic",)}, {"critic": "values"})
 LOUD, WIDE = {"act_noise": 3.0}, {}
 ROLLOUT = {"minibatch_size": None, "train_q_iters": 2}
@@ -134,6 +136,8 @@ CASES = {
     "sac-auto": Case(sac, BOX, DISCRETE, SMALL | {"alpha": "auto"}, *AUTO, WIDE),
     "crossq": Case(crossq, BOX, DISCRETE, SMALL, *AUTO, WIDE),
     "crossq-often": Case(crossq, BOX, DISCRETE, SMALL | {"policy_delay": 1}, *AUTO, WIDE),
+    "redq": Case(redq, BOX, DISCRETE, SMALL | {"ensemble": 4, "policy_delay": 2}, *AUTO, WIDE),
+    "redq-dropout": Case(redq, BOX, DISCRETE, SMALL | DROQ, *AUTO[:2], {"actor": "gaussian"}, WIDE),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
     "pqn": Case(pqn, DISCRETE, BOX, SMALL | ROLLOUT, *DQN, WIDE),

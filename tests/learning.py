@@ -27,7 +27,7 @@ import numpy as np
 from gymnasium import spaces, wrappers
 
 import purerl
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, redq, reinforce, sac, td3, trpo, vpg
 from purerl.envs import names
 from purerl.loops import choose_loop
 from purerl.loops import gym as loop
@@ -129,6 +129,7 @@ PRESETS = {
     "crossq-halfcheetah": Preset(
         crossq, "HalfCheetah-v5", FIVE, 6900.0, {}, HALFCHEETAH | {"start_steps": 5_000}
     ),
+    "redq-pendulum": Preset(redq, "jax:Pendulum-v1", (0, 1, 2), -250.0, {}, PENDULUM),
     "reinforce-cartpole": Preset(reinforce, "CartPole-v1", FIVE, 400.0, {}, CARTPOLE),
     "vpg-cartpole": Preset(vpg, "CartPole-v1", FIVE, 475.0, {"pi_lr": 1e-2}, CARTPOLE),
     "trpo-cartpole": Preset(trpo, "CartPole-v1", FIVE, 475.0, {}, CARTPOLE),

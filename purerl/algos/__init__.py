@@ -21,7 +21,7 @@ from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedu
 from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
-    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
+    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, redq, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
 
 
 class Algorithm(NamedTuple):
@@ -75,6 +75,13 @@ ALGORITHMS = {
         {"q": "AverageQVals"},
         ("loss_q", "q", "epsilon"),
         acting="critic",
+    ),
+    "redq": Algorithm(
+        "SAC with an ensemble of critics, many updates; also DroQ",
+        ("box",),
+        {"q": "AverageQVals", "logp": "AverageLogPi"},
+        ("loss_q", "q", "alpha"),
+        squashed=True,
     ),
     "reinforce": Algorithm("REINFORCE", _ALL, {"kl": "KL"}, ("kl", "entropy")),
     "sac": Algorithm(

@@ -12,7 +12,7 @@ from tests.mpi.launch import python
 LABS = [(a, n) for a in planting.NAMES for n in range(1, len(planting.list_labs(a)) + 1)]
 
 
-WITHOUT = {"crossq", "pqn"}  # algorithms without labs yet
+WITHOUT = {"crossq", "pqn", "redq"}  # algorithms without labs yet
 
 
 def test_every_algorithm_has_labs():

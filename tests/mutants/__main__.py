@@ -38,6 +38,7 @@ from tests.mutants import (
     pqn,
     presets,
     ranks,
+    redq,
     reliability,
     reports,
     runs,
@@ -53,7 +54,7 @@ ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(crossq, envs, exercises, goals, grids, hindsight, images, offpolicy, onpolicy, plots),
-    *(policies, pqn, presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds),
+    *(policies, pqn, presets, ranks, redq, reliability, reports, runs, runs_of_seeds, scan, seeds),
     *(sequences, stepwise, subtle),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]

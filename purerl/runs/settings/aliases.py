@@ -80,8 +80,8 @@ ELSEWHERE = {
     "optimize": ("sweep", "the command sweep"),
     "goal_selection_strategy": ("her_strategy", "her_strategy"),
     "n_sampled_goal": ("her_k", "her_k"),
-    "her": ("steps", "a setting of dqn, ddpg, td3, sac and crossq, which have a replay buffer"),
-    "no_her": ("steps", "a setting of dqn, ddpg, td3, sac and crossq, which have a replay buffer"),
+    "her": ("steps", "a setting of off-policy algorithms such as dqn and sac"),
+    "no_her": ("steps", "a setting of off-policy algorithms such as dqn and sac"),
     "device": ("steps", "the environment variable JAX_PLATFORMS, for example JAX_PLATFORMS=cpu"),
 }
 REFUSED = {

@@ -52,7 +52,7 @@ def compare(algo, spec, env, schedule):
     "name",
     mark_complete(
         [name for name in CASES if algos.ALGORITHMS[name].splits_batches],
-        ("td3", "ddpg", "vpg", "sac", "trpo", "reinforce", "acer", "pqn"),
+        ("td3", "ddpg", "vpg", "sac", "trpo", "reinforce", "acer", "pqn", "redq"),
     ),
 )
 def test_two_devices_train_like_one(name):
