@@ -136,7 +136,7 @@ CASES = {
     "sac-auto": Case(sac, BOX, DISCRETE, SMALL | {"alpha": "auto"}, *AUTO, WIDE),
     "crossq": Case(crossq, BOX, DISCRETE, SMALL, *AUTO, WIDE),
     "crossq-often": Case(crossq, BOX, DISCRETE, SMALL | {"policy_delay": 1}, *AUTO, WIDE),
-    "redq": Case(redq, BOX, DISCRETE, SMALL | {"ensemble": 4, "policy_delay": 2}, *AUTO, WIDE),
+    "redq": Case(redq, BOX, DISCRETE, SMALL | {"ensemble": 4, "policy_delay": 3}, *AUTO, WIDE),
     "redq-dropout": Case(redq, BOX, DISCRETE, SMALL | DROQ, *AUTO[:2], {"actor": "gaussian"}, WIDE),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),

@@ -98,7 +98,7 @@ SCHEDULE = OffPolicySchedule(batch_size=256, update_every=1, updates_per_burst=2
 NOISE_DRAWS = 3  # 0: next action in the target; 1: action in the policy's loss; 2: seeds of rows
 LOG_STD = (-20.0, 2.0)  # bounds of the Gaussian's log standard deviation
 DELAYED = ("loss_pi", "logp", "loss_alpha", "alpha")  # metrics of the policy's update
-SUBSET, NEXT, STORED, POLICY = range(4)  # uses of a row's seed: its subset, and three dropouts
+USES = ("subset", "next", "stored", "policy")  # of a row's seed: its subset, and three dropouts
 
 
 @struct.dataclass
@@ -199,20 +199,20 @@ def _sample(params: Params, batch: Batch, obs: Any, draw: int) -> tuple[jax.Arra
     return squashed.squash(u), squashed.log_prob(dist, u, noise)
 
 
-def _derive_keys(params: Params, batch: Batch, use: int) -> jax.Array:
+def _derive_keys(params: Params, batch: Batch, use: str) -> jax.Array:
     """Derive one key for each row `[B]` from the bits of its noise draw 2."""
     noise = rng.noise(batch, NOISE_DRAWS, params.spec.env.act_dim)[:, 2, 0]  # [B]
     seeds = jax.lax.bitcast_convert_type(noise.astype(jnp.float32), jnp.uint32)
-    return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), use))(seeds)
+    number = USES.index(use)
+    return jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), number))(seeds)
 
 
-def _evaluate(batch: Batch, use: int, params: Params, critics: Any, obs: Any, act: Any) -> Any:
+def _evaluate(batch: Batch, use: str, params: Params, critics: Any, obs: Any, act: Any) -> Any:
     """Return the values `[N, B]` of an ensemble; dropout draws other units for each use."""
-    spec, keys = params.spec, None
+    spec, keys, obs = params.spec, None, moments.normalise(obs, params.obs_stats)
     if spec.dropout:
         split = jax.vmap(lambda key: jax.random.split(key, spec.ensemble), out_axes=1)
         keys = split(_derive_keys(params, batch, use))  # [N, B]
-    obs = moments.normalise(obs, params.obs_stats)
     return nets.stacked_q_values(networks(spec).critic, critics, obs, act, keys)
 
 
@@ -220,7 +220,7 @@ def choose(params: Params, batch: Batch) -> jax.Array:
     """Choose a random subset of the target critics for each row: different indices `[B, M]`."""
     number, size = checks.spec_of(params).ensemble, (params.spec.subset,)
     params.spec.env.check_batch(batch)
-    keys = _derive_keys(params, batch, SUBSET)
+    keys = _derive_keys(params, batch, "subset")
     return jax.vmap(lambda key: jax.random.choice(key, number, size, replace=False))(keys)
 
 
@@ -229,7 +229,7 @@ def target(params: Params, batch: Batch, chosen: jax.Array) -> jax.Array:
     spec = checks.spec_of(params)
     spec.env.check_batch(batch)
     next_act, next_logp = _sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
-    next_q = _evaluate(batch, NEXT, params, params.target_critic, batch.next_obs, next_act)
+    next_q = _evaluate(batch, "next", params, params.target_critic, batch.next_obs, next_act)
     next_q = jnp.take_along_axis(next_q, chosen.T, axis=0).min(axis=0)  # [B]
     soft = next_q - temperature(params) * next_logp  # [B]
     return jax.lax.stop_gradient(batch.rew + spec.gamma * (1.0 - batch.terminated) * soft)
@@ -254,7 +254,7 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     """
     y = target(params, batch, choose(params, batch))  # [B]
     act = params.spec.env.normalise(batch.act)
-    q = _evaluate(batch, STORED, params, params.critic, batch.obs, act)  # [N, B]
+    q = _evaluate(batch, "stored", params, params.critic, batch.obs, act)  # [N, B]
     loss_q = jnp.square(q - y[None]).mean(axis=1).sum()
     spread = jax.lax.stop_gradient(q).std(axis=0).mean()
     return loss_q, {"loss_q": loss_q, "q": q.mean(), "q_spread": spread, "target": y.mean()}
@@ -271,7 +271,7 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     checks.spec_of(params).env.check_batch(batch)
     frozen = jax.lax.stop_gradient(params.critic)
     pi, logp = _sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
-    q = _evaluate(batch, POLICY, params, frozen, batch.obs, pi).mean(axis=0)  # [B]
+    q = _evaluate(batch, "policy", params, frozen, batch.obs, pi).mean(axis=0)  # [B]
     loss_pi = (temperature(params) * logp - q).mean()
     return loss_pi, {"loss_pi": loss_pi, "logp": logp.mean()}
 
