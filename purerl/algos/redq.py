@@ -126,8 +126,8 @@ def networks(spec: Spec) -> nets.Networks:
     """Return the Flax modules of a learner: the policy, and one module for all critics."""
     style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
-    regular = {"layer_norm": spec.layer_norm, "dropout": spec.dropout}
-    return nets.Networks(actor, spec.critic or nets.QFunction(*style, **regular))
+    default = nets.QFunction(*style, layer_norm=spec.layer_norm, dropout=spec.dropout)
+    return nets.Networks(actor, spec.critic or default)
 
 
 def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
@@ -145,7 +145,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     row, stats = spec.env.example(), moments.init_obs_stats(spec)
     obs = moments.normalise(row.obs, stats)
     pi = nets.init_params("actor", actor, key_actor, (obs,), [row.act.shape] * 2)
-    q = nets.init_stacked("critic", critic, key_critic, (obs, row.act), (), spec.ensemble)
+    q = nets.init_stack("critic", critic, key_critic, (obs, row.act), (), spec.ensemble)
     copy, log_alpha = jax.tree.map(jnp.copy, q), jnp.log(jnp.float32(spec.alpha_init))
     params = Params(pi, q, copy, log_alpha, spec, stats)
     opt_state = {name: tx.init(getattr(params, name)) for name, tx in optimizers(spec).items()}

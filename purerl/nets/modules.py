@@ -129,11 +129,11 @@ def init_ensemble(
     has_statistics: bool = False,
 ) -> tuple[Any, ...]:
     """Initialise `number` independent parameter trees of one module, with one compilation."""
-    stacked = init_stacked(name, module, key, inputs, trailing, number, has_statistics)
+    stacked = init_stack(name, module, key, inputs, trailing, number, has_statistics)
     return tuple(jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(number))
 
 
-def init_stacked(
+def init_stack(
     name: str,
     module: nn.Module,
     key: jax.Array,

@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant(REDQ, "    if spec.dropout:\n", '    if spec.dropout and use != "policy":\n', T_REDQ),
     Mutant(REDQ, "jax.random.split(key, spec.ensemble), out_axes=1)", "jnp.stack([key] * spec.ensemble), out_axes=1)", T_REDQ),
     Mutant(REDQ, "_derive_keys(params, batch, use))  # [N, B]", '_derive_keys(params, batch, "next"))  # [N, B]', T_REDQ),
-    Mutant(REDQ, '"dropout": spec.dropout}', '"dropout": 0.0}', T_REDQ),
+    Mutant(REDQ, "dropout=spec.dropout)", "dropout=0.0)", T_REDQ),
     Mutant(MLP, "_fold_in(keys, i), self.dropout)", "keys, self.dropout)", T_NETS),
     Mutant(MLP, "x / (1.0 - share), 0.0)", "x, 0.0)", T_NETS),
     Mutant(MLP, "jax.random.bernoulli(key, 1.0 - share, x.shape[1:])", "jax.random.bernoulli(key, share, x.shape[1:])", T_NETS),
@@ -56,6 +56,6 @@ MUTANTS = [
         Mutant(f"purerl/algos/{name}.py", "QFunction(*style, layer_norm=spec.layer_norm)", "QFunction(*style)", T_NETS)
         for name in ("sac", "td3", "ddpg")
     ),
-    Mutant(REDQ, '"layer_norm": spec.layer_norm, ', '"layer_norm": False, ', T_REDQ),
+    Mutant(REDQ, "layer_norm=spec.layer_norm, ", "layer_norm=False, ", T_REDQ),
     Mutant(EXPORT, 'if "LayerNorm_0" in norms:', 'if getattr(spec, "layer_norm", False):', T_EXPORT),
 ]  # fmt: skip

@@ -92,7 +92,7 @@ def test_q_values_stack_critics_in_order(key):
 def test_a_stacked_ensemble_has_the_parameters_and_values_of_its_members(key):
     obs, act, critic = jnp.ones((5, 3)), jnp.ones((5, 2)), nets.QFunction((4,))
     args = ("critic", critic, key, (obs[0], act[0]), (), 3)
-    members, stacked = nets.init_ensemble(*args), nets.init_stacked(*args)
+    members, stacked = nets.init_ensemble(*args), nets.init_stack(*args)
     for i, member in enumerate(members):
         own = jax.tree.map(lambda x, i=i: x[i], stacked)
         jax.tree.map(np.testing.assert_array_equal, own, member)
