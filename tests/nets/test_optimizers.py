@@ -13,7 +13,7 @@ from tests.cases import BOX, CASES, Case
 
 ONE_EACH = (
     *("td3", "ppo-options", "trpo-box", "sac-auto", "acer"),
-    *("crossq-often", "ddpg", "dqn", "vpg-box", "reinforce-box", "pqn", "redq"),
+    *("crossq-often", "ddpg", "dqn", "vpg-box", "reinforce-box", "pqn", "redq-dropout"),
 )
 each_algorithm = pytest.mark.parametrize(
     "case",

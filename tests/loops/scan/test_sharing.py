@@ -23,7 +23,7 @@ FOUR = {"num_envs": 4}  # environments
 OFF = FOUR | {"steps_per_epoch": 28, "start_steps": 16}  # epochs end inside of bursts
 CUT = FOUR | {"rollout_steps": 32, "steps": 128}  # longer than an episode
 LOGGED = ("far", "cost")
-CHANGES = {"reinforce": CUT} | dict.fromkeys(("ddpg", "dqn", "sac", "td3"), OFF)
+CHANGES = {"reinforce": CUT} | dict.fromkeys(("ddpg", "dqn", "redq", "sac", "td3"), OFF)
 
 
 def make_split(name, **changes):
