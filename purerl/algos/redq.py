@@ -1,4 +1,4 @@
-r"""REDQ: SAC with an ensemble of critics and many updates per transition; also DroQ.
+r"""REDQ: SAC with an ensemble of critics and many updates per step; also DroQ.
 
 Many updates on the same transitions bias the critics. Targets use the minimum over a random subset
 of an ensemble, which keeps the bias near zero. The policy follows the mean of all critics. DroQ
