@@ -11,6 +11,7 @@ EXAMPLES = """examples:
   purerl compare runs/cartpole-v1-ppo runs/cartpole-v1-dqn --threshold 475
   purerl compare runs --group algo,env              algorithms, all environments
   purerl compare mine baseline --last 10 --out table.md
+  purerl compare runs --scale Hopper-v5=18.8,3226 --scale Walker2d-v5=2.8,3946
 """
 ESCAPES = str.maketrans({c: f"\\{c}" for c in "\\|`*_<>[]"})  # plain text in Markdown
 
@@ -28,6 +29,8 @@ def main(words: list[str]) -> int:
     add("--threshold", type=float, help="report how many steps a run needs to reach this score")
     add("--last", type=int, default=5, metavar="ROWS",
         help="number of last rows whose mean is the score of a run (default: 5)")
+    add("--scale", action="append", default=[], metavar="ENV=LOW,HIGH",
+        help="scores that count as 0 and 1 in the overall score (default: lowest, highest run)")
     add("--out", metavar="FILE", help="Markdown file (.md) for the tables")
     add("--json", action="store_true", help="print all results as JSON")
     add("--data-dir", "--data_dir", help="folder of all runs (default: the user's, else ./runs)")
@@ -40,7 +43,8 @@ def main(words: list[str]) -> int:
 
     if out and not out.endswith(".md"):
         raise ConfigError(f"--out must end in .md, got {out!r}.")
-    comparison = compare(**args)
+    scale = dict(map(_read_scale, args.pop("scale")))
+    comparison = compare(**args, scale=scale)
     tables = make_tables(comparison)
     if out:
         parts = []
@@ -58,3 +62,17 @@ def main(words: list[str]) -> int:
         texts = [f"{title}\n{align_columns(rows)}" for title, rows in tables.items()]
         print_lines("\n\n".join(texts) + f"\ntable: {out}" * bool(out))
     return 0
+
+
+def _read_scale(word: str) -> tuple[str, tuple[float, float]]:
+    """Return environment, low and high of `ENV=LOW,HIGH`."""
+    env, _, ends = word.rpartition("=")
+    try:
+        low, high = map(float, ends.split(","))
+    except ValueError:
+        raise ConfigError(
+            f"--scale must be ENV=LOW,HIGH, for example Hopper-v5=18.8,3226, got {word!r}."
+        ) from None
+    if not env:
+        raise ConfigError(f"--scale must name an environment, as in Hopper-v5={ends}.")
+    return env, (low, high)

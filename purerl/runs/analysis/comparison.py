@@ -3,12 +3,13 @@
 import itertools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from purerl import checks
+from purerl.errors import ConfigError
 from purerl.runs.analysis import groups, plots, statistics, tables
 from purerl.runs.analysis.statistics import Interval
 from purerl.runs.console import clean_text, print_warning
@@ -18,7 +19,7 @@ BETTER = 0.75  # minimum probability of improvement for "better", not "slightly 
 
 
 class ConditionScore(NamedTuple):
-    """Score of a condition in one environment, or scaled to 0 .. 1 over several."""
+    """Score of a condition in one environment, or scaled over several."""
 
     condition: str
     env: str
@@ -43,6 +44,9 @@ class Pair(NamedTuple):
     verdict: str
 
 
+Scale = Mapping[str, tuple[float, float]]  # environment -> scores that count as 0 and as 1
+
+
 class Comparison(NamedTuple):
     """Results of a comparison: everything that `purerl compare` shows."""
 
@@ -50,6 +54,7 @@ class Comparison(NamedTuple):
     metric: str
     last: int
     threshold: float | None
+    scale: Scale
     rows: list[ConditionScore]
     overall: list[ConditionScore]
     pairs: list[Pair]
@@ -78,6 +83,7 @@ def compare(
     y: str = "Performance",
     threshold: float | None = None,
     last: int = 5,
+    scale: Scale | None = None,
     data_dir: str | None = None,
     say: Callable[[str], None] = print_warning,
 ) -> Comparison:
@@ -91,6 +97,8 @@ def compare(
         y: Column of the score. `Performance` is the test return if any, else the return.
         threshold: Value of y. The steps until runs reach it are compared.
         last: Number of rows at the end of a run whose mean is its score.
+        scale: For each environment the scores that count as 0 and as 1 in the overall score, such
+            as those of random actions and of a known agent. None: the lowest and highest run.
         data_dir: Data folder for paths that do not exist; None for the user's data folder.
         say: Function that is called with each note, such as a note about a run that is left out.
     """
@@ -98,6 +106,8 @@ def compare(
     checks.integer("last", last, 1)
     if threshold is not None:
         checks.real("threshold", threshold)
+    for env, ends in (scale or {}).items():
+        _check_scale(env, ends)
     paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     runs, notes = tables.find_runs(paths, data_dir)
     runs = tables.select_runs(runs, ("steps", y), notes)
@@ -122,14 +132,22 @@ def compare(
     cells = {key: _summarise(key, found, metric, timed) for key, found in scores.items()}
     envs = list(dict.fromkeys(env for _, env in cells))
     rows = sorted(cells.values(), key=lambda row: envs.index(row.env))
-    overall = _pool_environments(cells, envs, metric, notes)
+    overall = _pool_environments(cells, envs, metric, scale or {}, notes)
     pairs = _pair_conditions(cells, envs, notes)
     if any(row.seeds < SEEDS for row in rows):
         notes.append(f"with fewer than {SEEDS} seeds, the intervals are too narrow to trust.")
     notes = list(dict.fromkeys(notes))
     for note in notes:
         say(note)
-    return Comparison(columns, metric, last, threshold, rows, overall, pairs, notes)
+    return Comparison(columns, metric, last, threshold, scale or {}, rows, overall, pairs, notes)
+
+
+def _check_scale(env: str, ends: Sequence[float]) -> None:
+    low, high = ends
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ConfigError(
+            f"scale of {env} must be two finite numbers, the lower one first, got {low:g},{high:g}."
+        )
 
 
 def _score_run(run: tables.RunTable, y: str, last: int, threshold: float) -> RunScore:
@@ -163,9 +181,14 @@ def _estimate(metric: str, parts: Sequence[np.ndarray]) -> tuple[float, Interval
 
 
 def _pool_environments(
-    cells: Cells, envs: Sequence[str], metric: str, notes: list[str]
+    cells: Cells, envs: Sequence[str], metric: str, scale: Scale, notes: list[str]
 ) -> list[ConditionScore]:
-    """Score conditions over the environments that all share, each scaled to 0 .. 1."""
+    """Score conditions over the environments that all share, each scaled first."""
+    if scale and (lacks := [env for env in envs if env not in scale]):
+        raise ConfigError(
+            f"scale lacks {', '.join(lacks)}. Name the scores that count as 0 and as 1 in each "
+            f"environment, for example --scale {lacks[0]}=0,100."
+        )
     labels = dict.fromkeys(label for label, _ in cells)
     shared = [env for env in envs if all((label, env) in cells for label in labels)]
     if len(shared) < 2:
@@ -177,9 +200,9 @@ def _pool_environments(
         parts = []
         for env in shared:
             every = [score for other in labels for score in cells[other, env].scores]
-            low, high = min(every), max(every)
-            ends = (0.0, 1.0) if low < high else (0.5, 0.5)
-            parts.append(np.interp(cells[label, env].scores, (low, high), ends))
+            low, high = scale.get(env, (min(every), max(every)))
+            mine = np.array(cells[label, env].scores)
+            parts.append((mine - low) / (high - low) if low < high else np.full(len(mine), 0.5))
         scores = tuple(np.concatenate(parts).tolist())
         seeds = min(cells[label, env].seeds for env in shared)
         found = _estimate(metric, parts)
@@ -252,7 +275,10 @@ def make_tables(comparison: Comparison) -> dict[str, list[tuple[str, ...]]]:
         shown[title].append((row.env, row.condition, seeds, *_format_estimate(row), *ends))
     if comparison.overall:
         envs = comparison.overall[0].env
-        title = f"Scores over {envs}: in each, 0 is the lowest run of all and 1 the highest."
+        scale = "0 is the lowest run of all and 1 the highest"
+        if comparison.scale:
+            scale = "0 and 1 are the scores of the scale"
+        title = f"Scores over {envs}: in each, {scale}."
         rows = [(r.condition, str(len(r.scores)), *_format_estimate(r)) for r in comparison.overall]
         shown[title] = [("condition", "runs", metric, "95% interval"), *rows]
     if comparison.pairs:

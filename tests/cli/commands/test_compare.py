@@ -55,6 +55,9 @@ def test_compare_reports_mistakes_in_one_line(tmp_path, monkeypatch, capsys, wor
     [
         (["--last", "0"], "last must be an integer of at least 1, got 0"),
         (["--threshold", "nan"], "threshold must be a number, got nan"),
+        (["--scale", "E=1"], "--scale must be ENV=LOW,HIGH, for example Hopper-v5=18.8,3226, got"),
+        (["--scale", "1,2"], "--scale must name an environment, as in Hopper-v5=1,2."),
+        (["--scale", "E=2,1"], "scale of E must be two finite numbers, the lower one first"),
         (["--metric", "best"], "metric must be one of iqm, mean, median, got 'best'"),
     ],
 )
@@ -68,3 +71,11 @@ def test_tables_show_runs_and_seeds_if_their_numbers_differ(tmp_path, capsys):
         write_run(tmp_path / f"{number}_s0", [number], "a", 0, clip=number)
     assert main(["compare", str(tmp_path), "--group", "algo"]) == 0
     assert "CartPole-v1  ppo        1 in 5 runs  2 " in capsys.readouterr().out
+
+
+def test_compare_reads_a_scale_for_each_environment(tmp_path, capsys):
+    for env in ("a=E", "F"):
+        write_seeds(tmp_path, "x", [5, 15], env)
+    words = ["--scale", "a=E=-5,15", "--scale", "F=0,100", "--metric", "mean", "--json"]
+    assert main(["compare", str(tmp_path), *words]) == 0
+    assert json.loads(capsys.readouterr().out)["overall"][0]["scores"] == [0.05, 0.15, 0.5, 1]

@@ -74,6 +74,23 @@ def test_equal_scores_are_scaled_to_one_half(tmp_path):
     assert found.pairs[0].probability == 0.5
 
 
+def test_a_scale_replaces_the_lowest_and_highest_run(tmp_path):
+    for name, low, high in (("a", 10, 100), ("b", 20, 150)):
+        write_seeds(tmp_path, name, [low, low + 10], "E")
+        write_seeds(tmp_path, name, [high], "F")
+    scale = {"E": (0.0, 20.0), "F": (-100.0, 100.0)}
+    a, b = compare_quietly(tmp_path, metric="mean", scale=scale).overall
+    assert (sorted(a.scores), sorted(b.scores)) == ([0.5, 1, 1], [1, 1.25, 1.5])
+    assert b.estimate == 1.25
+    titles = list(comparison.make_tables(compare_quietly(tmp_path, scale=scale)))
+    assert titles[1] == "Scores over E, F: in each, 0 and 1 are the scores of the scale."
+    with pytest.raises(ConfigError, match="scale lacks F.*--scale F=0,100"):
+        compare_quietly(tmp_path, scale={"E": (0.0, 20.0)})
+    for ends in ((1.0, 1.0), (2.0, 1.0), (0.0, math.inf)):
+        with pytest.raises(ConfigError, match="scale of E must be two finite numbers, the lower"):
+            compare_quietly(tmp_path, scale={"E": ends})
+
+
 @pytest.mark.parametrize(
     ("number", "value", "ends", "expected"),
     [
