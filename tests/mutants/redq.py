@@ -5,7 +5,7 @@ from tests.mutants import Mutant
 REDQ, T_REDQ = "purerl/algos/redq.py", "tests/algos/test_redq.py"
 NETS, MLP, T_NETS = "purerl/nets/modules.py", "purerl/nets/mlp.py", "tests/nets/test_mlp.py"
 EXPORT, T_EXPORT = "purerl/runs/policy/export.py", "tests/runs/policy/test_export.py -k td3"
-T_LOSSES = "tests/contract/test_losses.py"
+T_LOSSES, T_UPDATE = "tests/contract/test_losses.py", "tests/contract/test_update.py"
 
 MUTANTS = [
     # The target.
@@ -30,6 +30,7 @@ MUTANTS = [
     Mutant(REDQ, "_derive_keys(params, batch, use))  # [N, B]", '_derive_keys(params, batch, "next"))  # [N, B]', T_REDQ),
     Mutant(REDQ, "dropout=spec.dropout)", "dropout=0.0)", T_REDQ),
     Mutant(MLP, "_fold_in(keys, i), self.dropout)", "keys, self.dropout)", T_NETS),
+    Mutant(NETS, "apply(critic, tree, obs, act, own))", "apply(critic, tree, obs, act))", T_REDQ),
     Mutant(MLP, "x / (1.0 - share), 0.0)", "x, 0.0)", T_NETS),
     Mutant(MLP, "jax.random.bernoulli(key, 1.0 - share, x.shape[1:])", "jax.random.bernoulli(key, share, x.shape[1:])", T_NETS),
     # The losses.
@@ -40,6 +41,10 @@ MUTANTS = [
     Mutant(REDQ, '"policy", params, frozen', '"policy", params, params.target_critic', T_REDQ),
     Mutant(REDQ, "_sample(params, batch, batch.obs, draw=1)  # [B, A], [B]", "_sample(params, batch, batch.obs, draw=0)  # [B, A], [B]", T_REDQ),
     Mutant(REDQ, "loss_alpha = -params.log_alpha", "loss_alpha = params.log_alpha", T_REDQ),
+    Mutant(REDQ, "wanted = -float(spec.env.act_dim)", "wanted = float(spec.env.act_dim)", T_REDQ),
+    Mutant(REDQ, "return jax.lax.stop_gradient(jnp.exp(params.log_alpha))", "return jnp.exp(params.log_alpha)", T_LOSSES),
+    Mutant(REDQ, "return mean, log_std.clip(*LOG_STD)", "return mean, log_std", T_REDQ),
+    Mutant(REDQ, "spec.env.normalise(act)), networks(spec).critic", "act), networks(spec).critic", T_REDQ),
     Mutant(REDQ, "None, moments.normalise(obs, params.obs_stats)", "None, obs", T_REDQ),
     # The update.
     Mutant(REDQ, "due = updates % params.spec.policy_delay == 0", "due = state.step % params.spec.policy_delay == 0", T_REDQ),
@@ -48,6 +53,11 @@ MUTANTS = [
     Mutant(REDQ, "critic=critic, target_critic=targets)", "critic=critic)", T_REDQ),
     Mutant(REDQ, "    params = dataclasses.replace(params, obs_stats=stats)\n", "", T_REDQ),
     Mutant(REDQ, "if self.subset > self.ensemble:", "if False:", T_REDQ),
+    Mutant(REDQ, "if self.dropout and self.critic is not None:", "if False:", T_REDQ),
+    Mutant(REDQ, "tx.update(mpi.pmean(grads.critic), opt", "tx.update(grads.critic, opt", T_UPDATE),
+    Mutant(REDQ, "grad_alpha = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))", "grad_alpha = grads_pi.actor, grads_alpha.log_alpha", T_UPDATE),
+    Mutant(REDQ, "due.astype(jnp.float32) for", "jnp.float32(1.0) for", T_REDQ),
+    Mutant(REDQ, "jnp.log(jnp.float32(spec.alpha_init))", "jnp.zeros(())", T_REDQ),
     Mutant(REDQ, "updates_per_burst=20)", "updates_per_burst=1)", T_REDQ),
     # Ensembles, and layer normalisation in critics.
     Mutant(NETS, "    keys = jax.random.split(key, number)\n", "    keys = jax.numpy.stack([key] * number)\n", T_REDQ),
