@@ -22,6 +22,7 @@ extensions = [
     "exercise_pages",
     "lab_pages",
     "layout",
+    "snippet_pages",
 ]
 exclude_patterns = ["extensions", "_static"]
 include_patterns = ["**.md", "**.rst", "notebooks/*.py"]  # a Python file is a notebook
