@@ -31,7 +31,7 @@ def test_the_page_of_bug_labs_lists_all_of_them():
 
 @pytest.mark.parametrize("algo", sorted(WITHOUT))
 def test_an_algorithm_without_labs_is_refused(algo):
-    with pytest.raises(ConfigError, match=f"{algo} has no labs yet. Choose one of acer, ddpg, "):
+    with pytest.raises(ConfigError, match=f"{algo} has no labs yet. Choose one of acer, crossq, "):
         planting.list_labs(algo)
 
 
