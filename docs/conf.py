@@ -87,8 +87,8 @@ purerl_tree = {
     "learn/bug_labs": ["labs/*"],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
-        *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac", "crossq")],
-        *[f"algorithms/{name}" for name in ("redq", "her")],
+        *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac")],
+        *[f"algorithms/{name}" for name in ("sac_discrete", "crossq", "tqc", "redq", "her")],
         "algorithms/*",
     ],
     "guides/index": [

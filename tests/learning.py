@@ -27,7 +27,22 @@ import numpy as np
 from gymnasium import spaces, wrappers
 
 import purerl
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, redq, reinforce, sac, td3, trpo, vpg
+from purerl.algos import (
+    acer,
+    crossq,
+    ddpg,
+    dqn,
+    ppo,
+    pqn,
+    redq,
+    reinforce,
+    sac,
+    sac_discrete,
+    td3,
+    tqc,
+    trpo,
+    vpg,
+)
 from purerl.envs import names
 from purerl.loops import choose_loop
 from purerl.loops import gym as loop
@@ -105,8 +120,12 @@ PRESETS = {
     "crossq-pendulum": Preset(
         crossq, "Pendulum-v1", (0, 1, 2, 3, 4), -250.0, {}, PENDULUM | {"steps": 5_000}
     ),
+    "tqc-pendulum": Preset(tqc, "Pendulum-v1", FIVE, -200.0, {"lr": 1e-3}, PENDULUM),
     "dqn-cartpole": Preset(
         dqn, "CartPole-v1", (0, 1, 2, 3, 4), 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
+    ),
+    "sac_discrete-cartpole": Preset(
+        sac_discrete, "CartPole-v1", FIVE, 475.0, {}, {"steps": 30_000, "steps_per_epoch": 1_500}
     ),
     "pqn-cartpole": Preset(
         pqn,

@@ -108,8 +108,9 @@ def test_three_of_five_seeds_learn_pendulum(name):
 
 
 @pytest.mark.slow
-def test_three_of_five_seeds_of_dqn_hold_the_pole():
-    preset = PRESETS["dqn-cartpole"]
+@pytest.mark.parametrize("name", ["dqn", "sac_discrete"])
+def test_three_of_five_seeds_with_a_replay_buffer_hold_the_pole(name):
+    preset = PRESETS[f"{name}-cartpole"]
     assert sum(reaches_bar(train(preset, seed), preset.bar) for seed in preset.seeds) >= 3
 
 

@@ -21,7 +21,22 @@ from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedu
 from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
-    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, redq, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
+    from purerl.algos import (  # noqa: F401 - loaded by `__getattr__`
+        acer,
+        crossq,
+        ddpg,
+        dqn,
+        ppo,
+        pqn,
+        redq,
+        reinforce,
+        sac,
+        sac_discrete,
+        td3,
+        tqc,
+        trpo,
+        vpg,
+    )
 
 
 class Algorithm(NamedTuple):
@@ -91,7 +106,20 @@ ALGORITHMS = {
         ("loss_q", "q1", "alpha"),
         squashed=True,
     ),
+    "sac_discrete": Algorithm(
+        "Soft actor-critic for discrete actions",
+        ("discrete",),
+        _TWIN_Q,
+        ("loss_q", "q1", "entropy", "alpha"),
+    ),
     "td3": Algorithm("Twin delayed DDPG", ("box",), _TWIN_Q, ("loss_q", "q1"), squashed=True),
+    "tqc": Algorithm(
+        "SAC with truncated quantile critics",
+        ("box",),
+        {"q": "AverageQVals", "logp": "AverageLogPi"},
+        ("loss_q", "q", "alpha"),
+        squashed=True,
+    ),
     "trpo": Algorithm(
         "Trust region policy optimisation, and natural policy gradient",
         _ALL,
@@ -103,7 +131,13 @@ ALGORITHMS = {
     ),
 }
 NAMES = tuple(ALGORITHMS)
-_SIMILAR = {"a2c": "vpg", "a3c": "vpg", "pg": "vpg", "npg": "trpo"}  # near in meaning
+_SIMILAR = {
+    "a2c": "vpg",
+    "a3c": "vpg",
+    "pg": "vpg",
+    "npg": "trpo",
+    "sacd": "sac_discrete",
+}  # near in meaning
 CONTRACT = ("Spec", "SCHEDULE", "init", "act", "policy", "loss", "update")  # of every algorithm
 
 

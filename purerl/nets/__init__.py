@@ -3,10 +3,11 @@
 Default networks are MLPs, which take flat observations:
 
     DeterministicActor                   policy of ddpg and td3
-    GaussianActor                        policy of sac, crossq and redq
+    GaussianActor                        policy of sac, crossq, tqc and redq
     GaussianPolicy, CategoricalPolicy    policy of the on-policy algorithms, Box and Discrete
     QFunction                            critic of ddpg, td3, sac, crossq and redq
-    DiscreteQFunction                    critic of dqn, pqn and acer
+    DiscreteQFunction                    critic of dqn, pqn, acer and sac_discrete
+    QuantileFunction                     critic of tqc
     ValueFunction                        critic of vpg, trpo and ppo
 
 With `torso="nature_cnn"`, `NatureCNN` turns images into features before their hidden layers.
@@ -15,20 +16,21 @@ Images are `[B, H, W, C]`, or stacked grey frames `[B, C, H, W]`, at least 36 pi
 A custom module must have these inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
-    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, redq
+    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, tqc, redq
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            on-policy, Box
     actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
     actor(obs [B, *obs_shape]) -> logits [B, sum of sizes]               on-policy, MultiDiscrete
-    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            off-policy, Box
+    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            other off-policy, Box
+    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, M]         tqc, M = num_quantiles
     critic(obs [B, *obs_shape]) -> [B, n]                                dqn, pqn, acer
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
 
 On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, acer. Off-policy
-algorithms for a Box are ddpg, td3, sac, crossq and redq. Networks of crossq may contain
+algorithms for a Box are ddpg, td3, sac, crossq, tqc and redq. Networks of crossq may contain
 `BatchRenorm`.
 """
 
-from purerl.nets import categorical, gaussian, multi_categorical, policies, squashed
+from purerl.nets import categorical, gaussian, multi_categorical, policies, quantiles, squashed
 from purerl.nets.batch_renorm import STATISTICS, BatchRenorm, fold_into_dense
 from purerl.nets.cnn import NatureCNN
 from purerl.nets.initializers import INITIALIZERS
@@ -41,6 +43,7 @@ from purerl.nets.mlp import (
     GaussianActor,
     GaussianPolicy,
     QFunction,
+    QuantileFunction,
     ValueFunction,
 )
 from purerl.nets.modules import (
@@ -73,6 +76,7 @@ __all__ = [
     "NatureCNN",
     "Networks",
     "QFunction",
+    "QuantileFunction",
     "ValueFunction",
     "apply",
     "apply_rows",
@@ -91,6 +95,7 @@ __all__ = [
     "policy_network",
     "policy_shape",
     "q_values",
+    "quantiles",
     "split_statistics",
     "squashed",
     "stacked_q_values",

@@ -193,6 +193,22 @@ def _drop_units(x: jax.Array, keys: jax.Array, share: float) -> jax.Array:
     return jnp.where(draw(keys), x / (1.0 - share), 0.0)
 
 
+class QuantileFunction(nn.Module):
+    """Quantiles of action values, from observations `[B, O]` and actions `[B, A]` to `[B, M]`."""
+
+    number: int
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+    torso: str | None = None  # network before the hidden layers, for images
+
+    @nn.compact
+    def __call__(self, obs: jax.Array, act: jax.Array) -> jax.Array:
+        """Return M = `number` quantiles of the return after actions in [-1, 1]."""
+        mlp = MLP((*self.hidden, self.number), self.activation, self.initializer)
+        return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))
+
+
 def _extract_features(network: Any, obs: jax.Array) -> jax.Array:
     """Return what the hidden layers of a network read: the torso's features, or observations."""
     if network.torso is None:

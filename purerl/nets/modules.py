@@ -206,7 +206,7 @@ def _apply_in_chunks(module: nn.Module, variables: Any, *rows: jax.Array) -> Any
 
 
 def q_values(critic: nn.Module, params: Any, obs: Any, act: Any) -> jax.Array:
-    """Return the values `[E, B]` of several critics with the same architecture.
+    """Return the values `[E, B]`, or quantiles `[E, B, M]`, of several critics of one architecture.
 
     On a CPU, separate parameter trees are 2-3 % faster than one batched ensemble.
     """

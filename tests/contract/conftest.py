@@ -9,8 +9,8 @@ import pytest
 
 from tests.cases import CASES
 
-# One case of each algorithm, chosen to reach most of its lines. `make test` leaves out pqn, whose
-# own tests reach its lines.
+# One case of each algorithm, chosen to reach most of its lines. `make test` leaves out the
+# others (crossq, pqn, sac_discrete, tqc), whose own tests reach their lines.
 REPRESENTATIVES = (
     "acer",
     "td3",

@@ -1,6 +1,7 @@
 """`init`, `act` and `policy`."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +30,8 @@ def test_no_two_networks_start_equal_and_targets_are_copies(case):
         if name.startswith("target_"):
             equal(tree, fields[name.removeprefix("target_")])
     if isinstance(fields.get("critic"), tuple):
-        first, second = (jax.tree.leaves(tree)[-1] for tree in fields["critic"])
-        assert bool((first != second).any())
+        kernels = [jax.tree.leaves(tree)[-1] for tree in fields["critic"]]
+        assert all(bool((a != b).any()) for a, b in itertools.combinations(kernels, 2))
     buffers = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(params)]
     assert len(set(buffers)) == len(buffers)
 

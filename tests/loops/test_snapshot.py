@@ -25,7 +25,9 @@ OFF = OffPolicySchedule(
 )  # fmt: skip
 ON = OnPolicySchedule(steps=360, rollout_steps=60, steps_per_epoch=180, num_envs=2)
 ENVS = {"reinforce": "CartPole-v1", "vpg": "Pendulum-v1", "trpo": "CartPole-v1"}
-ENVS |= {"ppo": "Pendulum-v1"} | dict.fromkeys(("acer", "dqn", "pqn"), "CartPole-v1")
+ENVS |= {"ppo": "Pendulum-v1"} | dict.fromkeys(
+    ("acer", "dqn", "pqn", "sac_discrete"), "CartPole-v1"
+)
 SEQUENCES = SequenceSchedule(
     steps=360, rollout_steps=20, steps_per_epoch=180, num_envs=2, replay_size=100, replay_start=60
 )

@@ -43,11 +43,13 @@ from tests.mutants import (
     reports,
     runs,
     runs_of_seeds,
+    sac_discrete,
     scan,
     seeds,
     sequences,
     stepwise,
     subtle,
+    tqc,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +57,7 @@ CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(crossq, envs, exercises, goals, grids, hindsight, images, offpolicy, onpolicy, plots),
     *(policies, pqn, presets, ranks, redq, reliability, reports, runs, runs_of_seeds, scan, seeds),
-    *(sequences, stepwise, subtle),
+    *(sac_discrete, sequences, stepwise, subtle, tqc),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

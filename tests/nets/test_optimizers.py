@@ -13,7 +13,8 @@ from tests.cases import BOX, CASES, Case
 
 ONE_EACH = (
     *("td3", "ppo-options", "trpo-box", "sac-auto", "acer"),
-    *("crossq-often", "ddpg", "dqn", "vpg-box", "reinforce-box", "pqn", "redq-dropout"),
+    *("crossq-often", "ddpg", "dqn", "vpg-box", "reinforce-box", "pqn", "tqc", "sac_discrete"),
+    "redq-dropout",
 )
 each_algorithm = pytest.mark.parametrize(
     "case",

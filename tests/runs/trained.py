@@ -41,7 +41,9 @@ SMALL = {
     "redq": ("Pendulum-v1", OFF_POLICY),
     "reinforce": ("CartPole-v1", ON_POLICY),
     "sac": ("Pendulum-v1", OFF_POLICY),
+    "sac_discrete": ("CartPole-v1", OFF_POLICY),
     "td3": ("Pendulum-v1", OFF_POLICY),
+    "tqc": ("Pendulum-v1", OFF_POLICY),
     "trpo": ("Pendulum-v1", ON_POLICY),
     "vpg": ("Pendulum-v1", ON_POLICY),
 }

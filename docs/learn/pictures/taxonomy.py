@@ -7,7 +7,7 @@ The positions are written by hand, and nothing but Python is needed.
 
 from pathlib import Path
 
-WIDTH, HEIGHT = 900, 850
+WIDTH, HEIGHT = 900, 1010
 LEFT, TOP = 92, 78  # of the grid
 COLUMNS = (
     ("a policy", ""),
@@ -19,7 +19,7 @@ COLUMN = 200  # width
 ROWS = (
     ("the current", "rollout", 236),
     ("both", "", 76),
-    ("the replay", "buffer", 396),
+    ("the replay", "buffer", 556),
 )
 KINDS = {  # fill and line, by the kinds of actions
     "all": ("#d3efe4", "#00694d"),
@@ -40,7 +40,9 @@ PLACES = {
     "TD3": (2, 508, "box"),
     "SAC": (2, 588, "box"),
     "CrossQ": (2, 668, "box"),
-    "REDQ": (2, 748, "box"),
+    "TQC": (2, 748, "box"),
+    "REDQ": (2, 828, "box"),
+    "SAC discrete": (2, 908, "discrete"),
     "DQN": (3, 428, "discrete"),
     "PQN": (3, 196, "discrete"),
 }
@@ -88,6 +90,16 @@ def draw_down(first: str, second: str, *words: str) -> str:
     return draw_arrow(f"M {x:g} {start:g} V {end:g}") + "".join(lines)
 
 
+def draw_branch(first: str, second: str, *words: str) -> str:
+    """Return an arrow at the left of the boxes between two, with lines of text above the second."""
+    (x, start), (_, end) = find_centre(first), find_centre(second)
+    left, above = x - BOX[0] / 2, end - BOX[1] / 2 - 5 - 14 * len(words)
+    lines = [
+        draw_text(x, above + 14 * i, word, 12, fill=GREY) for i, word in enumerate(words, start=1)
+    ]
+    return draw_arrow(f"M {left:g} {start} h -11 V {end} h 8") + "".join(lines)
+
+
 def draw_grid() -> list[str]:
     """Return the titles of columns and rows, and the lines between them."""
     right = LEFT + len(COLUMNS) * COLUMN
@@ -110,11 +122,11 @@ def draw_grid() -> list[str]:
 def draw_hindsight() -> list[str]:
     """Return the frame around the algorithms that also replay with other goals."""
     x, y = LEFT + 2 * COLUMN + 12, 399
-    frame = f'x="{x:g}" y="{y}" width="{2 * COLUMN - 20}" height="379"'
+    frame = f'x="{x:g}" y="{y}" width="{2 * COLUMN - 20}" height="539"'
     line = f'<rect {frame} rx="12" fill="none" stroke="{GREY}" stroke-dasharray="5 4"/>'
     x += 1.5 * COLUMN - 10
     words = ("also with goals", "in hindsight (HER)")
-    return [line, *(draw_text(x, 744 + 17 * i, word, fill=GREY) for i, word in enumerate(words))]
+    return [line, *(draw_text(x, 904 + 17 * i, word, fill=GREY) for i, word in enumerate(words))]
 
 
 def draw_legend() -> list[str]:
@@ -125,20 +137,20 @@ def draw_legend() -> list[str]:
         "box": "Box",
     }
     parts, x, y = (
-        [draw_text(10, 824, "Actions", 14, font_weight="bold", text_anchor="start")],
+        [draw_text(10, 984, "Actions", 14, font_weight="bold", text_anchor="start")],
         LEFT,
-        812,
+        972,
     )
     for kind, words in texts.items():
         fill, line = KINDS[kind]
         parts.append(
             f'<rect x="{x}" y="{y}" width="22" height="15" rx="4" fill="{fill}" stroke="{line}"/>'
         )
-        parts.append(draw_text(x + 30, 824, words, text_anchor="start"))
+        parts.append(draw_text(x + 30, 984, words, text_anchor="start"))
         x += 58 + round(6.4 * len(words))
     return [
         *parts,
-        draw_text(x + 8, 824, "arrow: the idea that is added", text_anchor="start", fill=GREY),
+        draw_text(x + 8, 984, "arrow: the idea that is added", text_anchor="start", fill=GREY),
     ]
 
 
@@ -148,7 +160,6 @@ def draw_arrows() -> list[str]:
     (left, y), (right, _) = find_centre("REINFORCE"), find_centre("VPG")
     dqn, ddpg, pqn = find_centre("DQN"), find_centre("DDPG"), find_centre("PQN")
     vpg, acer = find_centre("VPG"), find_centre("ACER")
-    sac, redq = find_centre("SAC"), find_centre("REDQ")
     corner = acer[0]
     return [
         draw_arrow(f"M {left + half:g} {y} H {right - half - 3:g}"),
@@ -167,9 +178,9 @@ def draw_arrows() -> list[str]:
         draw_down("DDPG", "TD3", "two critics, delay,", "smoothed targets"),
         draw_down("TD3", "SAC", "sampled actions,", "an entropy bonus"),
         draw_down("SAC", "CrossQ", "normalised batches", "in place of targets"),
-        draw_arrow(f"M {sac[0] - half:g} {sac[1]} h -10 V {redq[1]} h 7"),
-        draw_text(redq[0], redq[1] - 43, "an ensemble,", 12, fill=GREY),
-        draw_text(redq[0], redq[1] - 29, "20 updates per step", 12, fill=GREY),
+        draw_branch("SAC", "TQC", "quantiles, without", "the largest of them"),
+        draw_branch("SAC", "REDQ", "an ensemble,", "20 updates per step"),
+        draw_branch("SAC", "SAC discrete", "sums over", "all actions"),
     ]
 
 

@@ -8,7 +8,22 @@ import jax.numpy as jnp
 import pytest
 
 from purerl import rng
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, redq, reinforce, sac, td3, trpo, vpg
+from purerl.algos import (
+    acer,
+    crossq,
+    ddpg,
+    dqn,
+    ppo,
+    pqn,
+    redq,
+    reinforce,
+    sac,
+    sac_discrete,
+    td3,
+    tqc,
+    trpo,
+    vpg,
+)
 from purerl.envs.gymnasium_env import GymnasiumEnv
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
@@ -84,6 +99,8 @@ CASES = {
     "td3": (td3, BOX, {}, off),
     "sac": (sac, BOX, {}, off),
     "crossq": (crossq, BOX, {}, off),
+    "sac_discrete": (sac_discrete, DISCRETE, {}, off),
+    "tqc": (tqc, BOX, {"num_quantiles": 4, "drop_quantiles": 1}, off),
     "redq": (redq, BOX, {"ensemble": 3, "dropout": 0.1, "policy_delay": 2}, off),
     "reinforce": (reinforce, DISCRETE, {}, lambda **c: on(continue_episodes=False, **c)),
     "vpg": (vpg, BOX, PASSES, on),

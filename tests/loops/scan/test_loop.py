@@ -45,7 +45,8 @@ def split_numbers(record):
     return counts, {k: np.asarray(v) for k, v in record.items() if k not in counts}
 
 
-SLOW = ("td3", "ddpg", "sac", "crossq", "redq", "vpg", "trpo", "acer", "pqn")
+SLOW = ("td3", "ddpg", "sac", "sac_discrete", "crossq", "tqc", "redq", "vpg", "trpo")
+SLOW += ("acer", "pqn")
 
 
 @pytest.mark.parametrize("name", mark_complete(CASES, SLOW))

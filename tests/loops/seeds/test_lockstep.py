@@ -49,8 +49,8 @@ def assert_as_alone(args, seeds=SEEDS, **close):
         alone.envs.close()
 
 
-CASES = ("dqn", "acer", "ddpg", "td3", "sac", "crossq", "redq")
-CASES += ("reinforce", "vpg", "trpo", "ppo", "pqn")
+CASES = ("dqn", "acer", "ddpg", "td3", "sac", "crossq", "tqc", "reinforce", "vpg", "trpo", "ppo")
+CASES += ("pqn", "redq", "sac_discrete")
 
 
 @pytest.mark.parametrize("name", mark_complete(CASES, CASES[2:]))

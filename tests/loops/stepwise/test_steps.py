@@ -19,7 +19,7 @@ from purerl.loops.stepwise import packing, steps
 from purerl.schedules import OffPolicySchedule
 from purerl.types import Transition
 from tests.loops import script
-from tests.loops.test_snapshot import begin, bits, freeze_to_bits, interrupt, through_json
+from tests.loops.test_snapshot import ENVS, begin, bits, freeze_to_bits, interrupt, through_json
 
 EVERY = OffPolicySchedule(
     steps=60, steps_per_epoch=30, start_steps=12, update_after=9, update_every=1, batch_size=4,
@@ -27,7 +27,7 @@ EVERY = OffPolicySchedule(
 )  # fmt: skip
 OFF_POLICY = [
     pytest.param(name, marks=() if name in ("dqn", "td3") else pytest.mark.complete)
-    for name in ("dqn", "ddpg", "td3", "sac", "crossq", "redq")
+    for name in ("dqn", "ddpg", "td3", "sac", "sac_discrete", "crossq", "tqc", "redq")
 ]
 
 
@@ -71,7 +71,7 @@ def test_a_run_equals_a_loop_written_by_hand(name):
     algo, spec = carry.algo, carry.learner.params.spec
     carry, records = advance_to(carry, 60)
     assert steps.applies(dataclasses.replace(carry, steps=50))
-    env = gymnasium.make("CartPole-v1" if name == "dqn" else "Pendulum-v1")
+    env = gymnasium.make(ENVS.get(name, "Pendulum-v1"))
     learner, buffer, infos = train_by_hand(algo, spec, env, 3, 60)
     chex.assert_trees_all_close(carry.buffer, buffer, rtol=1e-3, atol=1e-4)
     chex.assert_trees_all_close(carry.learner, learner, rtol=1e-2, atol=1e-4)

@@ -28,6 +28,8 @@ INTEGERS = EnvSpec((3,), Discrete(4, start=-7), "uint8")
         ("sac", LONG, {"normalise_obs": True}),
         ("ddpg", LONG, {"hidden": ()}),
         pytest.param("crossq", LONG, {}, marks=pytest.mark.complete),
+        pytest.param("tqc", LONG, {"normalise_obs": True}, marks=pytest.mark.complete),
+        pytest.param("sac_discrete", INTEGERS, {"normalise_obs": True}, marks=pytest.mark.complete),
         ("ppo-box", LONG, {"initializer": "orthogonal", "head_scale": 3.0}),
         ("ppo-discrete", INTEGERS, {"normalise_obs": True}),
         ("dqn", INTEGERS, {"hidden": (16,), "normalise_obs": True}),
