@@ -88,7 +88,7 @@ purerl_tree = {
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
         *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac")],
-        *[f"algorithms/{name}" for name in ("sac_discrete", "crossq", "xqc", "tqc", "her")],
+        *[f"algorithms/{name}" for name in ("sac_discrete", "crossq", "xqc", "tqc", "redq", "her")],
         "algorithms/*",
     ],
     "guides/index": [

@@ -13,6 +13,7 @@ from purerl.algos import (
     dqn,
     ppo,
     pqn,
+    redq,
     reinforce,
     sac,
     sac_discrete,
@@ -112,6 +113,8 @@ SAC = ((*Q_PI, "alpha_loss"), OWNS | {"alpha_loss": ()}, GAUSSIAN)
 AUTO = (SAC[0], OWNS | {"alpha_loss": ("log_alpha",)}, GAUSSIAN)
 SAC_DISCRETE = (*AUTO[:2], {"actor": "values", "critic": "values"})
 ATOMS = {"actor": "gaussian", "critic": "atoms"}
+DROQ = {"ensemble": 2, "policy_delay": 1, "dropout": 0.2, "layer_norm": True}
+DROQ |= {"normalise_obs": True}
 DQN = (("critic_loss",), {"critic_loss": ("critic",)}, {"critic": "values"})
 TQC_SETTINGS = {"num_critics": 3, "num_quantiles": 2, "drop_quantiles": 1}
 TQC = (*AUTO[:2], {"actor": "gaussian", "critic": "values"})  # as many quantiles as dimensions
@@ -159,6 +162,8 @@ CASES = {
     "xqc-often": Case(
         xqc, BOX, DISCRETE, SMALL | {"atoms": 7, "policy_delay": 1}, *AUTO[:2], ATOMS, WIDE
     ),
+    "redq": Case(redq, BOX, DISCRETE, SMALL | {"ensemble": 4, "policy_delay": 3}, *AUTO, WIDE),
+    "redq-dropout": Case(redq, BOX, DISCRETE, SMALL | DROQ, *AUTO[:2], {"actor": "gaussian"}, WIDE),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
     "pqn": Case(pqn, DISCRETE, BOX, SMALL | ROLLOUT, *DQN, WIDE),

@@ -34,6 +34,7 @@ from purerl.algos import (
     dqn,
     ppo,
     pqn,
+    redq,
     reinforce,
     sac,
     sac_discrete,
@@ -84,6 +85,11 @@ PENDULUM = {
     "num_test_episodes": 20,
 }
 HALFCHEETAH = {"steps": 100_000, "steps_per_epoch": 5_000}  # other settings: Spinning Up's
+
+OFTEN = {"steps": 3_000, "steps_per_epoch": 500, "start_steps": 500, "update_after": 500}
+OFTEN |= {"num_test_episodes": 20}
+PAPER = {"steps": 125_000, "steps_per_epoch": 5_000, "start_steps": 5_000, "update_after": 5_000}
+DROQ = {"ensemble": 2, "dropout": 0.01, "layer_norm": True}
 
 CARTPOLE = {"steps": 200_000, "steps_per_epoch": 4_000, "num_test_episodes": 10}
 EVERY_20K = {"steps_per_epoch": 20_000, "num_test_episodes": 20}
@@ -164,6 +170,14 @@ PRESETS = {
         {"gamma": 0.995},
         HALFCHEETAH | {"start_steps": 5_000},
     ),
+    "redq-pendulum": Preset(
+        redq, "jax:Pendulum-v1", (0, 1, 2), -200.0, {"hidden": (64, 64)}, OFTEN
+    ),
+    "droq-pendulum": Preset(
+        redq, "jax:Pendulum-v1", (0, 1, 2), -200.0, {"hidden": (64, 64)} | DROQ, OFTEN
+    ),
+    "redq-hopper": Preset(redq, "Hopper-v5", FIVE, 3000.0, {}, PAPER),
+    "droq-hopper": Preset(redq, "Hopper-v5", FIVE, 3000.0, DROQ, PAPER),
     "reinforce-cartpole": Preset(reinforce, "CartPole-v1", FIVE, 400.0, {}, CARTPOLE),
     "vpg-cartpole": Preset(vpg, "CartPole-v1", FIVE, 475.0, {"pi_lr": 1e-2}, CARTPOLE),
     "trpo-cartpole": Preset(trpo, "CartPole-v1", FIVE, 475.0, {}, CARTPOLE),

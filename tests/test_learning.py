@@ -35,6 +35,13 @@ def test_learns_pendulum_with_one_seed_in_a_shorter_run(name):
 
 
 @pytest.mark.slow
+def test_droq_learns_pendulum_within_2_000_steps():
+    preset = PRESETS["droq-pendulum"]
+    preset = preset._replace(schedule=preset.schedule | {"steps": 2_000})
+    assert train(preset, 0)[-1]["test_return"] >= preset.bar
+
+
+@pytest.mark.slow
 def test_dqn_holds_the_pole_with_one_seed():
     assert reaches_bar(train(PRESETS["dqn-cartpole"], 0), 475.0)
 

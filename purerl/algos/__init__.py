@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         dqn,
         ppo,
         pqn,
+        redq,
         reinforce,
         sac,
         sac_discrete,
@@ -90,6 +91,13 @@ ALGORITHMS = {
         {"q": "AverageQVals"},
         ("loss_q", "q", "epsilon"),
         acting="critic",
+    ),
+    "redq": Algorithm(
+        "SAC with an ensemble of critics, many updates; also DroQ",
+        ("box",),
+        {"q": "AverageQVals", "logp": "AverageLogPi"},
+        ("loss_q", "q", "alpha"),
+        squashed=True,
     ),
     "reinforce": Algorithm("REINFORCE", _ALL, {"kl": "KL"}, ("kl", "entropy")),
     "sac": Algorithm(

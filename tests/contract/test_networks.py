@@ -14,6 +14,8 @@ from tests.contract.shared import custom_networks, learner
 
 
 def test_custom_networks_see_images_and_learn(case):
+    if getattr(case.spec(), "dropout", 0):
+        pytest.skip("only default critics drop units")
     env = dataclasses.replace(case.env, obs_shape=(4, 4, 2), obs_dtype="uint8")
     image = case._replace(env=env)
     state = learner(image, **custom_networks(image))

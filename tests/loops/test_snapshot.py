@@ -39,6 +39,8 @@ def begin(name, schedule=None, hidden=(8,), **settings):
     env_fn = functools.partial(gymnasium.make, ENVS.get(name, "Pendulum-v1"))
     if name == "pqn":
         settings = {"minibatch_size": 20} | settings
+    if name == "redq":
+        settings = {"ensemble": 3} | settings
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=hidden, **settings)
     kinds = {type(one): one for one in (ON, OFF, SEQUENCES)}
     schedule = schedule or kinds[type(algo.SCHEDULE)]

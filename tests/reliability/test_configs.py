@@ -58,7 +58,7 @@ SENSE = {
     "number as a word": "wandb",
     # zero switches off noise, a penalty or a pass, or is the bound of an interval
     "zero": "act_noise action_l2 adam_b1 alpha her_k random_action "
-    "damping_coeff drop_quantiles ent_coef eps_end eps_start gamma lam noise_clip "
+    "damping_coeff drop_quantiles dropout ent_coef eps_end eps_start gamma lam noise_clip "
     "num_test_episodes polyak renorm_warmup start_steps target_entropy_scale target_noise "
     "train_pi_iters "
     "train_v_iters log_std_init target_entropy max_ratio q_coef replay_ratio rms_decay rms_init",
@@ -69,7 +69,7 @@ SENSE = {
     "target_noise v_max vf_clip vf_lr max_ratio q_coef replay_ratio reward_scale rms_eps rms_init",
     # like zero, where zero is allowed
     "tiny": "act_noise action_l2 adam_b1 alpha her_k random_action "
-    "damping_coeff ent_coef eps_end eps_start gamma lam "
+    "damping_coeff dropout ent_coef eps_end eps_start gamma lam "
     "log_std_init max_ratio noise_clip polyak q_coef replay_ratio rms_decay rms_init "
     "target_entropy target_entropy_scale target_noise",
 }

@@ -7,7 +7,7 @@ The positions are written by hand, and nothing but Python is needed.
 
 from pathlib import Path
 
-WIDTH, HEIGHT = 900, 1010
+WIDTH, HEIGHT = 900, 1090
 LEFT, TOP = 92, 78  # of the grid
 COLUMNS = (
     ("a policy", ""),
@@ -19,7 +19,7 @@ COLUMN = 200  # width
 ROWS = (
     ("the current", "rollout", 236),
     ("both", "", 76),
-    ("the replay", "buffer", 556),
+    ("the replay", "buffer", HEIGHT - 454),
 )
 KINDS = {  # fill and line, by the kinds of actions
     "all": ("#d3efe4", "#00694d"),
@@ -42,7 +42,8 @@ PLACES = {
     "CrossQ": (2, 668, "box"),
     "XQC": (2, 748, "box"),
     "TQC": (2, 828, "box"),
-    "SAC discrete": (2, 908, "discrete"),
+    "REDQ": (2, 908, "box"),
+    "SAC discrete": (2, 988, "discrete"),
     "DQN": (3, 428, "discrete"),
     "PQN": (3, 196, "discrete"),
 }
@@ -122,11 +123,11 @@ def draw_grid() -> list[str]:
 def draw_hindsight() -> list[str]:
     """Return the frame around the algorithms that also replay with other goals."""
     x, y = LEFT + 2 * COLUMN + 12, 399
-    frame = f'x="{x:g}" y="{y}" width="{2 * COLUMN - 20}" height="539"'
+    frame = f'x="{x:g}" y="{y}" width="{2 * COLUMN - 20}" height="{HEIGHT - 471}"'
     line = f'<rect {frame} rx="12" fill="none" stroke="{GREY}" stroke-dasharray="5 4"/>'
     x += 1.5 * COLUMN - 10
-    words = ("also with goals", "in hindsight (HER)")
-    return [line, *(draw_text(x, 904 + 17 * i, word, fill=GREY) for i, word in enumerate(words))]
+    first = draw_text(x, HEIGHT - 106, "also with goals", fill=GREY)
+    return [line, first, draw_text(x, HEIGHT - 89, "in hindsight (HER)", fill=GREY)]
 
 
 def draw_legend() -> list[str]:
@@ -137,21 +138,19 @@ def draw_legend() -> list[str]:
         "box": "Box",
     }
     parts, x, y = (
-        [draw_text(10, 984, "Actions", 14, font_weight="bold", text_anchor="start")],
+        [draw_text(10, HEIGHT - 26, "Actions", 14, font_weight="bold", text_anchor="start")],
         LEFT,
-        972,
+        HEIGHT - 38,
     )
     for kind, words in texts.items():
         fill, line = KINDS[kind]
         parts.append(
             f'<rect x="{x}" y="{y}" width="22" height="15" rx="4" fill="{fill}" stroke="{line}"/>'
         )
-        parts.append(draw_text(x + 30, 984, words, text_anchor="start"))
+        parts.append(draw_text(x + 30, HEIGHT - 26, words, text_anchor="start"))
         x += 58 + round(6.4 * len(words))
-    return [
-        *parts,
-        draw_text(x + 8, 984, "arrow: the idea that is added", text_anchor="start", fill=GREY),
-    ]
+    words = "arrow: the idea that is added"
+    return [*parts, draw_text(x + 8, HEIGHT - 26, words, text_anchor="start", fill=GREY)]
 
 
 def draw_arrows() -> list[str]:
@@ -179,6 +178,7 @@ def draw_arrows() -> list[str]:
         draw_down("TD3", "SAC", "sampled actions,", "an entropy bonus"),
         draw_down("SAC", "CrossQ", "normalised batches", "in place of targets"),
         draw_branch("SAC", "TQC", "quantiles, without", "the largest of them"),
+        draw_branch("SAC", "REDQ", "an ensemble,", "20 updates per step"),
         draw_branch("SAC", "SAC discrete", "sums over", "all actions"),
         draw_down("CrossQ", "XQC", "kernels of norm 1,", "distributions of returns"),
     ]

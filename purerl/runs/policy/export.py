@@ -90,8 +90,8 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     layers = _list_layers(params, algorithm.acting)
     names = [(part, i) for part in ("kernel", "bias") for i in range(len(layers))]
     arrays = {f"{part}{i}": layers[i][part] for part, i in names}
-    if getattr(spec, "layer_norm", False):
-        norms = getattr(params, algorithm.acting)["params"]["MLP_0"]
+    norms = getattr(params, algorithm.acting)["params"]["MLP_0"]
+    if "LayerNorm_0" in norms:
         names = [(part, i) for part in ("scale", "bias") for i in range(len(layers) - 1)]
         arrays |= {f"norm_{part}{i}": norms[f"LayerNorm_{i}"][part] for part, i in names}
     if getattr(spec, "normalise_obs", False) and params.obs_stats.rows > 0:

@@ -45,7 +45,7 @@ def split_numbers(record):
     return counts, {k: np.asarray(v) for k, v in record.items() if k not in counts}
 
 
-SLOW = ("td3", "ddpg", "sac", "sac_discrete", "crossq", "tqc", "xqc", "vpg", "trpo")
+SLOW = ("td3", "ddpg", "sac", "sac_discrete", "crossq", "tqc", "redq", "xqc", "vpg", "trpo")
 SLOW += ("acer", "pqn")
 
 

@@ -50,7 +50,7 @@ def assert_as_alone(args, seeds=SEEDS, **close):
 
 
 CASES = ("dqn", "acer", "ddpg", "td3", "sac", "crossq", "xqc", "tqc", "reinforce", "vpg", "trpo")
-CASES += ("ppo", "pqn", "sac_discrete")
+CASES += ("ppo", "pqn", "redq", "sac_discrete")
 
 
 @pytest.mark.parametrize("name", mark_complete(CASES, CASES[2:]))

@@ -27,7 +27,7 @@ EVERY = OffPolicySchedule(
 )  # fmt: skip
 OFF_POLICY = [
     pytest.param(name, marks=() if name in ("dqn", "td3") else pytest.mark.complete)
-    for name in ("dqn", "ddpg", "td3", "sac", "sac_discrete", "crossq", "tqc", "xqc")
+    for name in ("dqn", "ddpg", "td3", "sac", "sac_discrete", "crossq", "tqc", "redq", "xqc")
 ]
 
 
