@@ -48,7 +48,7 @@ def run_page(page: Path, env: Mapping[str, str] = os.environ) -> None:
     """Run the snippets of a page in a process and a folder of their own.
 
     Raises:
-        SnippetError: If a snippet fails. The message has the traceback, with lines of the page.
+        SnippetError: If a snippet fails. The message has its output and the traceback.
     """
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "page.py")
@@ -63,4 +63,5 @@ def run_page(page: Path, env: Mapping[str, str] = os.environ) -> None:
             timeout=LIMIT,
         )
     if done.returncode:
-        raise SnippetError(f"{page}: a snippet failed:\n{done.stdout}{done.stderr}")
+        failure = f"{page}: a snippet failed. Line numbers are those of the page."
+        raise SnippetError(f"{failure}\n{done.stdout}{done.stderr}")
