@@ -13,7 +13,7 @@ from tests.mpi.launch import ROOT, python
 LABS = [(a, n) for a in planting.NAMES for n in range(1, len(planting.list_labs(a)) + 1)]
 
 
-WITHOUT: set[str] = set()  # algorithms without labs yet
+WITHOUT = {"redq", "sac_discrete", "tqc", "xqc"}  # algorithms without labs yet
 
 
 def test_every_algorithm_has_labs():
@@ -31,7 +31,7 @@ def test_the_page_of_bug_labs_lists_all_of_them():
 
 @pytest.mark.parametrize("algo", sorted(WITHOUT))
 def test_an_algorithm_without_labs_is_refused(algo):
-    with pytest.raises(ConfigError, match=f"{algo} has no labs yet. Choose one of acer, ddpg, "):
+    with pytest.raises(ConfigError, match=f"{algo} has no labs yet. Choose one of acer, "):
         planting.list_labs(algo)
 
 

@@ -28,6 +28,9 @@ from purerl.runs.settings import aliases
         ("ppo", "gae_lambda", ("spec", "lam")),
         ("ppo", "clip-range", ("spec", "clip_ratio")),
         ("td3", "buffer_size", ("schedule", "replay_size")),
+        ("tqc", "n_critics", ("spec", "num_critics")),
+        ("tqc", "n_quantiles", ("spec", "num_quantiles")),
+        ("tqc", "top_quantiles_to_drop_per_net", ("spec", "drop_quantiles")),
     ],
 )
 def test_a_setting_is_found_under_its_names(algo, key, place):
