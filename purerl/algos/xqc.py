@@ -65,7 +65,7 @@ class Spec:
     lr: float = setting(3e-4, "learning rate of all networks and of alpha")
     policy_delay: int = setting(3, "critic updates per update of policy and alpha")
     alpha_init: float = setting(0.01, "initial weight alpha of the entropy bonus", rare=True)
-    target_entropy: float | None = setting(None, "none: -(action dimension)/2", rare=True)
+    target_entropy: float | None = setting(None, "target entropy; none: -dimension / 2", rare=True)
 
     def __post_init__(self) -> None:
         """Check every field."""

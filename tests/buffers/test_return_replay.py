@@ -194,7 +194,8 @@ def test_old_returns_lose_their_weight_after_a_million():
     np.testing.assert_allclose(moments, [0.0, 4 / most, most], rtol=1e-6)
 
 
-def test_the_scale_is_over_all_ranks(monkeypatch):
+@pytest.mark.complete
+def test_the_scale_is_over_all_ranks():
     stream = make_stream(10, 2), make_stream(10, 2, seed=3)
     buffers = [fill(one, 30, 2, scale_rewards=True) for one in stream]
     returns = np.concatenate([list_returns(one, 2)[0] for one in stream])
@@ -207,6 +208,7 @@ def test_the_scale_is_over_all_ranks(monkeypatch):
         assert return_replay.merge_ranks(one) is one
 
 
+@pytest.mark.complete
 def test_a_cut_ends_the_episodes_of_these_environments():
     stream = make_stream(10, 3)._replace(terminated=np.zeros(30, bool))
     stream = stream._replace(truncated=np.zeros(30, bool))

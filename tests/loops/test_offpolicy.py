@@ -115,7 +115,7 @@ def test_a_burst_learns_from_returns_of_several_steps_and_scaled_rewards():
     env_fn, _ = WAYS["three"][1]
     changes = {"num_envs": 3, "n_step": 3, "scale_rewards": True, "replay_size": 20}
     carry, rows = start(env_fn, **changes), []
-    metrics, scales = [], []
+    metrics, scales, draw = [], [], jax.jit(return_replay.sample, static_argnums=2)
     while carry.steps < 60:
         learner, updates = jax.tree.map(jnp.copy, carry.learner), carry.updates
         carry, record = loop.advance(carry)
@@ -134,7 +134,7 @@ def test_a_burst_learns_from_returns_of_several_steps_and_scaled_rewards():
         if carry.updates > updates:
             scales.append(np.std(found))
             for key in jax.random.split(rng.stream(0, 0, "sample", updates), 6):
-                batch = return_replay.sample(carry.buffer, key, 4)
+                batch = draw(carry.buffer, key, 4)
                 learner, _ = td3.update(learner, batch)
             for a, b in zip(jax.tree.leaves(learner), jax.tree.leaves(carry.learner), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)

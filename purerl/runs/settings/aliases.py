@@ -85,6 +85,7 @@ ELSEWHERE = {
     "n_sampled_goal": ("her_k", "her_k"),
     "her": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
     "no_her": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
+    "n_step": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
     "device": ("steps", "the environment variable JAX_PLATFORMS, for example JAX_PLATFORMS=cpu"),
 }
 REFUSED = {
