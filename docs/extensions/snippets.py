@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # These pages exist after `make docs` only, and their code has tests of its own.
 GENERATED = ("docs/reference/api/", "docs/reference/generated/")
 GENERATED += ("docs/learn/generated/", "docs/labs/")
-# These need more than ten seconds of one core each, so the build of the site leaves them out.
+# These need about ten seconds of one core or more each, so the build of the site leaves them out.
 COSTLY = ("docs/guides/grids.md", "docs/guides/jax.md", "docs/guides/seeds.md")
+COSTLY += ("docs/learn/silent_failures.md",)
 QUICK_COMPILER = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 600  # seconds until a page that hangs is ended
 SNIPPET = re.compile(r"(<!-- not run: [^>]+ -->\n+)?```python\n(.*?)```", re.DOTALL)
@@ -47,7 +48,7 @@ def run_page(page: Path, env: Mapping[str, str] = os.environ) -> None:
     """Run the snippets of a page in a process and a folder of their own.
 
     Raises:
-        SnippetError: If a snippet fails. The message has the traceback, with lines of the page.
+        SnippetError: If a snippet fails. The message has its output and the traceback.
     """
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "page.py")
@@ -62,4 +63,5 @@ def run_page(page: Path, env: Mapping[str, str] = os.environ) -> None:
             timeout=LIMIT,
         )
     if done.returncode:
-        raise SnippetError(f"{page}: a snippet failed:\n{done.stdout}{done.stderr}")
+        failure = f"{page}: a snippet failed. Line numbers are those of the page."
+        raise SnippetError(f"{failure}\n{done.stdout}{done.stderr}")

@@ -77,4 +77,5 @@ MUTANTS = [
     Mutant(STATUS, "== {*runs}:", "<= {*runs}:", T_STATUS),
     Mutant(DRY_RUN, '* ranks * seeds, free_memory()', '* ranks, free_memory()', T_DRY_RUN),
     Mutant(DRY_RUN, "seconds * (1 if together else len(made))", "seconds * len(made)", T_DRY_RUN),
+    Mutant(DRY_RUN, "at_once = episodes if in_jax else 1", "at_once = 1", T_DRY_RUN),
 ]  # fmt: skip
