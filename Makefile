@@ -67,7 +67,7 @@ bench-mpi: $(VENV)/.installed-mujoco  ## costs and speed-up of MPI ranks
 results: $(VENV)/.installed-mujoco  ## the training runs behind docs/measurements/results.md
 	$(BIN)/python tests/learning.py $(ARGS)
 
-docs: $(VENV)/.installed-docs  ## the site in build/site; a warning is an error (2 minutes)
+docs: $(VENV)/.installed-docs  ## the site in build/site; a warning, or a snippet that fails, is an error (2 minutes)
 	$(BIN)/python -m sphinx -W --keep-going -q docs build/site $(ARGS)
 
 $(BIN)/python:

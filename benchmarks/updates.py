@@ -1,11 +1,13 @@
 """Compare the processor time of one update of several algorithms for continuous actions.
 
     python benchmarks/updates.py                 # sac and crossq
-    python benchmarks/updates.py sac td3 crossq --batch 256 --turns 12
+    python benchmarks/updates.py sac td3 crossq xqc --batch 256 --turns 12
+    python benchmarks/updates.py sac td3 redq droq --batch 256 --turns 12
 
-The algorithms take turns. Each turn is one program with 48 updates, which is a multiple of every
-policy delay. Networks have two layers of 256 units. Observations and actions have the sizes of
-HalfCheetah, 17 and 6. The last column is the median over turns of the ratio to the first algorithm.
+The algorithms take turns. Each turn is one program with 60 updates, which is a multiple of every
+policy delay. Networks have their default layers: two of 256 units, in XQC four. Observations and
+actions have the sizes of HalfCheetah, 17 and 6. The last column is the median over turns of the
+ratio to the first algorithm.
 """
 
 import argparse
@@ -24,7 +26,9 @@ from purerl.spaces import Box, EnvSpec
 from purerl.types import Batch
 
 ENV = EnvSpec((17,), Box((-1.0,) * 6, (1.0,) * 6))
-UPDATES = 48
+UPDATES = 60
+DROQ = {"ensemble": 2, "dropout": 0.01, "layer_norm": True}
+SETTINGS: dict[str, dict[str, Any]] = {"sac": {"alpha": "auto"}, "droq": DROQ}
 
 
 def draw_batches(size: int, draws: int) -> Batch:
@@ -41,8 +45,8 @@ def draw_batches(size: int, draws: int) -> Batch:
 
 def make_turn(name: str, size: int) -> Callable[[], Any]:
     """Return a function that does one turn with an algorithm; its program is compiled."""
-    algo = algos.load(name)
-    spec = algo.Spec(ENV, **({"alpha": "auto"} if name == "sac" else {}))
+    algo = algos.load("redq" if name == "droq" else name)
+    spec = algo.Spec(ENV, **SETTINGS.get(name, {}))
     state = jax.jit(algo.init, static_argnums=1)(jax.random.key(0), spec)
     batches = draw_batches(size, algo.NOISE_DRAWS)
     run = jit_fast()(lambda state, batches: jax.lax.scan(algo.update, state, batches)[0])

@@ -22,6 +22,7 @@ extensions = [
     "exercise_pages",
     "lab_pages",
     "layout",
+    "snippet_pages",
 ]
 exclude_patterns = ["extensions", "_static"]
 include_patterns = ["**.md", "**.rst", "notebooks/*.py"]  # a Python file is a notebook
@@ -86,7 +87,8 @@ purerl_tree = {
     "learn/bug_labs": ["labs/*"],
     "algorithms/index": [
         *[f"algorithms/{name}" for name in ("reinforce", "vpg", "trpo", "ppo", "acer")],
-        *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac", "crossq", "her")],
+        *[f"algorithms/{name}" for name in ("dqn", "pqn", "ddpg", "td3", "sac")],
+        *[f"algorithms/{name}" for name in ("sac_discrete", "crossq", "xqc", "tqc", "redq", "her")],
         "algorithms/*",
     ],
     "guides/index": [
@@ -105,6 +107,7 @@ purerl_tree = {
         "guides/seeds",
         "guides/jax",
         "guides/goals",
+        "guides/returns",
         "guides/mpi",
         "guides/examples",
         "guides/from_*",

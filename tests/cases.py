@@ -6,7 +6,23 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import (
+    acer,
+    crossq,
+    ddpg,
+    dqn,
+    ppo,
+    pqn,
+    redq,
+    reinforce,
+    sac,
+    sac_discrete,
+    td3,
+    tqc,
+    trpo,
+    vpg,
+    xqc,
+)
 from purerl.schedules import SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
 from purerl.types import Batch, PolicyBatch, Rollout, SequenceBatch
@@ -95,7 +111,13 @@ Q_PI = ("critic_loss", "actor_loss")
 OWNS = {"critic_loss": ("critic",), "actor_loss": ("actor",)}
 SAC = ((*Q_PI, "alpha_loss"), OWNS | {"alpha_loss": ()}, GAUSSIAN)
 AUTO = (SAC[0], OWNS | {"alpha_loss": ("log_alpha",)}, GAUSSIAN)
+SAC_DISCRETE = (*AUTO[:2], {"actor": "values", "critic": "values"})
+ATOMS = {"actor": "gaussian", "critic": "atoms"}
+DROQ = {"ensemble": 2, "policy_delay": 1, "dropout": 0.2, "layer_norm": True}
+DROQ |= {"normalise_obs": True}
 DQN = (("critic_loss",), {"critic_loss": ("critic",)}, {"critic": "values"})
+TQC_SETTINGS = {"num_critics": 3, "num_quantiles": 2, "drop_quantiles": 1}
+TQC = (*AUTO[:2], {"actor": "gaussian", "critic": "values"})  # as many quantiles as dimensions
 LOUD, WIDE = {"act_noise": 3.0}, {}
 ROLLOUT = {"minibatch_size": None, "train_q_iters": 2}
 
@@ -134,6 +156,14 @@ CASES = {
     "sac-auto": Case(sac, BOX, DISCRETE, SMALL | {"alpha": "auto"}, *AUTO, WIDE),
     "crossq": Case(crossq, BOX, DISCRETE, SMALL, *AUTO, WIDE),
     "crossq-often": Case(crossq, BOX, DISCRETE, SMALL | {"policy_delay": 1}, *AUTO, WIDE),
+    "sac_discrete": Case(sac_discrete, DISCRETE, BOX, {"hidden": (8,)}, *SAC_DISCRETE, WIDE),
+    "tqc": Case(tqc, BOX, DISCRETE, SMALL | TQC_SETTINGS, *TQC, WIDE),
+    "xqc": Case(xqc, BOX, DISCRETE, SMALL | {"atoms": 7}, *AUTO[:2], ATOMS, WIDE),
+    "xqc-often": Case(
+        xqc, BOX, DISCRETE, SMALL | {"atoms": 7, "policy_delay": 1}, *AUTO[:2], ATOMS, WIDE
+    ),
+    "redq": Case(redq, BOX, DISCRETE, SMALL | {"ensemble": 4, "policy_delay": 3}, *AUTO, WIDE),
+    "redq-dropout": Case(redq, BOX, DISCRETE, SMALL | DROQ, *AUTO[:2], {"actor": "gaussian"}, WIDE),
     "dqn": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "double": False}, *DQN, WIDE),
     "dqn-double": Case(dqn, DISCRETE, BOX, SMALL | {"target_every": 2, "huber": False}, *DQN, WIDE),
     "pqn": Case(pqn, DISCRETE, BOX, SMALL | ROLLOUT, *DQN, WIDE),

@@ -27,7 +27,23 @@ import numpy as np
 from gymnasium import spaces, wrappers
 
 import purerl
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import (
+    acer,
+    crossq,
+    ddpg,
+    dqn,
+    ppo,
+    pqn,
+    redq,
+    reinforce,
+    sac,
+    sac_discrete,
+    td3,
+    tqc,
+    trpo,
+    vpg,
+    xqc,
+)
 from purerl.envs import names
 from purerl.loops import choose_loop
 from purerl.loops import gym as loop
@@ -70,6 +86,11 @@ PENDULUM = {
 }
 HALFCHEETAH = {"steps": 100_000, "steps_per_epoch": 5_000}  # other settings: Spinning Up's
 
+OFTEN = {"steps": 3_000, "steps_per_epoch": 500, "start_steps": 500, "update_after": 500}
+OFTEN |= {"num_test_episodes": 20}
+PAPER = {"steps": 125_000, "steps_per_epoch": 5_000, "start_steps": 5_000, "update_after": 5_000}
+DROQ = {"ensemble": 2, "dropout": 0.01, "layer_norm": True}
+
 CARTPOLE = {"steps": 200_000, "steps_per_epoch": 4_000, "num_test_episodes": 10}
 EVERY_20K = {"steps_per_epoch": 20_000, "num_test_episodes": 20}
 FIVE = (0, 1, 2, 3, 4)
@@ -100,8 +121,20 @@ PRESETS = {
     "crossq-pendulum": Preset(
         crossq, "Pendulum-v1", (0, 1, 2, 3, 4), -250.0, {}, PENDULUM | {"steps": 5_000}
     ),
+    "tqc-pendulum": Preset(tqc, "Pendulum-v1", FIVE, -200.0, {"lr": 1e-3}, PENDULUM),
+    "xqc-pendulum": Preset(
+        xqc,
+        "jax:Pendulum-v1",
+        (0, 1, 2),
+        -400.0,
+        {"hidden": (64, 64, 64, 64), "gamma": 0.975},
+        PENDULUM | {"steps": 6_000, "steps_per_epoch": 600},
+    ),
     "dqn-cartpole": Preset(
         dqn, "CartPole-v1", (0, 1, 2, 3, 4), 475.0, {}, {"steps": 50_000, "steps_per_epoch": 2_500}
+    ),
+    "sac_discrete-cartpole": Preset(
+        sac_discrete, "CartPole-v1", FIVE, 475.0, {}, {"steps": 30_000, "steps_per_epoch": 1_500}
     ),
     "pqn-cartpole": Preset(
         pqn,
@@ -129,6 +162,22 @@ PRESETS = {
     "crossq-halfcheetah": Preset(
         crossq, "HalfCheetah-v5", FIVE, 6900.0, {}, HALFCHEETAH | {"start_steps": 5_000}
     ),
+    "xqc-halfcheetah": Preset(
+        xqc,
+        "HalfCheetah-v5",
+        (0, 1, 2),
+        6900.0,
+        {"gamma": 0.995},
+        HALFCHEETAH | {"start_steps": 5_000},
+    ),
+    "redq-pendulum": Preset(
+        redq, "jax:Pendulum-v1", (0, 1, 2), -200.0, {"hidden": (64, 64)}, OFTEN
+    ),
+    "droq-pendulum": Preset(
+        redq, "jax:Pendulum-v1", (0, 1, 2), -200.0, {"hidden": (64, 64)} | DROQ, OFTEN
+    ),
+    "redq-hopper": Preset(redq, "Hopper-v5", FIVE, 3000.0, {}, PAPER),
+    "droq-hopper": Preset(redq, "Hopper-v5", FIVE, 3000.0, DROQ, PAPER),
     "reinforce-cartpole": Preset(reinforce, "CartPole-v1", FIVE, 400.0, {}, CARTPOLE),
     "vpg-cartpole": Preset(vpg, "CartPole-v1", FIVE, 475.0, {"pi_lr": 1e-2}, CARTPOLE),
     "trpo-cartpole": Preset(trpo, "CartPole-v1", FIVE, 475.0, {}, CARTPOLE),

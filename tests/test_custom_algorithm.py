@@ -1,4 +1,4 @@
-"""A custom algorithm, `examples/redq.py`, works wherever one of purerl's own does."""
+"""A custom algorithm, `examples/sac_ensemble.py`, works wherever one of purerl's own does."""
 
 import dataclasses
 import json
@@ -28,47 +28,49 @@ SMALL |= {"batch_size": 8, "hidden": (8,), "num_test_episodes": 1, "critics": 3,
 
 
 @pytest.fixture(scope="module")
-def redq():
+def sac_ensemble():
     sys.path.insert(0, str(ROOT / "examples"))
-    import redq
+    import sac_ensemble
 
-    yield redq
+    yield sac_ensemble
     sys.path.remove(str(ROOT / "examples"))
 
 
 @pytest.fixture(scope="module")
-def run(redq, tmp_path_factory):
-    return purerl.train(redq, "Pendulum-v1", data_dir=str(tmp_path_factory.mktemp("runs")), **SMALL)
+def run(sac_ensemble, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("runs"))
+    return purerl.train(sac_ensemble, "Pendulum-v1", data_dir=folder, **SMALL)
 
 
 OBS = np.array([[0.5, -0.5, 1.0]], np.float32)
 
 
-def test_it_trains_in_a_folder_and_is_loaded_with_its_module(redq, run):
-    assert json.loads((run.folder / "config.json").read_text())["algo"] == "redq"
-    again = purerl.load(run.folder, algo=redq)
-    assert again.algo is redq
+def test_it_trains_in_a_folder_and_is_loaded_with_its_module(sac_ensemble, run):
+    assert json.loads((run.folder / "config.json").read_text())["algo"] == "sac_ensemble"
+    again = purerl.load(run.folder, algo=sac_ensemble)
+    assert again.algo is sac_ensemble
     np.testing.assert_array_equal(again.policy(OBS), run.policy(OBS))
     assert again.evaluate(episodes=1).mean == run.evaluate(episodes=1).mean
 
 
 def test_no_file_imports_its_module(run):
-    with pytest.raises(ConfigError, match=r"got 'redq'.*--algo MODULE .* or algo=module in Python"):
+    with pytest.raises(ConfigError, match=r"got 'sac_ensemble'.*--algo MODULE .* or algo=module"):
         purerl.load(run.folder)
-    with pytest.raises(ConfigError, match="algo is 'redq' in the configuration, got .* of 'sac'"):
+    with pytest.raises(ConfigError, match=r"algo is 'sac_ensemble' in the .*, got .* of 'sac'"):
         purerl.load(run.folder, algo=sac)
 
 
-def test_it_can_normalise_observations_as_sac_does(redq, tmp_path):
+def test_it_can_normalise_observations_as_sac_does(sac_ensemble, tmp_path):
     settings = SMALL | {"normalise_obs": True}
-    run = purerl.train(redq, "Pendulum-v1", data_dir=str(tmp_path), **settings)
+    run = purerl.train(sac_ensemble, "Pendulum-v1", data_dir=str(tmp_path), **settings)
     assert float(run.params.obs_stats.rows) == 8 * int(run.state.step) > 0
 
 
-def test_it_resumes_bit_for_bit(redq, run, tmp_path):
-    whole = purerl.train(redq, "Pendulum-v1", data_dir=str(tmp_path), **SMALL | {"steps": 300})
-    train.resume(run.folder, steps=300, screen=Screen(quiet=True), algo=redq)
-    resumed = purerl.load(run.folder, algo=redq)
+def test_it_resumes_bit_for_bit(sac_ensemble, run, tmp_path):
+    settings = SMALL | {"steps": 300}
+    whole = purerl.train(sac_ensemble, "Pendulum-v1", data_dir=str(tmp_path), **settings)
+    train.resume(run.folder, steps=300, screen=Screen(quiet=True), algo=sac_ensemble)
+    resumed = purerl.load(run.folder, algo=sac_ensemble)
     for a, b in zip(*(jax.tree.leaves(one.params) for one in (whole, resumed)), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -76,7 +78,7 @@ def test_it_resumes_bit_for_bit(redq, run, tmp_path):
 def test_its_policy_is_exported_as_stablehlo_and_not_for_numpy(run, tmp_path):
     pytest.importorskip("flatbuffers")
     assert (run.export("stablehlo", tmp_path / "policy") / "policy.stablehlo").exists()
-    with pytest.raises(ConfigError, match="format numpy needs an algorithm of purerl, but redq"):
+    with pytest.raises(ConfigError, match="needs an algorithm of purerl, but sac_ensemble"):
         run.export("numpy")
 
 
@@ -87,10 +89,10 @@ def test_the_commands_take_its_import_path(run, tmp_path, monkeypatch, capsys):
     words += ["--steps-per-epoch", "120", "--num-test-episodes", "0", "--critics", "3"]
     words += ["--batch-size", "8"]
     words += ["--data-dir", str(tmp_path)]
-    assert call("train", "redq", "--env", "Pendulum-v1", *words) == 0
-    made = tmp_path / "pendulum-v1-redq" / "pendulum-v1-redq_s0"
-    assert f"purerl resume {made} --steps 240 --algo redq" in capsys.readouterr().out
-    assert call("eval", made, "-n", "1", "--algo", "redq") == 0
+    assert call("train", "sac_ensemble", "--env", "Pendulum-v1", *words) == 0
+    made = tmp_path / "pendulum-v1-sac_ensemble" / "pendulum-v1-sac_ensemble_s0"
+    assert f"purerl resume {made} --steps 240 --algo sac_ensemble" in capsys.readouterr().out
+    assert call("eval", made, "-n", "1", "--algo", "sac_ensemble") == 0
     assert call("eval", made, "-n", "1") == 2
     assert "--algo MODULE" in capsys.readouterr().err
 

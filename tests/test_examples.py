@@ -82,6 +82,7 @@ def test_run_td3_refuses_bad_arguments_in_one_line(words, message):
     [
         pytest.param("ddpg", "Pendulum-v1", (), marks=pytest.mark.complete),
         pytest.param("sac", "Pendulum-v1", ("--alpha", "auto"), marks=pytest.mark.complete),
+        pytest.param("crossq", "Pendulum-v1", ("--batch-size", "64"), marks=pytest.mark.complete),
         pytest.param(
             "dqn",
             "CartPole-v1",

@@ -98,10 +98,11 @@ def test_the_map_of_algorithms_agrees_with_the_modules():
     source = (ROOT / "docs" / "learn" / "pictures" / "taxonomy.py").read_text()
     exec(compile(source, "taxonomy.py", "exec"), script)
     assert drawn == script["draw"]()
-    assert {name.lower() for name in script["PLACES"]} == set(algos.NAMES)
+    names = {name: name.lower().replace(" ", "_") for name in script["PLACES"]}
+    assert set(names.values()) == set(algos.NAMES)
     kinds = {"all": 3, "discrete": 1, "box": 1}
     for name, (column, _, kind) in script["PLACES"].items():
-        algo, actions = algos.load(name.lower()), algos.ALGORITHMS[name.lower()].actions
+        algo, actions = algos.load(names[name]), algos.ALGORITHMS[names[name]].actions
         fields = algo.Params.__dataclass_fields__
         assert len(actions) == kinds[kind]
         assert kind == "all" or actions == (kind,)

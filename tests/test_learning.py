@@ -35,6 +35,13 @@ def test_learns_pendulum_with_one_seed_in_a_shorter_run(name):
 
 
 @pytest.mark.slow
+def test_droq_learns_pendulum_within_2_000_steps():
+    preset = PRESETS["droq-pendulum"]
+    preset = preset._replace(schedule=preset.schedule | {"steps": 2_000})
+    assert train(preset, 0)[-1]["test_return"] >= preset.bar
+
+
+@pytest.mark.slow
 def test_dqn_holds_the_pole_with_one_seed():
     assert reaches_bar(train(PRESETS["dqn-cartpole"], 0), 475.0)
 
@@ -101,8 +108,9 @@ def test_three_of_five_seeds_learn_pendulum(name):
 
 
 @pytest.mark.slow
-def test_three_of_five_seeds_of_dqn_hold_the_pole():
-    preset = PRESETS["dqn-cartpole"]
+@pytest.mark.parametrize("name", ["dqn", "sac_discrete"])
+def test_three_of_five_seeds_with_a_replay_buffer_hold_the_pole(name):
+    preset = PRESETS[f"{name}-cartpole"]
     assert sum(reaches_bar(train(preset, seed), preset.bar) for seed in preset.seeds) >= 3
 
 

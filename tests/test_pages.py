@@ -1,8 +1,4 @@
-"""Pages of the site: their links, names and snippets. `make test-all` runs all snippets.
-
-The snippets of a page run one after the other, as one program. A comment `<!-- not run: reason -->`
-above a snippet leaves it out.
-"""
+"""Pages of the site: their links, names and snippets. `make test-all` runs all snippets."""
 
 import ast
 import contextlib
@@ -11,7 +7,6 @@ import importlib
 import io
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -29,26 +24,14 @@ sys.path.insert(0, str(ROOT / "docs" / "extensions"))
 
 import cells  # noqa: E402 - needs the path
 import names  # noqa: E402
+import snippets  # noqa: E402
 
-LIMIT = 600  # seconds until a page that hangs is ended
-# These exist after `make docs` only.
-GENERATED = ("docs/reference/api/", "docs/reference/generated/")
-GENERATED += ("docs/learn/generated/", "docs/labs/")
-PAGES = [
-    page
-    for page in sorted((ROOT / "docs").rglob("*.md"))
-    if not str(page.relative_to(ROOT)).startswith(GENERATED)
-]
+PAGES = snippets.list_pages()
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
-SNIPPET = re.compile(r"(<!-- not run: [^>]+ -->\n+)?```python\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 OWN_TEST = {"docs/guides/policies.md"}  # tests/test_policies_page.py also runs its commands
 
 QUICK = {"docs/algorithms/index.md", "docs/learn/rl2.md", "docs/reference/design.md"}
-
-
-def find_snippets(page: Path) -> list[str]:
-    return [text for skipped, text in SNIPPET.findall(page.read_text()) if not skipped]
 
 
 def name_of(page: Path) -> str:
@@ -81,10 +64,10 @@ def test_there_are_pages():
 def test_links_lead_to_files_and_headings(page):
     for link in LINK.findall(read_prose(page)):
         file, _, anchor = link.partition("#")
-        if re.match("[a-z]+:", link) or f"docs/reference/{file}".startswith(GENERATED):
+        if re.match("[a-z]+:", link) or f"docs/reference/{file}".startswith(snippets.GENERATED):
             continue
         target = (page.parent / file).resolve() if file else page
-        if str(target.relative_to(ROOT)).startswith(GENERATED):
+        if str(target.relative_to(ROOT)).startswith(snippets.GENERATED):
             continue
         assert target.exists(), link
         if anchor and target.suffix == ".md":
@@ -99,11 +82,10 @@ def test_names_of_source_files_and_functions_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_snippets_import_names_that_exist(page):
-    for snippet in find_snippets(page):
-        for node in ast.walk(ast.parse(snippet)):
-            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("purerl"):
-                for alias in node.names:
-                    assert hasattr(importlib.import_module(str(node.module)), alias.name)
+    for node in ast.walk(ast.parse(snippets.read_program(page))):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("purerl"):
+            for alias in node.names:
+                assert hasattr(importlib.import_module(str(node.module)), alias.name)
 
 
 @functools.cache
@@ -164,22 +146,59 @@ def test_old_names_work_or_the_error_contains_the_new_one(old, new, works):
     [
         pytest.param(page, marks=[] if name_of(page) in QUICK else pytest.mark.complete)
         for page in PAGES
-        if find_snippets(page) and name_of(page) not in OWN_TEST
+        if snippets.read_program(page) and name_of(page) not in OWN_TEST
     ],
     ids=name_of,
 )
-def test_snippets_run_one_after_the_other(page, tmp_path):
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(find_snippets(page)))
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=clean(PYTHONPATH=f"{ROOT}:{ROOT / 'examples'}"),
-        timeout=LIMIT,
-    )
-    assert done.returncode == 0, done.stderr
+def test_snippets_run_one_after_the_other(page):
+    snippets.run_page(page, clean())
+
+
+PAGE = """# Page
+
+```python
+import os
+```
+
+<!-- not run: it would fail -->
+
+```python
+raise SystemExit(1)
+```
+
+```bash
+exit 1
+```
+
+```python
+open("file", "w").close()
+print("printed", os.listdir())
+x = 1 / one
+```
+"""
+
+
+def test_a_program_has_all_snippets_at_their_lines_but_those_that_are_left_out(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    lines = snippets.read_program(page).splitlines()
+    assert [(i, line) for i, line in enumerate(lines, 1) if line] == [
+        (i, line) for i, line in enumerate(PAGE.splitlines(), 1) if i in (4, 18, 19, 20)
+    ]
+
+
+def test_a_snippet_that_fails_is_an_error_with_its_line_and_the_output_before_it(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.replace("/ one", "/ 1"))
+    snippets.run_page(page, clean())
+    assert [path.name for path in tmp_path.iterdir()] == ["page.md"]  # it ran in another folder
+    page.write_text(PAGE)
+    with pytest.raises(snippets.SnippetError, match=r"printed .*'file'") as error:
+        snippets.run_page(page, clean())
+    text = str(error.value)
+    assert text.startswith(f"{page}: a snippet failed:\n")
+    assert 'page.py", line 20, in <module>' in text
+    assert "NameError: name 'one'" in text
 
 
 def test_names_are_found_in_source_files(tmp_path):

@@ -13,7 +13,23 @@ import numpy as np
 import optax
 import pytest
 
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import (
+    acer,
+    crossq,
+    ddpg,
+    dqn,
+    ppo,
+    pqn,
+    redq,
+    reinforce,
+    sac,
+    sac_discrete,
+    td3,
+    tqc,
+    trpo,
+    vpg,
+    xqc,
+)
 from purerl.loops import gym as loop
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import EnvSpec
@@ -46,6 +62,22 @@ def crossq_value(params, obs):
     return np.asarray(crossq.q_value(params, obs, crossq.policy(params, obs))[0])
 
 
+def tqc_value(params, obs):
+    return np.asarray(tqc.q_value(params, obs, tqc.policy(params, obs)).mean(axis=0))
+
+
+def sac_discrete_value(params, obs):
+    return np.asarray(sac_discrete.q_value(params, obs)[0]).max(axis=1)
+
+
+def xqc_value(params, obs):
+    return np.asarray(xqc.q_value(params, obs, xqc.policy(params, obs))[0])
+
+
+def redq_value(params, obs):
+    return np.asarray(redq.q_value(params, obs, redq.policy(params, obs)).mean(axis=0))
+
+
 def dqn_value(params, obs):
     return np.asarray(dqn.q_value(params, obs)).max(axis=1)
 
@@ -63,6 +95,12 @@ SOFT = {"hidden": (32, 32), "lr": 3e-3, "polyak": 0.95, "alpha": 0.002}
 FIXED = (("log_alpha", optax.set_to_zero()),)  # a temperature that grows would change values
 NORMAL = {"hidden": (32, 32), "lr": 2e-3, "alpha_init": 0.002, "optimizer": FIXED}
 NORMAL |= {"policy_delay": 1}
+RANDOM = SOFT | {"alpha": 0.1, "soft_critic": False}
+QUANTILES = {"hidden": (32, 32), "lr": 3e-3, "polyak": 0.95, "alpha_init": 0.002}
+QUANTILES |= {"optimizer": FIXED, "num_quantiles": 5, "drop_quantiles": 0}
+FITTING = NORMAL | {"polyak": 0.95, "v_max": 60.0, "atoms": 121}  # rewards are not scaled
+SEVERAL = NORMAL | {"lr": 3e-3, "polyak": 0.95, "ensemble": 4}
+DROPPED = {"ensemble": 2, "dropout": 0.01, "layer_norm": True}
 GREEDY = {"hidden": (32, 32), "lr": 3e-3, "target_every": 20, "eps_decay": 1_000}
 
 ROLLOUTS = OnPolicySchedule(steps=12_800, steps_per_epoch=128)
@@ -84,6 +122,11 @@ LEARNERS = {
     "ddpg": Learner(ddpg, False, RATES, SCHEDULE, ddpg_value),
     "sac": Learner(sac, False, SOFT, SCHEDULE, sac_value),
     "crossq": Learner(crossq, False, NORMAL, LARGE, crossq_value),
+    "tqc": Learner(tqc, False, QUANTILES, SCHEDULE, tqc_value),
+    "sac_discrete": Learner(sac_discrete, True, RANDOM, SCHEDULE, sac_discrete_value),
+    "xqc": Learner(xqc, False, FITTING, LARGE, xqc_value),
+    "redq": Learner(redq, False, SEVERAL, SCHEDULE, redq_value),
+    "redq-dropout": Learner(redq, False, SEVERAL | DROPPED, SCHEDULE, redq_value),
     "dqn": Learner(dqn, True, GREEDY, SCHEDULE, dqn_value),
     "pqn": Learner(pqn, True, PASSES, ROLLOUTS, pqn_value),
     "reinforce-discrete": Learner(reinforce, True, NETS, ROLLOUTS, None),
@@ -98,7 +141,8 @@ LEARNERS = {
 
 # Learners that share most of their code with another one; `make test-all` runs them.
 COMPLETE = ("ddpg", "reinforce-discrete", "vpg-box", "vpg-discrete", "trpo-box", "trpo-discrete")
-COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac", "crossq", "pqn")
+COMPLETE += ("ppo-discrete", "reinforce-box", "acer", "sac", "crossq", "xqc", "pqn", "tqc")
+COMPLETE += ("sac_discrete", "redq", "redq-dropout")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -31,6 +31,7 @@ SHORT = {
     "examples/run_sac.py": ["--steps", "1200"],
     "examples/run_td3.py": ["--steps", "1200"],
     "examples/run_ddpg.py": ["--steps", "1200"],
+    "examples/run_crossq.py": ["--steps", "1200", "--num-test-episodes", "2"],
     "examples/run_acer.py": ["--steps", "3200", "--replay-start", "640"],
     "examples/run_dqn.py": ["--steps", "1200"],
     "examples/run_pqn.py": ["--steps", "4096"],

@@ -138,6 +138,20 @@ def test_schedules_refuse_numbers_that_do_not_fit_together():
         OffPolicySchedule(replay_size=2**31)
     with pytest.raises(ValueError, match="^update_after must be at least batch_size.*50 < 100"):
         OffPolicySchedule(update_after=50)
+    with pytest.raises(ValueError, match="^n_step must be an integer of at most 1000"):
+        OffPolicySchedule(n_step=1_001, replay_size=1_000)
+
+
+@pytest.mark.parametrize("change", [{"n_step": 2}, {"scale_rewards": True}])
+def test_rewards_of_goals_in_hindsight_are_neither_summed_nor_scaled(change):
+    (name,) = change
+    with pytest.raises(ValueError, match=f"^{name} must be .* with goals that are replayed"):
+        OffPolicySchedule(her=True, **change)
+    with pytest.raises(ValueError, match=f"^{name} must be .*or her=False"):
+        choose_her(OffPolicySchedule(**change), 2)
+    assert choose_her(OffPolicySchedule(her=False, **change), 2).changes_rewards
+    assert OffPolicySchedule(**change).resolve(1).changes_rewards
+    assert not OffPolicySchedule().changes_rewards
 
 
 def test_schedules_are_frozen_and_compare_by_value():

@@ -1,5 +1,6 @@
 """Write a page for each exercise from its files, and the table of all exercises."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from sphinx.application import Sphinx
 from purerl.exercises import EXERCISES, student, texts
 
 FOLDER = "learn/generated"
-TABLE = "<!-- table of exercises -->"  # the line of a page that the table replaces
+# The comment and its paragraph, which the table replaces. Readers outside of the site see them.
+TABLE = re.compile(r"<!-- table of exercises -->\n.*?\n\n", re.DOTALL)
 NOTE = "<!-- Written by docs/extensions/exercise_pages.py from purerl/exercises. -->\n\n"
 PARTS = {"1": "First exercises", "2": "Studies", "3": "Parts of algorithms"}
 
@@ -57,8 +59,8 @@ def write_pages(app: Sphinx) -> None:
 
 
 def insert_table(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Insert the table into the page that has its line."""
-    source[0] = source[0].replace(TABLE, make_table())
+    """Insert the table into the page that has its comment."""
+    source[0] = TABLE.sub(lambda _: f"{make_table()}\n", source[0])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

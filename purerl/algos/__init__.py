@@ -21,7 +21,23 @@ from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedu
 from purerl.types import Rows, extend
 
 if TYPE_CHECKING:
-    from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg  # noqa: F401 - loaded by `__getattr__`
+    from purerl.algos import (  # noqa: F401 - loaded by `__getattr__`
+        acer,
+        crossq,
+        ddpg,
+        dqn,
+        ppo,
+        pqn,
+        redq,
+        reinforce,
+        sac,
+        sac_discrete,
+        td3,
+        tqc,
+        trpo,
+        vpg,
+        xqc,
+    )
 
 
 class Algorithm(NamedTuple):
@@ -76,6 +92,13 @@ ALGORITHMS = {
         ("loss_q", "q", "epsilon"),
         acting="critic",
     ),
+    "redq": Algorithm(
+        "SAC with an ensemble of critics, many updates; also DroQ",
+        ("box",),
+        {"q": "AverageQVals", "logp": "AverageLogPi"},
+        ("loss_q", "q", "alpha"),
+        squashed=True,
+    ),
     "reinforce": Algorithm("REINFORCE", _ALL, {"kl": "KL"}, ("kl", "entropy")),
     "sac": Algorithm(
         "Soft actor-critic",
@@ -84,7 +107,20 @@ ALGORITHMS = {
         ("loss_q", "q1", "alpha"),
         squashed=True,
     ),
+    "sac_discrete": Algorithm(
+        "Soft actor-critic for discrete actions",
+        ("discrete",),
+        _TWIN_Q,
+        ("loss_q", "q1", "entropy", "alpha"),
+    ),
     "td3": Algorithm("Twin delayed DDPG", ("box",), _TWIN_Q, ("loss_q", "q1"), squashed=True),
+    "tqc": Algorithm(
+        "SAC with truncated quantile critics",
+        ("box",),
+        {"q": "AverageQVals", "logp": "AverageLogPi"},
+        ("loss_q", "q", "alpha"),
+        squashed=True,
+    ),
     "trpo": Algorithm(
         "Trust region policy optimisation, and natural policy gradient",
         _ALL,
@@ -94,9 +130,23 @@ ALGORITHMS = {
     "vpg": Algorithm(
         "Policy gradient with a value function", _ALL, _V, ("loss_v", "kl", "entropy")
     ),
+    "xqc": Algorithm(
+        "CrossQ with weight normalisation and categorical critics",
+        ("box",),
+        _TWIN_Q | {"logp": "AverageLogPi"},
+        ("loss_q", "q1", "alpha"),
+        squashed=True,
+        splits_batches=False,
+    ),
 }
 NAMES = tuple(ALGORITHMS)
-_SIMILAR = {"a2c": "vpg", "a3c": "vpg", "pg": "vpg", "npg": "trpo"}  # near in meaning
+_SIMILAR = {
+    "a2c": "vpg",
+    "a3c": "vpg",
+    "pg": "vpg",
+    "npg": "trpo",
+    "sacd": "sac_discrete",
+}  # near in meaning
 CONTRACT = ("Spec", "SCHEDULE", "init", "act", "policy", "loss", "update")  # of every algorithm
 
 
@@ -198,6 +248,17 @@ def check_settings(algo: Any, spec: Any, schedule: Any) -> None:
             f"a whole batch, got {schedule.devices}. Set devices=1. To use more cores, start ranks "
             f"(--num-cpu), which sample batches of their own."
         )
+    if isinstance(schedule, OffPolicySchedule) and schedule.changes_rewards:
+        if not isinstance(getattr(spec, "gamma", None), int | float):
+            raise ValueError(
+                f"n_step and scale_rewards need the discount factor spec.gamma, which "
+                f"{get_name(algo)} lacks. Add the field, or leave both settings out."
+            )
+        if schedule.scale_rewards and getattr(spec, "clip_targets", False):
+            raise ValueError(
+                "clip_targets is for rewards of -1 and 0, which scale_rewards changes. Set one of "
+                "them to False (--no-clip-targets or --no-scale-rewards)."
+            )
     replays_goals = spec.env.goal_size and getattr(schedule, "her", None) is not False
     if replays_goals and isinstance(schedule, OffPolicySchedule) and hasattr(algo, "stored_info"):
         raise ValueError(

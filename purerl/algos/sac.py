@@ -60,6 +60,7 @@ class Spec:
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     torso: str | None = network_setting(None, "network for images: nature_cnn", rare=True)
+    layer_norm: bool = network_setting(False, "normalise the critics' hidden layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
     polyak: float = setting(0.995, "weight of the old target in a target update")
     lr: float = setting(1e-3, "learning rate of all networks and of alpha")
@@ -90,7 +91,7 @@ class Spec:
                     )
         elif self.alpha != "auto":
             raise ValueError(f"alpha must be a number or 'auto', got {self.alpha!r}.")
-        checks.boolean("normalise_obs", self.normalise_obs)
+        checks.each(self, ("layer_norm", "normalise_obs"), checks.boolean)
         checks.target_clipping(self)
         checks.hashable(self)
 
@@ -125,15 +126,14 @@ def networks(spec: Spec) -> nets.Networks:
     """Return the Flax modules of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
-    critic = spec.critic or nets.QFunction(*style)
+    critic = spec.critic or nets.QFunction(*style, layer_norm=spec.layer_norm)
     return nets.Networks(actor, critic)
 
 
 def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
     """Return the optimizer of each group of parameters."""
-    return {
-        name: nets.make_optimizer(spec, name, spec.lr) for name in ("actor", "critic", "log_alpha")
-    }
+    groups = ("actor", "critic", "log_alpha")
+    return {name: nets.make_optimizer(spec, name, spec.lr) for name in groups}
 
 
 def init(key: jax.Array, spec: Spec) -> State:

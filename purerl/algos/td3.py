@@ -55,6 +55,7 @@ class Spec:
     activation: str = network_setting("relu", "activation of the hidden layers", flag="--act")
     initializer: str = network_setting("torch_uniform", "initializer of all layers", rare=True)
     torso: str | None = network_setting(None, "network for images: nature_cnn", rare=True)
+    layer_norm: bool = network_setting(False, "normalise the critics' hidden layers", rare=True)
     gamma: float = setting(0.99, "discount factor")
     polyak: float = setting(0.995, "weight of the old target in a target update")
     pi_lr: float = setting(1e-3, "learning rate of the policy")
@@ -80,7 +81,7 @@ class Spec:
         checks.each(self, ("pi_lr", "q_lr"), checks.positive)
         checks.each(self, ("act_noise", "target_noise", "noise_clip"), checks.real, 0.0)
         checks.integer("policy_delay", self.policy_delay, 1)
-        checks.boolean("normalise_obs", self.normalise_obs)
+        checks.each(self, ("layer_norm", "normalise_obs"), checks.boolean)
         checks.target_clipping(self)
         checks.hashable(self)
 
@@ -114,7 +115,7 @@ def networks(spec: Spec) -> nets.Networks:
     """Return the Flax modules of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     actor = spec.actor or nets.DeterministicActor(spec.env.act_dim, *style)
-    critic = spec.critic or nets.QFunction(*style)
+    critic = spec.critic or nets.QFunction(*style, layer_norm=spec.layer_norm)
     return nets.Networks(actor, critic)
 
 

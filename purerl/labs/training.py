@@ -31,12 +31,19 @@ _PENDULUM = {"steps": 8_000, "start_steps": 1_000, "update_after": 1_000, "steps
 _PENDULUM |= {"batch_size": 64, "num_test_episodes": 0, "replay_size": 8_000}
 _SMALL = {"hidden": (32, 32)}
 _V = ("return", "val", "loss_v", "delta_loss_v", "entropy", "kl", "loss_pi", "delta_loss_pi")
+_SOFT = ("q1", "q2", "target", "loss_q", "loss_pi", "logp", "alpha", "loss_alpha")
 SETUPS = {
     "acer": Setup(
         "jax:CartPole-v1",
         _SMALL | {"lr": 2e-3},
         {"num_envs": 8, "steps": 83_200, "steps_per_epoch": 4_160, "replay_start": 2_560},
         ("return", "q", "loss_q", "entropy", "kl", "limited"),
+    ),
+    "crossq": Setup(
+        "jax:Pendulum-v1",
+        {"hidden": (64, 64)},
+        _PENDULUM | {"steps": 6_400, "batch_size": 128},
+        ("return", *_SOFT),
     ),
     "ddpg": Setup(
         "jax:Pendulum-v1",
@@ -56,6 +63,12 @@ SETUPS = {
         _CARTPOLE,
         (*_V[:6], "clip_frac", "stop_iter", "delta_loss_pi"),
     ),
+    "pqn": Setup(
+        "jax:CartPole-v1",
+        {"lr": 5e-4, "reward_scale": 0.1, "eps_end": 0.1, "eps_decay": 20, "hidden": (64, 64)},
+        {"steps": 106_496, "steps_per_epoch": 4_096, "num_test_episodes": 0},
+        ("return", "q", "target", "loss_q", "delta_loss_q", "epsilon"),
+    ),
     "reinforce": Setup(
         "jax:CartPole-v1",
         _SMALL,
@@ -66,7 +79,7 @@ SETUPS = {
         "jax:Pendulum-v1",
         {"hidden": (64, 64), "alpha": "auto"},
         _PENDULUM,
-        ("return", "q1", "q2", "target", "loss_q", "loss_pi", "logp", "alpha", "loss_alpha"),
+        ("return", *_SOFT),
     ),
     "td3": Setup(
         "jax:Pendulum-v1",

@@ -92,7 +92,7 @@ class OffPolicyCarry(BaseCarry):
     schedule: ResolvedOffPolicySchedule
     learner: Any = PackedField()
     tally: Any = PackedField()
-    buffer: Any = PackedField()  # a replay.Replay or goals.GoalReplay
+    buffer: Any = PackedField()  # a replay.Replay, perhaps of returns, or a goals.GoalReplay
     relabelling: Relabelling | None = None  # of the goals of sampled rows; None without
 
     @property

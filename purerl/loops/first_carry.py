@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from purerl import algos, checks, mpi, rng
 from purerl.buffers.goals import make_example
@@ -81,7 +82,9 @@ def make_carry(
     else:
         goal_envs = number if relabelling else 0
         rows = schedule.replay_size // ranks
-        learner, buffer = offpolicy.init(algo, spec, rows, words, goal_envs)
+        how = (number, schedule.n_step, schedule.scale_rewards)
+        returns = how if schedule.changes_rewards else None
+        learner, buffer = offpolicy.init(algo, spec, rows, words, goal_envs, returns)
         metrics = offpolicy.list_metrics(algo, learner, buffer, schedule.batch_size)
     row = make_example(spec.env) if relabelling else algos.make_row(algo, spec)
     fields: dict[str, Any] = {
@@ -156,6 +159,18 @@ def check_wrappers(spec: Any, envs: adapters.GymEnvs, schedule: ResolvedSchedule
         faults.check_env(envs.envs[0], spec, needs_limit=schedule.max_ep_len is None)
     else:
         faults.check_env(envs.env, spec, needs_limit=False)
+
+
+def check_stride(schedule: ResolvedSchedule, envs: adapters.Envs) -> None:
+    """Refuse n-step returns and scaled rewards if environments skip steps in the replay buffer."""
+    changes = isinstance(schedule, ResolvedOffPolicySchedule) and schedule.changes_rewards
+    if changes and getattr(envs, "mode", None) is AutoresetMode.NEXT_STEP:
+        raise ValueError(
+            "n_step and scale_rewards need a row of each environment from each step, but a vector "
+            "environment of mode NEXT_STEP has none from the steps that reset it. Make it with "
+            "autoreset_mode=AutoresetMode.SAME_STEP, or return a single environment and set "
+            "num_envs."
+        )
 
 
 def check_cut(schedule: ResolvedOnPolicySchedule, envs: adapters.Envs) -> None:

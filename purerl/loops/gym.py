@@ -119,6 +119,7 @@ def start(
             envs = first_carry.make_envs(algo, spec, makers[i], resolved, one)
             opened.append(envs)
             first_carry.check_spaces(spec, envs)
+            first_carry.check_stride(resolved, envs)
             if is_new := makers[i] not in makers[:i]:  # warn once
                 first_carry.check_wrappers(spec, envs, resolved)
             full, relabelling = inspect_env(spec, resolved, envs, schedule.log_info is None)
@@ -196,7 +197,10 @@ def _collect_and_learn(
     several = [one.get_gym_envs() for one in carries]
     if any(envs.has_moved for envs in several):  # an earlier advance from here was interrupted
         is_alone = not isinstance(carry, Together)
-        carry = snapshot.replay_advance(carry) if is_alone else lockstep.replay_advance(carry)
+        if is_alone:
+            carry = snapshot.cut_episodes(*snapshot.replay_advance(carry))
+        else:
+            carry = lockstep.replay_advance(carry)
     before = [(envs, envs.calls, envs.mark_episodes()) for envs in several]
     for envs in several:
         envs.has_moved = True

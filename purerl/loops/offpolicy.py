@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import algos, mpi, rng
-from purerl.buffers import goals, replay
+from purerl.buffers import goals, replay, return_replay
 from purerl.loops import acting, faults, records
 from purerl.loops.carry import OffPolicyCarry
 from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_program
@@ -202,6 +202,7 @@ def learn_once(
         The learner, and the metrics of each update.
     """
     keys = relabel.split_key(words, updates)
+    buffer = return_replay.merge_ranks(buffer)
     draw = functools.partial(draw_batch, algo, learner, buffer, batch_size, relabelling=relabelling)
     own = draw if devices == 1 else lambda key: mpi.own_rows(draw(key))
     row = sum(x.nbytes // x.shape[0] for x in jax.tree.leaves(buffer.data))
@@ -210,7 +211,13 @@ def learn_once(
         result = jax.lax.scan(algo.update, learner, jax.vmap(own)(keys))
     else:  # batches of images: gather them one by one
         result = jax.lax.scan(lambda x, key: algo.update(x, own(key)), learner, keys)
-    return result
+    return result[0], add_scale(result[1], buffer)
+
+
+def add_scale(info: Any, buffer: Buffer) -> Any:
+    """Add the number by which sampled rewards are divided to the metrics, if they are scaled."""
+    scale = return_replay.read_scale(buffer)
+    return info if scale is None else info | {"return_scale": scale[None]}
 
 
 def finish_burst(devices: int, learner: Any, tally: jax.Array, info: Any) -> tuple[Any, ...]:
@@ -236,7 +243,7 @@ def draw_batch(
     if isinstance(buffer, goals.GoalReplay):
         batch = relabel.sample(buffer, key, batch_size, relabelling, learner.params.spec)
     else:
-        batch = replay.sample(buffer, key, batch_size)
+        batch = return_replay.sample(buffer, key, batch_size)
     return add_noise(algo, learner, batch)
 
 
@@ -248,18 +255,32 @@ def add_noise(algo: ModuleType, learner: Any, batch: Any) -> Any:
     return batch._replace(noise=rng.noise(batch, algo.NOISE_DRAWS, dim))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 4), compiler_options=COMPILE_QUICKLY)
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 4, 5), compiler_options=COMPILE_QUICKLY)
 def init(
-    algo: ModuleType, spec: Any, capacity: int, words: jax.Array, goal_envs: int = 0
+    algo: ModuleType,
+    spec: Any,
+    capacity: int,
+    words: jax.Array,
+    goal_envs: int = 0,
+    returns: tuple[int, int, bool] | None = None,
 ) -> tuple[Any, Any]:
     """Make a learner and an empty replay buffer, in one program.
 
-    `goal_envs` is the number of environments of a goal replay buffer; 0 makes a plain one.
+    Args:
+        algo: A module of `purerl.algos`.
+        spec: Settings of the algorithm.
+        capacity: Rows of the replay buffer.
+        words: Seed and rank.
+        goal_envs: Number of environments of a goal replay buffer; 0 for another buffer.
+        returns: The schedule's num_envs, n_step and scale_rewards, for a return replay buffer.
     """
     learner = algo.init(rng.stream(words[0], words[1], "init"), spec)
     if goal_envs:
         return learner, goals.init(goals.make_example(spec.env), capacity, goal_envs)
-    return learner, replay.init(algos.make_row(algo, spec), capacity)
+    row = algos.make_row(algo, spec)
+    if returns:
+        return learner, return_replay.init(row, capacity, spec.gamma, *returns)
+    return learner, replay.init(row, capacity)
 
 
 def list_metrics(
@@ -269,7 +290,7 @@ def list_metrics(
 
     def metrics(learner: Any, buffer: Buffer) -> Any:
         batch = draw_batch(algo, learner, buffer, batch_size, jax.random.key(0))
-        return algo.update(learner, batch)[1]
+        return add_scale(algo.update(learner, batch)[1], buffer)
 
     return list_names(jax.eval_shape(metrics, learner, buffer))
 

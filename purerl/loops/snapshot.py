@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.buffers import goals, replay
+from purerl.buffers import goals, replay, return_replay
 from purerl.errors import EpisodesLost, SnapshotMismatch
 from purerl.loops.adapters import Episodes, JaxEnvs, generators
 from purerl.loops.carry import Carry, OffPolicyCarry, OnPolicyCarry, SequenceCarry
@@ -71,6 +71,7 @@ def freeze(carry: Carry, since: int = 0, copy: bool = True) -> Frozen:
         return Frozen(learner, host, facts, None)
     if isinstance(carry, OffPolicyCarry) and carry.next_act is not None:
         host["next_act"] = np.array(carry.next_act)
+    host |= _list_returns(carry.buffer)
     stop = _count_rows(carry)
     data = unreplicate(carry.buffer.data)
     first = max(since, stop - len(data.rew))
@@ -135,6 +136,7 @@ def thaw(carry: Carry, frozen: Frozen) -> tuple[Carry, list[int]]:
     actions = [long[f"actions.{i}"] for i in range(len(actions))]
     numbers, digests = frozen.facts["episodes"], frozen.facts.get("digests")
     carry, lost = replay_episodes(carry, numbers, actions, digests)
+    carry = cut_episodes(carry, lost)
     if "next_act" in long and not lost:
         steps.set_next_act(carry, long["next_act"])
     generators.restore(frozen.host)  # after the replay, which may draw from them
@@ -156,11 +158,21 @@ def replay_episodes(
     return dataclasses.replace(carry, obs=obs, ep_return=ep_return, ep_length=ep_length), lost
 
 
-def replay_advance(carry: Carry) -> Carry:
-    """Return a carry whose environments are where its interrupted advance found them."""
+def cut_episodes(carry: Carry, lost: list[int]) -> Carry:
+    """Truncate the episodes of environments in the replay buffer, if it looks beyond one row."""
+    if not lost or not isinstance(carry.buffer, return_replay.ReturnReplay):
+        return carry
+    return dataclasses.replace(carry, buffer=return_replay.cut_episodes(carry.buffer, lost))
+
+
+def replay_advance(carry: Carry) -> tuple[Carry, list[int]]:
+    """Bring environments to where an interrupted advance found them; return those that cannot.
+
+    They start new episodes. `cut_episodes` tells that to the replay buffer.
+    """
     envs = carry.get_gym_envs()
     if not envs.has_moved:
-        return carry
+        return carry, []
     marks = envs.mark_episodes()
     try:
         carry, lost = replay_episodes(carry, *envs.list_episodes())
@@ -174,7 +186,7 @@ def replay_advance(carry: Carry) -> Carry:
             EpisodesLost,
             stacklevel=4,
         )
-    return carry
+    return carry, lost
 
 
 def select_shared(carry: Carry) -> dict[str, Any]:
@@ -221,9 +233,11 @@ def _fill_replay(
         )
     empty = _drop_rows(list_arrays(data))
     _fit_arrays("replay ", empty, _drop_rows(frozen.rows))
-    filled = {}
+    returns, given, filled = _list_returns(carry.buffer), frozen.rows, {}
+    if returns:
+        given = given | {"truncated": _find_cuts(given, carry.schedule.num_envs)}
     for name, none in empty.items():
-        kept = frozen.rows[name][first - frozen.first :]
+        kept = given[name][first - frozen.first :]
         start = first % capacity
         tail = min(len(kept), capacity - start)  # the other rows go to the beginning of the ring
         filled[name] = np.zeros((capacity, *none.shape[1:]), none.dtype)
@@ -233,9 +247,27 @@ def _fill_replay(
     rows = SequenceBatch(**arrays) if isinstance(data, SequenceBatch) else make_rows(arrays)
     place = jnp.int32(frozen.stop % capacity), jnp.int32(min(frozen.stop, capacity))
     ring: replay.Replay | goals.GoalReplay = replay.Replay(rows, *place)
+    if returns:
+        ret, moments = map(jnp.asarray, _fit_arrays("host ", returns, frozen.host))
+        ring = dataclasses.replace(
+            carry.buffer, data=rows, position=place[0], stored=place[1], ret=ret, moments=moments
+        )
     if isinstance(rows, ExtendedTransition) and isinstance(carry.buffer, goals.GoalReplay):
         ring = goals.rebuild(rows, *place, carry.schedule.num_envs)
     return replicate_own(ring, carry.schedule.devices)
+
+
+def _find_cuts(rows: dict[str, np.ndarray], number: int) -> np.ndarray:
+    """Return which rows end by truncation, also where an episode was lost after an interruption.
+
+    The files of a checkpoint may have been written before that. The next row of such an
+    environment begins with another observation. `number` is the number of environments.
+    """
+    differs = rows["next_obs"][:-number] != rows["obs"][number:]
+    lost = differs.any(axis=tuple(range(1, differs.ndim))) & ~rows["terminated"][:-number]
+    truncated = rows["truncated"].copy()
+    truncated[:-number] |= lost
+    return truncated
 
 
 def _read_ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
@@ -245,6 +277,13 @@ def _read_ring(x: np.ndarray, first: int, stop: int, copy: bool) -> np.ndarray:
     if len(tail) == number and not copy:
         return tail
     return np.concatenate([tail, x[: number - len(tail)]])
+
+
+def _list_returns(buffer: Any) -> dict[str, np.ndarray]:
+    """Return the running returns of a return replay buffer and their moments."""
+    if not isinstance(buffer, return_replay.ReturnReplay):
+        return {}
+    return {f"buffer.{name}": read_own(getattr(buffer, name)) for name in ("ret", "moments")}
 
 
 def _list_episodes(carry: Carry) -> dict[str, np.ndarray]:

@@ -3,9 +3,12 @@
 Default networks are MLPs, which take flat observations:
 
     DeterministicActor                   policy of ddpg and td3
-    GaussianActor                        policy of sac and crossq
+    GaussianActor                        policy of sac, crossq, tqc, redq and xqc
     GaussianPolicy, CategoricalPolicy    policy of the on-policy algorithms, Box and Discrete
-    QFunction, DiscreteQFunction         critic of ddpg, td3, sac and crossq; of dqn, pqn and acer
+    QFunction                            critic of ddpg, td3, sac, crossq and redq
+    DiscreteQFunction                    critic of dqn, pqn, acer and sac_discrete
+    QuantileFunction                     critic of tqc
+    CategoricalQFunction                 critic of xqc
     ValueFunction                        critic of vpg, trpo and ppo
 
 With `torso="nature_cnn"`, `NatureCNN` turns images into features before their hidden layers.
@@ -14,19 +17,30 @@ Images are `[B, H, W, C]`, or stacked grey frames `[B, C, H, W]`, at least 36 pi
 A custom module must have these inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
-    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq
+    actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, redq, tqc, xqc
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            on-policy, Box
     actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
     actor(obs [B, *obs_shape]) -> logits [B, sum of sizes]               on-policy, MultiDiscrete
-    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            ddpg, td3, sac, crossq
+    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            other off-policy, Box
+    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, M]         tqc, M = num_quantiles
+    critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, atoms]     xqc
     critic(obs [B, *obs_shape]) -> [B, n]                                dqn, pqn, acer
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
 
-On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, acer. Networks of
-crossq may contain `BatchRenorm`.
+On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, acer. Off-policy
+algorithms for a Box are ddpg, td3, sac, crossq and redq. Networks of crossq and xqc may contain
+`BatchRenorm`.
 """
 
-from purerl.nets import categorical, gaussian, multi_categorical, policies, squashed
+from purerl.nets import (
+    atoms,
+    categorical,
+    gaussian,
+    multi_categorical,
+    policies,
+    quantiles,
+    squashed,
+)
 from purerl.nets.batch_renorm import STATISTICS, BatchRenorm, fold_into_dense
 from purerl.nets.cnn import NatureCNN
 from purerl.nets.initializers import INITIALIZERS
@@ -34,11 +48,13 @@ from purerl.nets.mlp import (
     ACTIVATIONS,
     MLP,
     CategoricalPolicy,
+    CategoricalQFunction,
     DeterministicActor,
     DiscreteQFunction,
     GaussianActor,
     GaussianPolicy,
     QFunction,
+    QuantileFunction,
     ValueFunction,
 )
 from purerl.nets.modules import (
@@ -49,11 +65,14 @@ from purerl.nets.modules import (
     check_networks,
     init_ensemble,
     init_params,
+    init_stack,
     q_values,
     split_statistics,
+    stacked_q_values,
 )
 from purerl.nets.optimizers import find_custom, make_optimizer
 from purerl.nets.policies import policy_network, policy_shape, value_network
+from purerl.nets.weight_norm import normalise_kernels
 
 __all__ = [
     "ACTIVATIONS",
@@ -62,6 +81,7 @@ __all__ = [
     "STATISTICS",
     "BatchRenorm",
     "CategoricalPolicy",
+    "CategoricalQFunction",
     "DeterministicActor",
     "DiscreteQFunction",
     "GaussianActor",
@@ -69,10 +89,12 @@ __all__ = [
     "NatureCNN",
     "Networks",
     "QFunction",
+    "QuantileFunction",
     "ValueFunction",
     "apply",
     "apply_rows",
     "apply_train",
+    "atoms",
     "categorical",
     "check_networks",
     "find_custom",
@@ -80,13 +102,17 @@ __all__ = [
     "gaussian",
     "init_ensemble",
     "init_params",
+    "init_stack",
     "make_optimizer",
     "multi_categorical",
+    "normalise_kernels",
     "policies",
     "policy_network",
     "policy_shape",
     "q_values",
+    "quantiles",
     "split_statistics",
     "squashed",
+    "stacked_q_values",
     "value_network",
 ]

@@ -30,18 +30,25 @@ class MLP(nn.Module):
     head_scale: float = 1.0  # scale of the last layer's initial kernel
     renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
     layer_norm: bool = False  # whether to normalise hidden layers before their activation
+    dropout: float = 0.0  # share of hidden units to drop before that, if there are keys
+    batch_norm: bool = False  # whether to normalise inputs, and so hidden layers, by the batch
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Map `[..., I]` to `[..., sizes[-1]]`; with `BatchRenorm`, `[B, I]`."""
+    def __call__(self, x: jax.Array, keys: jax.Array | None = None) -> jax.Array:
+        """Map `[..., I]` to `[..., sizes[-1]]`; with `BatchRenorm` or `keys` `[B]`, `[B, I]`."""
+        # The normalisation of the first layer would remove a bias of the inputs.
+        x = BatchRenorm(None, use_bias=False)(x) if self.batch_norm else x
         for i, size in enumerate(self.sizes):
             last = i + 1 == len(self.sizes)
             scale = self.head_scale if last else 1.0
             kernel_init, bias_init = make_initializers(self.initializer, x.shape[-1], scale)
             if self.renorm_warmup is not None:
                 x = BatchRenorm(self.renorm_warmup)(x)
-            x = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init)(x)
+            use_bias = last or not self.batch_norm  # the normalisation has a bias
+            x = nn.Dense(size, use_bias, kernel_init=kernel_init, bias_init=bias_init)(x)
             if not last:
+                x = x if keys is None else _drop_units(x, _fold_in(keys, i), self.dropout)
+                x = BatchRenorm(None)(x) if self.batch_norm else x
                 x = nn.LayerNorm()(x) if self.layer_norm else x
                 x = ACTIVATIONS[self.activation](x)
         return x
@@ -72,12 +79,13 @@ class GaussianActor(nn.Module):
     initializer: str = "torch_uniform"
     torso: str | None = None  # network before the hidden layers, for images
     renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
+    batch_norm: bool = False  # as in `MLP`
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return both outputs of one last layer that has twice the width."""
         style = (self.activation, self.initializer, 1.0, self.renorm_warmup)
-        mlp = MLP((*self.hidden, 2 * self.act_dim), *style)
+        mlp = MLP((*self.hidden, 2 * self.act_dim), *style, batch_norm=self.batch_norm)
         mean, log_std = jnp.split(mlp(_extract_features(self, obs)), 2, axis=-1)
         return mean, log_std
 
@@ -163,13 +171,69 @@ class QFunction(nn.Module):
     initializer: str = "torch_uniform"
     torso: str | None = None  # network before the hidden layers, for images
     renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
+    layer_norm: bool = False  # whether to normalise all layers before their activation
+    dropout: float = 0.0  # share of hidden units to drop before that, if there are keys
+
+    @nn.compact
+    def __call__(self, obs: jax.Array, act: jax.Array, keys: jax.Array | None = None) -> jax.Array:
+        """Return the value without a trailing axis, so that it cannot broadcast to [B, B].
+
+        Keys `[B]`, one for each row, choose the hidden units to drop. Without keys, none is.
+        """
+        style = (self.activation, self.initializer, 1.0, self.renorm_warmup, self.layer_norm)
+        mlp = MLP((*self.hidden, 1), *style, dropout=self.dropout)
+        return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1), keys)[..., 0]
+
+
+def _fold_in(keys: jax.Array, number: int) -> jax.Array:
+    """Fold a number into each of several keys."""
+    return jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+
+
+def _drop_units(x: jax.Array, keys: jax.Array, share: float) -> jax.Array:
+    """Set a random share of the units `[B, H]` to 0, and scale the others to keep the mean.
+
+    Each row has its own key, so the result does not depend on how a batch is split.
+    """
+    draw = jax.vmap(lambda key: jax.random.bernoulli(key, 1.0 - share, x.shape[1:]))
+    return jnp.where(draw(keys), x / (1.0 - share), 0.0)
+
+
+class QuantileFunction(nn.Module):
+    """Quantiles of action values, from observations `[B, O]` and actions `[B, A]` to `[B, M]`."""
+
+    number: int
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+    torso: str | None = None  # network before the hidden layers, for images
 
     @nn.compact
     def __call__(self, obs: jax.Array, act: jax.Array) -> jax.Array:
-        """Return the value without a trailing axis, so that it cannot broadcast to [B, B]."""
-        style = (self.activation, self.initializer, 1.0, self.renorm_warmup)
-        mlp = MLP((*self.hidden, 1), *style)
-        return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))[..., 0]
+        """Return M = `number` quantiles of the return after actions in [-1, 1]."""
+        mlp = MLP((*self.hidden, self.number), self.activation, self.initializer)
+        return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))
+
+
+class CategoricalQFunction(nn.Module):
+    """Distributions of returns, from observations `[B, O]` and actions `[B, A]` to logits `[B, K]`.
+
+    The actions are in [-1, 1]. Each of K returns has a logit.
+    """
+
+    number: int  # K
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    initializer: str = "torch_uniform"
+    torso: str | None = None  # network before the hidden layers, for images
+    batch_norm: bool = False  # as in `MLP`
+
+    @nn.compact
+    def __call__(self, obs: jax.Array, act: jax.Array) -> jax.Array:
+        """Return one logit per return."""
+        sizes, style = (*self.hidden, self.number), (self.activation, self.initializer)
+        mlp = MLP(sizes, *style, batch_norm=self.batch_norm)
+        return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))
 
 
 def _extract_features(network: Any, obs: jax.Array) -> jax.Array:

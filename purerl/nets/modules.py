@@ -129,10 +129,23 @@ def init_ensemble(
     has_statistics: bool = False,
 ) -> tuple[Any, ...]:
     """Initialise `number` independent parameter trees of one module, with one compilation."""
+    stacked = init_stack(name, module, key, inputs, trailing, number, has_statistics)
+    return tuple(jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(number))
+
+
+def init_stack(
+    name: str,
+    module: nn.Module,
+    key: jax.Array,
+    inputs: tuple[Any, ...],
+    trailing: Any,
+    number: int,
+    has_statistics: bool = False,
+) -> Any:
+    """Initialise `number` independent modules as one tree, whose arrays have a leading axis."""
     keys = jax.random.split(key, number)
     args = (inputs, trailing, has_statistics)
-    stacked = jax.vmap(lambda k: init_params(name, module, k, *args))(keys)
-    return tuple(jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(number))
+    return jax.vmap(lambda k: init_params(name, module, k, *args))(keys)
 
 
 def apply(module: nn.Module, variables: Any, *inputs: Any) -> Any:
@@ -193,8 +206,20 @@ def _apply_in_chunks(module: nn.Module, variables: Any, *rows: jax.Array) -> Any
 
 
 def q_values(critic: nn.Module, params: Any, obs: Any, act: Any) -> jax.Array:
-    """Return the values `[E, B]` of several critics with the same architecture.
+    """Return the values `[E, B]`, or quantiles `[E, B, M]`, of several critics of one architecture.
 
     On a CPU, separate parameter trees are 2-3 % faster than one batched ensemble.
     """
     return jnp.stack([apply(critic, variables, obs, act) for variables in params])
+
+
+def stacked_q_values(
+    critic: nn.Module, params: Any, obs: Any, act: Any, keys: jax.Array | None = None
+) -> jax.Array:
+    """Return the values `[E, B]` of an ensemble, whose parameters have a leading axis.
+
+    Keys `[E, B]` choose the units that a `QFunction` drops. Without keys, it drops none.
+    """
+    if keys is None:
+        return jax.vmap(lambda tree: apply(critic, tree, obs, act))(params)
+    return jax.vmap(lambda tree, own: apply(critic, tree, obs, act, own))(params, keys)

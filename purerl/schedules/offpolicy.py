@@ -51,6 +51,10 @@ class OffPolicySchedule:
     )
     batch_size: int = setting(100, "rows of a batch, on each rank")
     replay_size: int = setting(1_000_000, "transitions that the replay buffer holds")
+    n_step: int = setting(1, "most steps of rewards in a target before it bootstraps", rare=True)
+    scale_rewards: bool = setting(
+        False, "divide sampled rewards by the standard deviation of returns", rare=True
+    )
     num_envs: int = setting(1, "environments on each rank, stepped together", group="Compute")
     devices: int = devices_setting()
     her: bool | None = setting(
@@ -81,6 +85,17 @@ class OffPolicySchedule:
         checks.each(self, ("her",), checks.boolean, optional=True)
         checks.each(self, ("her_strategy",), checks.member, STRATEGIES, optional=True)
         checks.each(self, ("her_k",), checks.real, 0, optional=True)
+        checks.integer("n_step", self.n_step, 1, self.replay_size)
+        checks.boolean("scale_rewards", self.scale_rewards)
+        if self.her and self.changes_rewards:
+            name, default, flag = ("scale_rewards", "False", "--no-scale-rewards")
+            if self.n_step > 1:
+                name, default, flag = ("n_step", "1", "--n-step 1")
+            raise ValueError(
+                f"{name} must be {default} with goals that are replayed in hindsight, whose "
+                f"rewards are computed again for single steps, got {getattr(self, name)}. Set "
+                f"{name}={default} ({flag}), or her=False (--no-her)."
+            )
         if self.batch_size > self.replay_size:
             raise ValueError(
                 f"batch_size must not exceed replay_size, got {self.batch_size} > "
@@ -91,6 +106,11 @@ class OffPolicySchedule:
                 f"update_after must be at least batch_size, so that the first update can "
                 f"sample a full batch, got {self.update_after} < {self.batch_size}."
             )
+
+    @property
+    def changes_rewards(self) -> bool:
+        """Whether sampled rewards are n-step returns, or scaled."""
+        return self.n_step > 1 or self.scale_rewards
 
     def settle(self, ranks: int = 1) -> Self:
         """Fill in the numbers that are None, and round counts up to what fits."""

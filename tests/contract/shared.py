@@ -98,5 +98,8 @@ class CustomNetwork(nn.Module):
 
 def custom_networks(case: Case, broken: str = "", dtype: Any = jnp.float32) -> dict[str, nn.Module]:
     """Return a custom network for each field of the settings that takes one."""
-    dim = case.env.act_dim
-    return {name: CustomNetwork(kind, dim, broken, dtype) for name, kind in case.networks.items()}
+    dims = {"atoms": case.settings.get("atoms")}
+    return {
+        name: CustomNetwork(kind, dims.get(kind, case.env.act_dim), broken, dtype)
+        for name, kind in case.networks.items()
+    }

@@ -1,6 +1,7 @@
 """`init`, `act` and `policy`."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +19,8 @@ def test_init_is_pure_and_makes_float_parameters(case):
     for leaf in jax.tree.leaves(state.params):
         assert leaf.dtype == jnp.float32
     a, b = learner(case, 0).params, learner(case, 1).params
-    kernels = [
-        x for x in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True) if x[0].ndim == 2
-    ]
-    assert all(bool((x != y).any()) for x, y in kernels)
+    for (path, x), y in zip(jax.tree.leaves_with_path(a), jax.tree.leaves(b), strict=True):
+        assert "kernel" not in str(path) or bool((x != y).any()), path
 
 
 def test_no_two_networks_start_equal_and_targets_are_copies(case):
@@ -31,8 +30,8 @@ def test_no_two_networks_start_equal_and_targets_are_copies(case):
         if name.startswith("target_"):
             equal(tree, fields[name.removeprefix("target_")])
     if isinstance(fields.get("critic"), tuple):
-        first, second = (jax.tree.leaves(tree)[-1] for tree in fields["critic"])
-        assert bool((first != second).any())
+        kernels = [jax.tree.leaves(tree)[-1] for tree in fields["critic"]]
+        assert all(bool((a != b).any()) for a, b in itertools.combinations(kernels, 2))
     buffers = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(params)]
     assert len(set(buffers)) == len(buffers)
 

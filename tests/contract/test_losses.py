@@ -53,6 +53,20 @@ def test_each_loss_moves_its_own_parameters_and_nothing_else(case):
             assert moved == (field.name in case.owns[part]), (part, field.name)
 
 
+def test_a_number_as_terminated_is_a_chance_of_ending(case):
+    """As in n-step returns, whose discount becomes part of `terminated`."""
+    if case.on_policy or case.has_sequences:
+        pytest.skip("its batches have no terminated")
+    params, batch, found = learner(case).params, case.batch(), []
+    batch = batch._replace(rew=0.01 * batch.rew)  # within the atoms of xqc
+    for share in (0.0, 1.0, 0.25):
+        terminated = np.full(6, share, np.float32)
+        _, info, _ = evaluate(case.algo.critic_loss, params, batch._replace(terminated=terminated))
+        found.append(info["target"])
+    assert found[0] != found[1]
+    np.testing.assert_allclose(found[2], 0.75 * found[0] + 0.25 * found[1], rtol=1e-4)
+
+
 def test_loss_is_the_same_under_jit(case):
     params, batch = learner(case).params, case.batch()
     close(case.algo.loss(params, batch), evaluate(case.algo.loss, params, batch)[:2])

@@ -58,7 +58,8 @@ def records(name, schedule):
 @pytest.mark.parametrize(
     "name",
     mark_complete(
-        ("dqn", "ppo", "pqn", "acer", "td3", "sac"), ("ppo", "pqn", "acer", "td3", "sac")
+        ("dqn", "ppo", "pqn", "acer", "td3", "sac", "redq"),
+        ("ppo", "pqn", "acer", "td3", "sac", "redq"),
     ),
 )
 def test_two_devices_train_like_one(name):

@@ -1,15 +1,16 @@
 """Off-policy loop: blocks and bursts, exact counts and exact updates."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl import rng
+from purerl import algos, rng
 from purerl.algos import td3
-from purerl.buffers import replay
+from purerl.buffers import replay, return_replay
 from purerl.loops import acting, offpolicy
 from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
@@ -108,6 +109,64 @@ def test_a_burst_equals_add_and_a_loop_of_sample_and_update(rank):
         metrics.append(info)
     for a, b in zip(jax.tree.leaves(learner), jax.tree.leaves(following.learner), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_a_burst_learns_from_returns_of_several_steps_and_scaled_rewards():
+    env_fn, _ = WAYS["three"][1]
+    changes = {"num_envs": 3, "n_step": 3, "scale_rewards": True, "replay_size": 20}
+    carry, rows = start(env_fn, **changes), []
+    metrics, scales, draw = [], [], jax.jit(return_replay.sample, static_argnums=2)
+    while carry.steps < 60:
+        learner, updates = jax.tree.map(jnp.copy, carry.learner), carry.updates
+        carry, record = loop.advance(carry)
+        metrics += [record] if record else []
+        first = (carry.steps - 6) % 20
+        place = (first + np.arange(6)) % 20
+        rows += zip(*(np.asarray(x)[place] for x in carry.buffer.data), strict=True)
+        rew, terminated, truncated = (np.array([row[i] for row in rows]) for i in (2, 4, 5))
+        ret, found = np.zeros(3), []
+        for i, reward in enumerate(rew):
+            ret[i % 3] = reward + 0.99 * ret[i % 3]
+            found.append(ret[i % 3])
+            ret[i % 3] *= not (terminated[i] or truncated[i])
+        np.testing.assert_allclose(carry.buffer.ret, ret, rtol=1e-5)
+        np.testing.assert_allclose(carry.buffer.moments[1], np.var(found), rtol=1e-4)
+        if carry.updates > updates:
+            scales.append(np.std(found))
+            for key in jax.random.split(rng.stream(0, 0, "sample", updates), 6):
+                batch = draw(carry.buffer, key, 4)
+                learner, _ = td3.update(learner, batch)
+            for a, b in zip(jax.tree.leaves(learner), jax.tree.leaves(carry.learner), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert metrics[1]["return_scale"] == pytest.approx(np.mean(scales[3:]), rel=1e-4)
+    assert np.asarray(batch.terminated).tolist() != [0, 0, 0, 0]
+
+
+def test_a_schedule_that_changes_no_rewards_has_a_plain_buffer_and_its_metrics():
+    carry = start(script.make_singles(1)[0])
+    assert type(carry.buffer) is replay.Replay
+    assert "return_scale" not in carry.metrics
+    changed = start(script.make_singles(1)[0], n_step=2)
+    assert changed.metrics == carry.metrics
+    assert (changed.buffer.n_step, changed.buffer.gamma) == (2, 0.99)
+
+
+def test_settings_that_cannot_change_rewards_are_refused():
+    env_fn, _ = WAYS["next_step"][1]
+    for change in ({"n_step": 2}, {"scale_rewards": True}):
+        with pytest.raises(ValueError, match="mode NEXT_STEP has none from the steps that reset"):
+            start(env_fn, num_envs=3, **change)
+    assert start(env_fn, num_envs=3).steps == 0
+    assert start(WAYS["same_step"][1][0], num_envs=3, n_step=2).steps == 0
+    clips = td3.Spec(EnvSpec.of(script.Script()), clip_targets=True)
+    env_fn, _ = script.make_singles(1)
+    with pytest.raises(ValueError, match="clip_targets is for rewards of -1 and 0, which scale"):
+        start(env_fn, spec=clips, scale_rewards=True)
+    algos.check_settings(td3, clips, script.schedule(n_step=2))
+    lacking = dataclasses.make_dataclass("Spec", ["env"], frozen=True)
+    algo = SimpleNamespace(Spec=lacking, SCHEDULE=script.schedule(), __name__="mine")
+    with pytest.raises(ValueError, match="need the discount factor spec.gamma, which mine lacks"):
+        algos.check_settings(algo, lacking(clips.env), script.schedule(n_step=2))
 
 
 def test_the_replay_buffer_has_replay_size_rows_and_overwrites_the_oldest():

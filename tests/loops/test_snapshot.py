@@ -1,5 +1,6 @@
 """A run that continues from a snapshot ends like one that was never interrupted."""
 
+import dataclasses
 import functools
 import json
 import random
@@ -25,7 +26,9 @@ OFF = OffPolicySchedule(
 )  # fmt: skip
 ON = OnPolicySchedule(steps=360, rollout_steps=60, steps_per_epoch=180, num_envs=2)
 ENVS = {"reinforce": "CartPole-v1", "vpg": "Pendulum-v1", "trpo": "CartPole-v1"}
-ENVS |= {"ppo": "Pendulum-v1"} | dict.fromkeys(("acer", "dqn", "pqn"), "CartPole-v1")
+ENVS |= {"ppo": "Pendulum-v1"} | dict.fromkeys(
+    ("acer", "dqn", "pqn", "sac_discrete"), "CartPole-v1"
+)
 SEQUENCES = SequenceSchedule(
     steps=360, rollout_steps=20, steps_per_epoch=180, num_envs=2, replay_size=100, replay_start=60
 )
@@ -36,6 +39,8 @@ def begin(name, schedule=None, hidden=(8,), **settings):
     env_fn = functools.partial(gymnasium.make, ENVS.get(name, "Pendulum-v1"))
     if name == "pqn":
         settings = {"minibatch_size": 20} | settings
+    if name == "redq":
+        settings = {"ensemble": 3} | settings
     spec = algo.Spec(EnvSpec.of(env_fn()), hidden=hidden, **settings)
     kinds = {type(one): one for one in (ON, OFF, SEQUENCES)}
     schedule = schedule or kinds[type(algo.SCHEDULE)]
@@ -100,6 +105,22 @@ def test_a_thawed_run_ends_bit_for_bit_like_one_that_was_not_interrupted(name, c
     assert freeze_to_bits(thawed) == whole
     assert before or cut == 1
     thawed.envs.close()
+
+
+@pytest.mark.complete
+def test_returns_and_their_variance_are_restored():
+    schedule = dataclasses.replace(OFF, n_step=3, scale_rewards=True, num_envs=2)
+    carry, _ = advance_until(begin("dqn", schedule), 130)
+    frozen = through_json(snapshot.freeze(carry))
+    carry, after = advance_until(carry, 330)
+    thawed, lost = snapshot.thaw(begin("dqn", schedule), frozen)
+    assert not lost
+    thawed, resumed = advance_until(thawed, 330)
+    assert resumed == after
+    assert freeze_to_bits(thawed) == freeze_to_bits(carry)
+    lacking = {name: x for name, x in frozen.host.items() if name != "buffer.moments"}
+    with pytest.raises(errors.SnapshotMismatch, match=r"host buffer.moments is missing"):
+        snapshot.thaw(begin("dqn", schedule), frozen._replace(host=lacking))
 
 
 def test_running_statistics_are_restored():
@@ -386,6 +407,34 @@ def test_an_interrupted_advance_can_be_repeated(name, how):
     for one in (carry, thawed):
         ended, _ = advance_until(one, total)
         assert freeze_to_bits(ended) == freeze_to_bits(whole)
+
+
+@pytest.mark.complete
+def test_episodes_that_cannot_be_replayed_end_in_the_replay_buffer():
+    schedule = script.schedule(n_step=2, scale_rewards=True, num_envs=3)
+    algo, env_fn = algos.load("td3"), script.make_vector(3, AutoresetMode.SAME_STEP)[0]
+    spec = algo.Spec(EnvSpec.of(script.Script()), hidden=(8,))
+    carry, _ = advance_until(loop.start(algo, spec, env_fn, schedule, 0), 30)
+    flags = np.array(carry.buffer.data.truncated)[:30]
+    assert carry.buffer.ret.any()
+    frozen = snapshot.freeze(carry)
+    calls = iter([False, True])
+    carry, _ = loop.advance(carry, lambda: next(calls))
+    with pytest.warns(errors.EpisodesLost):
+        carry, _ = loop.advance(carry)
+    flags[-3:] = True
+    np.testing.assert_array_equal(carry.buffer.data.truncated[:30], flags)
+    carry, lost = snapshot.thaw(loop.start(algo, spec, env_fn, schedule, 0), frozen)
+    assert lost == [0, 1, 2]
+    np.testing.assert_array_equal(carry.buffer.data.truncated[:30], flags)
+    assert not carry.buffer.ret.any()
+    assert carry.buffer.moments[2] == 30
+    carry, _ = advance_until(carry, 42)
+    kept = np.array(carry.buffer.data.truncated)
+    frozen = snapshot.freeze(carry)
+    frozen.rows["truncated"][27:30] = False  # as in the file that was written before
+    with_lost, _ = snapshot.thaw(loop.start(algo, spec, env_fn, schedule, 0), frozen)
+    np.testing.assert_array_equal(with_lost.buffer.data.truncated[:39], kept[:39])
 
 
 def test_an_interrupted_advance_of_a_vector_environment_starts_new_episodes():

@@ -31,7 +31,8 @@ from jax.sharding import PartitionSpec as P
 import purerl
 from purerl import algos, errors, moments, mpi
 from purerl.algos import trpo
-from purerl.buffers import replay
+from purerl.buffers import replay, return_replay
+from purerl.envs.gymnasium_env import GymnasiumEnv
 from purerl.loops import devices, records, scan, snapshot
 from purerl.loops import gym as loop
 from purerl.mpi import collective, world
@@ -439,6 +440,35 @@ def check_moments_are_of_all_rows_where_ranks_have_unequal_numbers_of_them() -> 
     np.testing.assert_allclose(merged.mean, everything.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(merged.var, everything.var(axis=0), rtol=1e-5)
     assert float(merged.rows) == len(everything)
+
+
+def check_rewards_are_scaled_by_the_returns_of_all_ranks() -> None:
+    """All ranks divide by one number, of the gym loop and of programs over environments in JAX."""
+    buffer = return_replay.init(EnvSpec.of(swing()).example(), 4, 0.9, 1, scale_rewards=True)
+    returns = np.arange(4.0) * (RANK + 1)
+    own = np.float32([returns.mean(), returns.var(), 4])
+    merged = return_replay.merge_ranks(buffer.replace(moments=jnp.asarray(own))).moments
+    everything = np.concatenate([np.arange(4.0) * (rank + 1) for rank in range(RANKS)])
+    np.testing.assert_allclose(merged, [everything.mean(), everything.var(), 4], rtol=1e-6)
+    if RANKS == 2:  # slow to compile: `make test-mpi`
+        return
+    changes = {"n_step": 3, "scale_rewards": True, "batch_size": 4}
+    algo, spec, env, schedule = make_case("dqn", **changes)
+    counts = {x: getattr(schedule, x) * RANKS for x in ("steps", "steps_per_epoch")}
+    schedule = dataclasses.replace(schedule, **counts)
+    for module, made in ((scan, env), (loop, lambda: GymnasiumEnv(env))):
+        carry = module.start(algo, spec, made, schedule, seed=0)
+        column, counted = carry.metrics.index("return_scale"), 0.0
+        while carry.steps < schedule.steps:
+            carry, _ = module.advance(carry)
+            scales = np.asarray(carry.tally)[:, column]
+            assert same_everywhere(scales)
+            counted += scales[0]
+        assert counted
+        assert same_everywhere(carry.learner)
+        own = mpi.allgather(carry.buffer.moments[1].item())
+        assert len({*own}) == RANKS
+        carry.envs.close()
 
 
 def check_minibatches_on_scaled_rewards_stay_in_step() -> None:

@@ -38,23 +38,28 @@ from tests.mutants import (
     pqn,
     presets,
     ranks,
+    redq,
     reliability,
     reports,
+    returns,
     runs,
     runs_of_seeds,
+    sac_discrete,
     scan,
     seeds,
     sequences,
     stepwise,
     subtle,
+    tqc,
+    xqc,
 )
 
 ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
 PARTS = (
     *(crossq, envs, exercises, goals, grids, hindsight, images, offpolicy, onpolicy, plots),
-    *(policies, pqn, presets, ranks, reliability, reports, runs, runs_of_seeds, scan, seeds),
-    *(sequences, stepwise, subtle),
+    *(policies, pqn, presets, ranks, redq, reliability, reports, returns, runs, runs_of_seeds),
+    *(scan, seeds, sac_discrete, sequences, stepwise, subtle, tqc, xqc),
 )
 MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
 

@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant(NORM, "jnp.clip(std / old_std, 1.0 / R_MAX, R_MAX)", "std / old_std", T_NORM),
     Mutant(NORM, "jnp.clip(std / old_std, 1.0 / R_MAX, R_MAX)", "jnp.clip(std / old_std, 0.0, R_MAX)", T_NORM),
     Mutant(NORM, "jnp.clip((m - old_mean) / old_std, -D_MAX, D_MAX)", "jnp.clip((m - old_mean) / old_std, 0.0, D_MAX)", T_NORM),
-    Mutant(NORM, "        r, d = jax.lax.stop_gradient((r, d))\n", "", T_NORM),
+    Mutant(NORM, "            r, d = jax.lax.stop_gradient((r, d))\n", "", T_NORM),
     Mutant(NORM, "mean.value = MOMENTUM * old_mean + (1.0 - MOMENTUM) * m", "mean.value = (1.0 - MOMENTUM) * old_mean + MOMENTUM * m", T_NORM),
     Mutant(NORM, "batches.value = batches.value + 1.0", "pass", T_NORM),
     Mutant(NORM, "if not self.is_initializing():", "if True:", T_NORM),

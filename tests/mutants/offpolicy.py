@@ -118,7 +118,7 @@ MUTANTS = [
     # Networks.
     Mutant(NETS, "keys = jax.random.split(key, number)", "keys = jnp.stack([key] * number)", T_NETS),
     Mutant(NETS, "x.reshape(*leading, *x.shape[1:])", "x", T_CONTRACT),
-    Mutant(MLP, "return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))[..., 0]", "return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))", T_NETS),
+    Mutant(MLP, "return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1), keys)[..., 0]", "return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1))", T_NETS),
     Mutant(MLP, "if not last:", "if True:", T_NETS),
     Mutant(MLP, "return jnp.tanh(mlp(_extract_features(self, obs)))", "return mlp(_extract_features(self, obs))", T_NETS),
     Mutant("purerl/nets/initializers.py", "variance_scaling(1 / 3,", "variance_scaling(1,", T_NETS),

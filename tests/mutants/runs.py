@@ -34,7 +34,7 @@ MUTANTS = [
     Mutant(SNAPSHOT, '("steps", "calls", "updates", "epoch")', '("steps", "updates", "epoch")', T_SNAPSHOT),
     Mutant(SNAPSHOT, 'fields["tally"] = replicate(jnp.asarray(fields["tally"]), devices)', 'fields.pop("tally")', T_SNAPSHOT),
     Mutant(SNAPSHOT, "jnp.int32(frozen.stop % capacity), jnp", "jnp.int32(0), jnp", T_SNAPSHOT),
-    Mutant(SNAPSHOT, "frozen.rows[name][first - frozen.first :]", "frozen.rows[name][: frozen.stop - first]", T_CHECKPOINT),
+    Mutant(SNAPSHOT, "given[name][first - frozen.first :]", "given[name][: frozen.stop - first]", T_CHECKPOINT),
     Mutant(SNAPSHOT, "first = max(since, stop - len(data.rew))", "first = max(0, stop - len(data.rew))", T_SNAPSHOT),
     Mutant(SNAPSHOT, "if (found.shape, found.dtype) != (x.shape, x.dtype):", "if False:", T_SNAPSHOT),
     Mutant(SNAPSHOT, "ep_return[lost] = ep_length[lost] = 0", "ep_length[lost] = 0", T_SNAPSHOT),

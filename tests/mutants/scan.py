@@ -41,7 +41,7 @@ MUTANTS = [
     Mutant(PROGRAMS, "times.place + t * world.num_envs)", "times.place)", AGREE),
     Mutant(PROGRAMS, "or capacity % number:", "and capacity % number:", T_PROGRAMS),
     Mutant(PROGRAMS, "jnp.minimum(buffer.stored + number, capacity)", "buffer.stored + number", T_PROGRAMS),
-    Mutant(PROGRAMS, "(buffer.position + number) % capacity, stored", "buffer.position, stored", T_PROGRAMS),
+    Mutant(PROGRAMS, "position = (buffer.position + number) % capacity", "position = buffer.position", T_PROGRAMS),
     Mutant(LOOP, "// stride, steps + 1)", "// stride, steps)", T_LOOP),
     Mutant(LOOP, "done % every, random", "0, random", T_LOOP),
     Mutant(LOOP, "place = carry.calls * carry.envs.num_envs % len(carry.buffer.data.rew)", "place = 0", T_LOOP),

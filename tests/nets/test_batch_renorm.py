@@ -133,6 +133,33 @@ def test_initial_statistics_are_mean_zero_and_variance_one(key):
         assert running["batches"] == 0
 
 
+def test_without_a_warm_up_the_batch_normalises_for_ever():
+    for batches in (0, 10**6):
+        out, new = nets.apply_train(nets.BatchRenorm(None), make(batches=batches), FAR)
+        plain, same = nets.apply_train(nets.BatchRenorm(), make(batches=0), FAR)
+        np.testing.assert_array_equal(out, plain)
+        for name in ("mean", "var"):
+            np.testing.assert_array_equal(new["running"][name], same["running"][name])
+
+
+def test_batch_norm_comes_before_each_activation_and_before_the_first_layer(key):
+    mlp = nets.MLP((4, 2), batch_norm=True)
+    params, _ = nets.split_statistics(mlp.init(key, ROWS))
+    tree = params["params"]
+    assert set(tree) == {"Dense_0", "Dense_1", "BatchRenorm_0", "BatchRenorm_1"}
+    assert [*tree["Dense_0"]] == ["kernel"]
+    assert {*tree["Dense_1"]} == {"kernel", "bias"}
+    assert [len(tree[f"BatchRenorm_{i}"]["scale"]) for i in range(2)] == [1, 4]
+
+
+def test_a_dense_layer_with_the_normalisation_behind_it_folded_in_equals_both():
+    dense = {"kernel": np.float32([[2.0]]), "bias": np.float32([5.0])}
+    norm = {"scale": np.float32([3.0]), "bias": np.float32([1.0])}
+    folded = nets.fold_into_dense(dense, norm, {"mean": [4.0], "var": [0.249]}, behind=True)
+    np.testing.assert_allclose(folded["kernel"], [[12.0]], rtol=1e-6)  # 2 * 3 / 0.5
+    np.testing.assert_allclose(folded["bias"], [1 + (5 - 4) * 6.0], rtol=1e-6)
+
+
 def test_a_dense_layer_with_the_normalisation_folded_in_equals_both(key):
     rng = np.random.default_rng(0)
     x = rng.normal(3.0, 2.0, (5, 3)).astype(np.float32)

@@ -13,7 +13,9 @@ from tests.cases import BOX, CASES, Case
 
 ONE_EACH = (
     *("td3", "ppo-options", "trpo-box", "sac-auto", "acer"),
-    *("crossq-often", "ddpg", "dqn", "vpg-box", "reinforce-box", "pqn"),
+    *("crossq-often", "ddpg", "dqn", "vpg-box", "reinforce-box", "pqn", "tqc", "sac_discrete"),
+    "xqc-often",
+    "redq-dropout",
 )
 each_algorithm = pytest.mark.parametrize(
     "case",

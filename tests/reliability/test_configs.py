@@ -15,7 +15,7 @@ from purerl.errors import ConfigError
 from purerl.runs.settings import config as configs
 from purerl.runs.settings.config import Options
 
-ENVS = dict.fromkeys(("acer", "dqn", "pqn", "reinforce"), "CartPole-v1")
+ENVS = dict.fromkeys(("acer", "dqn", "pqn", "reinforce", "sac_discrete"), "CartPole-v1")
 NETWORKS = ("actor", "critic", "optimizer")  # objects in Python, which no file can contain
 WRONG = {
     "negative": -1,
@@ -58,19 +58,20 @@ SENSE = {
     "number as a word": "wandb",
     # zero switches off noise, a penalty or a pass, or is the bound of an interval
     "zero": "act_noise action_l2 adam_b1 alpha her_k random_action "
-    "damping_coeff ent_coef eps_end eps_start gamma lam noise_clip "
-    "num_test_episodes polyak renorm_warmup start_steps target_noise train_pi_iters "
+    "damping_coeff drop_quantiles dropout ent_coef eps_end eps_start gamma lam noise_clip "
+    "num_test_episodes polyak renorm_warmup start_steps target_entropy_scale target_noise "
+    "train_pi_iters "
     "train_v_iters log_std_init target_entropy max_ratio q_coef replay_ratio rms_decay rms_init",
     "negative": "log_std_init target_entropy",  # a logarithm, an entropy
     "fraction": "act_noise action_l2 alpha her_k "
     "alpha_init adam_eps clip_ratio damping_coeff delta ent_coef "
     "head_scale log_std_init lr max_grad_norm noise_clip pi_lr q_lr target_entropy target_kl "
-    "target_noise vf_clip vf_lr max_ratio q_coef replay_ratio reward_scale rms_eps rms_init",
+    "target_noise v_max vf_clip vf_lr max_ratio q_coef replay_ratio reward_scale rms_eps rms_init",
     # like zero, where zero is allowed
     "tiny": "act_noise action_l2 adam_b1 alpha her_k random_action "
-    "damping_coeff ent_coef eps_end eps_start gamma lam "
+    "damping_coeff dropout ent_coef eps_end eps_start gamma lam "
     "log_std_init max_ratio noise_clip polyak q_coef replay_ratio rms_decay rms_init "
-    "target_entropy target_noise",
+    "target_entropy target_entropy_scale target_noise",
 }
 
 

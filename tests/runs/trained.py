@@ -38,11 +38,15 @@ SMALL = {
     "dqn": ("CartPole-v1", OFF_POLICY),
     "ppo": ("CartPole-v1", ON_POLICY | {"train_v_iters": 2, "train_pi_iters": 2}),
     "pqn": ("CartPole-v1", ON_POLICY | {"num_envs": 2, "rollout_steps": 60, "minibatch_size": 20}),
+    "redq": ("Pendulum-v1", OFF_POLICY),
     "reinforce": ("CartPole-v1", ON_POLICY),
     "sac": ("Pendulum-v1", OFF_POLICY),
+    "sac_discrete": ("CartPole-v1", OFF_POLICY),
     "td3": ("Pendulum-v1", OFF_POLICY),
+    "tqc": ("Pendulum-v1", OFF_POLICY),
     "trpo": ("Pendulum-v1", ON_POLICY),
     "vpg": ("Pendulum-v1", ON_POLICY),
+    "xqc": ("Pendulum-v1", OFF_POLICY | {"updates_per_burst": 20}),
 }
 COMMON = {
     "hidden": (8, 8),

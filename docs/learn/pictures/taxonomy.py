@@ -7,7 +7,7 @@ The positions are written by hand, and nothing but Python is needed.
 
 from pathlib import Path
 
-WIDTH, HEIGHT = 900, 770
+WIDTH, HEIGHT = 900, 1090
 LEFT, TOP = 92, 78  # of the grid
 COLUMNS = (
     ("a policy", ""),
@@ -19,7 +19,7 @@ COLUMN = 200  # width
 ROWS = (
     ("the current", "rollout", 236),
     ("both", "", 76),
-    ("the replay", "buffer", 316),
+    ("the replay", "buffer", HEIGHT - 454),
 )
 KINDS = {  # fill and line, by the kinds of actions
     "all": ("#d3efe4", "#00694d"),
@@ -40,6 +40,10 @@ PLACES = {
     "TD3": (2, 508, "box"),
     "SAC": (2, 588, "box"),
     "CrossQ": (2, 668, "box"),
+    "XQC": (2, 748, "box"),
+    "TQC": (2, 828, "box"),
+    "REDQ": (2, 908, "box"),
+    "SAC discrete": (2, 988, "discrete"),
     "DQN": (3, 428, "discrete"),
     "PQN": (3, 196, "discrete"),
 }
@@ -87,6 +91,16 @@ def draw_down(first: str, second: str, *words: str) -> str:
     return draw_arrow(f"M {x:g} {start:g} V {end:g}") + "".join(lines)
 
 
+def draw_branch(first: str, second: str, *words: str) -> str:
+    """Return an arrow at the left of the boxes between two, with lines of text above the second."""
+    (x, start), (_, end) = find_centre(first), find_centre(second)
+    left, above = x - BOX[0] / 2, end - BOX[1] / 2 - 5 - 14 * len(words)
+    lines = [
+        draw_text(x, above + 14 * i, word, 12, fill=GREY) for i, word in enumerate(words, start=1)
+    ]
+    return draw_arrow(f"M {left:g} {start} h -11 V {end} h 8") + "".join(lines)
+
+
 def draw_grid() -> list[str]:
     """Return the titles of columns and rows, and the lines between them."""
     right = LEFT + len(COLUMNS) * COLUMN
@@ -109,11 +123,11 @@ def draw_grid() -> list[str]:
 def draw_hindsight() -> list[str]:
     """Return the frame around the algorithms that also replay with other goals."""
     x, y = LEFT + 2 * COLUMN + 12, 399
-    frame = f'x="{x:g}" y="{y}" width="{2 * COLUMN - 20}" height="299"'
+    frame = f'x="{x:g}" y="{y}" width="{2 * COLUMN - 20}" height="{HEIGHT - 471}"'
     line = f'<rect {frame} rx="12" fill="none" stroke="{GREY}" stroke-dasharray="5 4"/>'
     x += 1.5 * COLUMN - 10
-    words = ("also with goals", "in hindsight (HER)")
-    return [line, *(draw_text(x, 664 + 17 * i, word, fill=GREY) for i, word in enumerate(words))]
+    first = draw_text(x, HEIGHT - 106, "also with goals", fill=GREY)
+    return [line, first, draw_text(x, HEIGHT - 89, "in hindsight (HER)", fill=GREY)]
 
 
 def draw_legend() -> list[str]:
@@ -124,21 +138,19 @@ def draw_legend() -> list[str]:
         "box": "Box",
     }
     parts, x, y = (
-        [draw_text(10, 744, "Actions", 14, font_weight="bold", text_anchor="start")],
+        [draw_text(10, HEIGHT - 26, "Actions", 14, font_weight="bold", text_anchor="start")],
         LEFT,
-        732,
+        HEIGHT - 38,
     )
     for kind, words in texts.items():
         fill, line = KINDS[kind]
         parts.append(
             f'<rect x="{x}" y="{y}" width="22" height="15" rx="4" fill="{fill}" stroke="{line}"/>'
         )
-        parts.append(draw_text(x + 30, 744, words, text_anchor="start"))
+        parts.append(draw_text(x + 30, HEIGHT - 26, words, text_anchor="start"))
         x += 58 + round(6.4 * len(words))
-    return [
-        *parts,
-        draw_text(x + 8, 744, "arrow: the idea that is added", text_anchor="start", fill=GREY),
-    ]
+    words = "arrow: the idea that is added"
+    return [*parts, draw_text(x + 8, HEIGHT - 26, words, text_anchor="start", fill=GREY)]
 
 
 def draw_arrows() -> list[str]:
@@ -165,6 +177,10 @@ def draw_arrows() -> list[str]:
         draw_down("DDPG", "TD3", "two critics, delay,", "smoothed targets"),
         draw_down("TD3", "SAC", "sampled actions,", "an entropy bonus"),
         draw_down("SAC", "CrossQ", "normalised batches", "in place of targets"),
+        draw_branch("SAC", "TQC", "quantiles, without", "the largest of them"),
+        draw_branch("SAC", "REDQ", "an ensemble,", "20 updates per step"),
+        draw_branch("SAC", "SAC discrete", "sums over", "all actions"),
+        draw_down("CrossQ", "XQC", "kernels of norm 1,", "distributions of returns"),
     ]
 
 

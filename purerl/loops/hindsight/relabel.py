@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from purerl import rng
-from purerl.buffers import goals, replay
+from purerl.buffers import goals, replay, return_replay
 from purerl.loops import faults
 from purerl.loops.devices import jit_fast, map_program, unreplicate
 from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
@@ -17,10 +17,10 @@ Buffer = replay.Replay | goals.GoalReplay
 
 
 def add_rows(buffer: Buffer, block: Any, count: Any) -> Buffer:
-    """Add the first `count` rows of a block to a buffer of either kind."""
+    """Add the first `count` rows of a block to a buffer of any kind."""
     if isinstance(buffer, goals.GoalReplay):
         return goals.add(buffer, block, count)
-    return replay.add(buffer, block, count)
+    return return_replay.add(buffer, block, count)
 
 
 def sample(

@@ -7,6 +7,7 @@ the same transitions, and the same transitions give the same parameters, up to r
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from types import ModuleType
@@ -16,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl import mpi, rng
-from purerl.buffers import replay
+from purerl.buffers import replay, return_replay
 from purerl.envs import episodes as in_progress
 from purerl.envs.episodes import Episodes
 from purerl.loops import acting, offpolicy, onpolicy
@@ -223,7 +224,9 @@ def _add_rows(buffer: Buffer, rows: Rows, place: jax.Array) -> Buffer:
 
     data = jax.tree.map(put, buffer.data, rows)
     stored = jnp.minimum(buffer.stored + number, capacity)
-    return replay.Replay(data, (buffer.position + number) % capacity, stored)
+    position = (buffer.position + number) % capacity
+    buffer = dataclasses.replace(buffer, data=data, position=position, stored=stored)
+    return return_replay.track_returns(buffer, rows)
 
 
 class RolloutPlan(NamedTuple):

@@ -1,12 +1,14 @@
 """Several seeds on environments of Gymnasium: all of them act, and then learn, in one program."""
 
 import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from purerl.buffers import return_replay
 from purerl.errors import AdvanceStopped
 from purerl.loops import acting, offpolicy, onpolicy, snapshot
 from purerl.loops.carry import Carry, OffPolicyCarry, SequenceCarry
@@ -25,11 +27,15 @@ def advance(together: Together, should_stop: Callable[[], bool] | None = None) -
 
 def replay_advance(together: Together) -> Together:
     """Return the environments of all seeds to where an interrupted advance found them."""
-    carries = []
-    for one in together.carries:
+    carries, buffer = [], together.data.buffer
+    for i, one in enumerate(together.carries):
         with name_seed(one.seed):
-            carries.append(snapshot.replay_advance(one))
-    return dataclasses.replace(together, carries=tuple(carries))
+            carry, lost = snapshot.replay_advance(one)
+        carries.append(carry)
+        if lost and isinstance(buffer, return_replay.ReturnReplay):
+            cut = return_replay.cut_episodes(jax.tree.map(operator.itemgetter(i), buffer), lost)
+            buffer = jax.tree.map(lambda x, new, i=i: x.at[i].set(new), buffer, cut)
+    return Together(tuple(carries), together.data._replace(buffer=buffer))
 
 
 def _advance_bursts(together: Together, should_stop: Callable[[], bool] | None) -> Together:

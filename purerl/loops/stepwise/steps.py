@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.buffers import replay
+from purerl.buffers import replay, return_replay
 from purerl.errors import AdvanceStopped
 from purerl.loops import acting, adapters, faults, offpolicy, records
 from purerl.loops.carry import Carry, OffPolicyCarry
@@ -119,11 +119,12 @@ def _learn(
     """Add rows to the replay buffer, update on the rows at the indices, and act on `obs`."""
     tree = unpack(layout, arrays)
     rows = jax.tree.map(lambda x, old: jnp.asarray(x, old.dtype), rows, tree["buffer"].data)
-    buffer = replay.add(tree["buffer"], rows)
-    batch = replay.take(buffer, index, jax.random.wrap_key_data(key))
+    buffer = return_replay.add(tree["buffer"], rows)
+    batch = return_replay.take(buffer, index, jax.random.wrap_key_data(key))
     batch = offpolicy.add_noise(algo, tree["learner"], batch)
     batches = jax.tree.map(lambda x: x[None], batch)
     learner, info = jax.lax.scan(algo.update, tree["learner"], batches)
+    info = offpolicy.add_scale(info, buffer)
     learner, tally, finite = offpolicy.finish_burst(1, learner, tree["tally"], info)
     act = algo.act(learner.params, obs, jax.random.wrap_key_data(act_key))
     return pack(layout, {"learner": learner, "tally": tally, "buffer": buffer}), act, finite

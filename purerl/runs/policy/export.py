@@ -90,8 +90,8 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
     layers = _list_layers(params, algorithm.acting)
     names = [(part, i) for part in ("kernel", "bias") for i in range(len(layers))]
     arrays = {f"{part}{i}": layers[i][part] for part, i in names}
-    if getattr(spec, "layer_norm", False):
-        norms = getattr(params, algorithm.acting)["params"]["MLP_0"]
+    norms = getattr(params, algorithm.acting)["params"]["MLP_0"]
+    if "LayerNorm_0" in norms:
         names = [(part, i) for part in ("scale", "bias") for i in range(len(layers) - 1)]
         arrays |= {f"norm_{part}{i}": norms[f"LayerNorm_{i}"][part] for part, i in names}
     if getattr(spec, "normalise_obs", False) and params.obs_stats.rows > 0:
@@ -104,15 +104,24 @@ def _export_numpy(run: "Run") -> tuple[dict[str, bytes], dict[str, Any]]:
 
 
 def _list_layers(params: Any, name: str) -> list[Any]:
-    """Return kernel and bias of each dense layer, folded with the normalisation before it."""
+    """Return kernel and bias of each dense layer, folded with its normalisation."""
     tree = getattr(params, name)["params"]["MLP_0"]
     layers = [tree[f"Dense_{i}"] for i in range(sum(key.startswith("Dense_") for key in tree))]
     running = _find_statistics(params, name)
     if not running:
         return layers
-    norms = [f"BatchRenorm_{i}" for i in range(len(layers))]
-    pairs = zip(layers, norms, strict=True)
-    return [nets.fold_into_dense(layer, tree[norm], running[norm]) for layer, norm in pairs]
+    norms = [
+        (tree[norm], running[norm]) for norm in (f"BatchRenorm_{i}" for i in range(len(layers)))
+    ]
+    fold = nets.fold_into_dense
+    if "bias" in layers[0]:  # before each layer
+        return [fold(layer, *norm) for layer, norm in zip(layers, norms, strict=True)]
+    first, *rest = norms  # before the first layer, and behind all but the last one
+    hidden = [
+        fold(layer, *norm, behind=True) for layer, norm in zip(layers[:-1], rest, strict=True)
+    ]
+    layers = [*hidden, layers[-1]]
+    return [fold(layers[0], *first), *layers[1:]]
 
 
 def _find_statistics(params: Any, name: str) -> dict[str, Any]:

@@ -25,6 +25,9 @@ STABLE_BASELINES = {
     "train_freq": "update_every",
     "gradient_steps": "updates_per_burst",
     "n_envs": "num_envs",
+    "n_critics": "num_critics",
+    "n_quantiles": "num_quantiles",
+    "top_quantiles_to_drop_per_net": "drop_quantiles",
 }
 SYNONYMS = STABLE_BASELINES | {  # names in Spinning Up and in other libraries
     "env_name": "env",
@@ -80,8 +83,9 @@ ELSEWHERE = {
     "optimize": ("sweep", "the command sweep"),
     "goal_selection_strategy": ("her_strategy", "her_strategy"),
     "n_sampled_goal": ("her_k", "her_k"),
-    "her": ("steps", "a setting of dqn, ddpg, td3, sac and crossq, which have a replay buffer"),
-    "no_her": ("steps", "a setting of dqn, ddpg, td3, sac and crossq, which have a replay buffer"),
+    "her": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
+    "no_her": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
+    "n_step": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
     "device": ("steps", "the environment variable JAX_PLATFORMS, for example JAX_PLATFORMS=cpu"),
 }
 REFUSED = {

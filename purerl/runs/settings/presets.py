@@ -18,7 +18,7 @@ SPINNING_UP = "spinningup"  # Spinning Up's numbers, for every environment
 class Preset(NamedTuple):
     """Settings under purerl's names, and the runs that show what they reach."""
 
-    name: str  # environment id, or `spinningup`
+    name: str  # environment id, or another name, such as `spinningup`
     about: str  # result of the runs, or the origin of the settings
     settings: Mapping[str, Any]
 

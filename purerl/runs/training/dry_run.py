@@ -143,19 +143,7 @@ def _describe_time(
     seconds = schedule.steps / ranks / rate
     line = f"{schedule.steps:,} steps"
     if schedule.num_test_episodes:
-        limit = schedule.max_ep_len
-        known: Any = env_fn
-        if not is_jax_env(env_fn):
-            known = gymnasium.registry.get(register_env(made[0].env))
-        limit = limit or getattr(known, "max_episode_steps", getattr(known, "max_steps", None))
-        for number in range(2):  # the first one compiles
-            began = time.monotonic()
-            args = (carry.algo, carry.learner.params, env_fn, carry.seed, number, 1)
-            played = choose_loop(env_fn).evaluate(*args, max_ep_len=min(limit or 200, 200))
-        length = played["test_lengths"][0]
-        most, each = limit or length, (time.monotonic() - began) / length
-        epochs = -(-schedule.steps // schedule.steps_per_epoch)
-        testing = epochs * schedule.num_test_episodes * most * each / ranks
+        testing, most = _measure_tests(made[0], env_fn, carry, ranks)
         testing *= len(made) if together else 1  # one seed after the other
         seconds += testing
         line += f", including {format_duration(testing)} for test episodes of {most:,} steps"
@@ -166,3 +154,24 @@ def _describe_time(
     if len(made) > 1:
         every = format_duration(seconds * (1 if together else len(made)))
         yield f"              about {every} for {len(made)} seeds"
+
+
+def _measure_tests(config: Config, env_fn: Any, carry: Carry, ranks: int) -> tuple[float, int]:
+    """Return the seconds that all test episodes of a run may need, and their largest length.
+
+    Environments in JAX play the episodes of an evaluation at the same time, others in turn.
+    """
+    schedule, in_jax = config.schedule, is_jax_env(env_fn)
+    known = env_fn if in_jax else gymnasium.registry.get(register_env(config.env))
+    limit = getattr(known, "max_episode_steps", getattr(known, "max_steps", None))
+    limit = schedule.max_ep_len or limit
+    episodes = -(-schedule.num_test_episodes // ranks)  # of the rank that plays most of them
+    at_once = episodes if in_jax else 1
+    for number in range(2):  # the first one compiles
+        began = time.monotonic()
+        args = (carry.algo, carry.learner.params, env_fn, carry.seed, number, at_once)
+        played = choose_loop(env_fn).evaluate(*args, max_ep_len=min(limit or 200, 200))
+    length = max(played["test_lengths"])
+    most, each = limit or length, (time.monotonic() - began) / length
+    epochs = -(-schedule.steps // schedule.steps_per_epoch)
+    return epochs * episodes / at_once * most * each, most

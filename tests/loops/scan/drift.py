@@ -8,7 +8,23 @@ import jax.numpy as jnp
 import pytest
 
 from purerl import rng
-from purerl.algos import acer, crossq, ddpg, dqn, ppo, pqn, reinforce, sac, td3, trpo, vpg
+from purerl.algos import (
+    acer,
+    crossq,
+    ddpg,
+    dqn,
+    ppo,
+    pqn,
+    redq,
+    reinforce,
+    sac,
+    sac_discrete,
+    td3,
+    tqc,
+    trpo,
+    vpg,
+    xqc,
+)
 from purerl.envs.gymnasium_env import GymnasiumEnv
 from purerl.schedules import OffPolicySchedule, OnPolicySchedule, SequenceSchedule
 from purerl.spaces import Box, Discrete, EnvSpec
@@ -90,6 +106,10 @@ CASES = {
     "td3": (td3, BOX, {}, off),
     "sac": (sac, BOX, {}, off),
     "crossq": (crossq, BOX, {}, off),
+    "sac_discrete": (sac_discrete, DISCRETE, {}, off),
+    "tqc": (tqc, BOX, {"num_quantiles": 4, "drop_quantiles": 1}, off),
+    "xqc": (xqc, BOX, {}, lambda **c: off(scale_rewards=True, **c)),
+    "redq": (redq, BOX, {"ensemble": 3, "dropout": 0.1, "policy_delay": 2}, off),
     "reinforce": (reinforce, DISCRETE, {}, lambda **c: on(continue_episodes=False, **c)),
     "vpg": (vpg, BOX, PASSES, on),
     "trpo": (trpo, BOX, PASSES, on),
@@ -99,10 +119,11 @@ CASES = {
 }
 
 
-def mark_complete(names: Any, more: tuple[str, ...]) -> list[Any]:
+def mark_complete(names: Any, more: Any) -> list[Any]:
     """Return names as parameters of tests; `make test` leaves out those in `more`."""
     marks = [pytest.mark.complete]
-    return [pytest.param(name, marks=marks if name in more else []) for name in names]
+    pairs = [(name if isinstance(name, tuple) else (name,), name in more) for name in names]
+    return [pytest.param(*values, marks=marks if later else []) for values, later in pairs]
 
 
 def make_case(name: str, **changes: Any) -> tuple[Any, Any, Any, Any]:

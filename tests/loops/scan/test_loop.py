@@ -46,7 +46,8 @@ def split_numbers(record):
     return counts, {k: np.asarray(v) for k, v in record.items() if k not in counts}
 
 
-SLOW = ("td3", "ddpg", "sac", "crossq", "vpg", "trpo", "acer", "pqn")
+SLOW = ("td3", "ddpg", "sac", "sac_discrete", "crossq", "tqc", "redq", "xqc", "vpg", "trpo")
+SLOW += ("acer", "pqn")
 
 
 @pytest.mark.parametrize("name", mark_complete(CASES, SLOW))
@@ -67,9 +68,27 @@ def test_both_loops_make_the_same_transitions_and_parameters(name):
         chex.assert_trees_all_close(rows, others, rtol=2e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("name", mark_complete(("dqn", "ppo", "acer", "pqn"), ("pqn",)))
-def test_the_length_of_programs_and_a_resume_never_change_a_bit(name):
-    args = make_case(name)
+@pytest.mark.parametrize("rows", mark_complete((50, 51), (50, 51)))
+def test_both_loops_sum_and_scale_rewards_alike(rows):
+    """51 rows are no multiple of 2 environments, and are added in another way."""
+    changes = {"n_step": 3, "scale_rewards": True, "replay_size": rows}
+    algo, spec, env, schedule = make_case("dqn", **changes)
+    scanned, records = finish(scan.start(algo, spec, env, schedule, seed=5))
+    stepped, others = finish(gym.start(algo, spec, make_twins(env, 5), schedule, seed=5), gym)
+    for field in ("learner", "buffer"):
+        pair = (getattr(carry, field) for carry in (scanned, stepped))
+        chex.assert_trees_all_close(*pair, rtol=2e-3, atol=2e-4)
+    scales = [[record["return_scale"] for record in several] for several in (records, others)]
+    np.testing.assert_allclose(*scales, rtol=1e-3)
+
+
+CHANGED = {"n_step": 3, "scale_rewards": True}
+RESUMED = [("dqn", {}), ("ppo", {}), ("acer", {}), ("dqn", CHANGED), ("pqn", {})]
+
+
+@pytest.mark.parametrize(("name", "changes"), mark_complete(RESUMED, RESUMED[3:]))
+def test_the_length_of_programs_and_a_resume_never_change_a_bit(name, changes):
+    args = make_case(name, **changes)
     whole, records = finish(scan.start(*args, seed=3))
     carry, others = scan.start(*args, seed=3), []
     carry.envs.pace.target = 0.0  # every program as short as possible

@@ -32,7 +32,8 @@ FOUR = {"num_envs": 4}  # environments
 OFF = FOUR | {"steps_per_epoch": 28, "start_steps": 16}  # epochs end inside of bursts
 CUT = FOUR | {"rollout_steps": 32, "steps": 128}  # longer than an episode
 LOGGED = ("far", "cost")
-CHANGES = {"reinforce": CUT} | dict.fromkeys(("ddpg", "dqn", "sac", "td3"), OFF)
+CHANGES = {"reinforce": CUT}
+CHANGES |= dict.fromkeys(("ddpg", "dqn", "redq", "sac", "sac_discrete", "td3", "tqc"), OFF)
 
 
 def make_split(name, **changes):
@@ -57,12 +58,11 @@ def compare(algo, spec, env, schedule):
     return two
 
 
+SPLIT = [name for name in CASES if algos.ALGORITHMS[name].splits_batches]
+
+
 @pytest.mark.parametrize(
-    "name",
-    mark_complete(
-        [name for name in CASES if algos.ALGORITHMS[name].splits_batches],
-        ("td3", "ddpg", "vpg", "sac", "trpo", "reinforce", "acer", "pqn"),
-    ),
+    "name", mark_complete(SPLIT, tuple(name for name in SPLIT if name not in ("dqn", "ppo")))
 )
 def test_two_devices_train_like_one(name):
     two = compare(*make_split(name))
@@ -79,6 +79,12 @@ def test_statistics_of_rollouts_are_those_of_all_environments():
     options = {"normalise_obs": True, "scale_rewards": True, "recompute_advantages": True}
     spec = ppo.Spec(env.spec, hidden=(8,), train_pi_iters=2, train_v_iters=2, **options)
     compare(ppo, spec, env, on(**FOUR))
+
+
+@pytest.mark.complete
+def test_rewards_are_summed_and_scaled_on_two_devices():
+    two = compare(*make_split("dqn", n_step=3, scale_rewards=True))
+    assert two.buffer.ret.shape == (4,)
 
 
 @pytest.mark.complete

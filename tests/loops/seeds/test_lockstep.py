@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from purerl import mpi
 from purerl.buffers import replay
-from purerl.errors import Diverged, EnvFault, NoTimeLimit
+from purerl.errors import Diverged, EnvFault, EpisodesLost, NoTimeLimit
 from purerl.loops import acting, devices, offpolicy, scan, snapshot
 from purerl.loops import gym as loop
 from purerl.spaces import EnvSpec
@@ -49,12 +49,36 @@ def assert_as_alone(args, seeds=SEEDS, **close):
         alone.envs.close()
 
 
-CASES = ("dqn", "acer", "ddpg", "td3", "sac", "crossq", "reinforce", "vpg", "trpo", "ppo", "pqn")
+CASES = ("dqn", "acer", "ddpg", "td3", "sac", "crossq", "xqc", "tqc", "reinforce", "vpg", "trpo")
+CASES += ("ppo", "pqn", "redq", "sac_discrete")
 
 
 @pytest.mark.parametrize("name", mark_complete(CASES, CASES[2:]))
 def test_each_seed_ends_as_if_it_had_been_trained_alone(name):
     assert_as_alone(make_args(name))
+
+
+@pytest.mark.complete
+def test_each_seed_sums_and_scales_its_own_rewards():
+    assert_as_alone(make_args("dqn", n_step=3, scale_rewards=True))
+
+
+@pytest.mark.complete
+def test_a_lost_episode_ends_in_the_replay_buffer_of_its_seed_alone():
+    algo, spec, make, schedule = make_args("dqn", n_step=3, scale_rewards=True)
+
+    def make_lost():
+        return SyncVectorEnv([make, make], autoreset_mode=AutoresetMode.SAME_STEP)
+
+    makers = [make_lost if seed == 0 else make for seed in SEEDS]
+    together, _ = finish(loop.start(algo, spec, makers, schedule, seeds=SEEDS), until=24)
+    before = np.array(together.data.buffer.data.truncated)
+    calls = iter([False, True])
+    together, _ = loop.advance(together, lambda: next(calls))
+    with pytest.warns(EpisodesLost):
+        together, _ = loop.advance(together)
+    before[1, 22:24] = True
+    np.testing.assert_array_equal(together.data.buffer.data.truncated[:, :24], before[:, :24])
 
 
 @pytest.mark.parametrize("name", mark_complete(("dqn", "ppo"), ("dqn", "ppo")))

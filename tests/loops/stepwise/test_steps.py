@@ -19,7 +19,7 @@ from purerl.loops.stepwise import packing, steps
 from purerl.schedules import OffPolicySchedule
 from purerl.types import Transition
 from tests.loops import script
-from tests.loops.test_snapshot import begin, bits, freeze_to_bits, interrupt, through_json
+from tests.loops.test_snapshot import ENVS, begin, bits, freeze_to_bits, interrupt, through_json
 
 EVERY = OffPolicySchedule(
     steps=60, steps_per_epoch=30, start_steps=12, update_after=9, update_every=1, batch_size=4,
@@ -27,7 +27,7 @@ EVERY = OffPolicySchedule(
 )  # fmt: skip
 OFF_POLICY = [
     pytest.param(name, marks=() if name in ("dqn", "td3") else pytest.mark.complete)
-    for name in ("dqn", "ddpg", "td3", "sac", "crossq")
+    for name in ("dqn", "ddpg", "td3", "sac", "sac_discrete", "crossq", "tqc", "redq", "xqc")
 ]
 
 
@@ -71,7 +71,7 @@ def test_a_run_equals_a_loop_written_by_hand(name):
     algo, spec = carry.algo, carry.learner.params.spec
     carry, records = advance_to(carry, 60)
     assert steps.applies(dataclasses.replace(carry, steps=50))
-    env = gymnasium.make("CartPole-v1" if name == "dqn" else "Pendulum-v1")
+    env = gymnasium.make(ENVS.get(name, "Pendulum-v1"))
     learner, buffer, infos = train_by_hand(algo, spec, env, 3, 60)
     chex.assert_trees_all_close(carry.buffer, buffer, rtol=1e-3, atol=1e-4)
     chex.assert_trees_all_close(carry.learner, learner, rtol=1e-2, atol=1e-4)
@@ -107,6 +107,22 @@ def test_a_run_has_the_episodes_of_the_general_loop(name, monkeypatch):
     assert carry.ep_length == general.ep_length
     np.testing.assert_allclose(carry.ep_return, general.ep_return, rtol=1e-5)
     np.testing.assert_allclose(carry.obs, general.obs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.complete
+def test_changed_rewards_are_those_of_the_general_loop(monkeypatch):
+    schedule = dataclasses.replace(EVERY, n_step=3, scale_rewards=True)
+    carry, records = advance_to(begin("dqn", schedule), 60)
+    frozen = through_json(snapshot.freeze(advance_to(begin("dqn", schedule), 44)[0]))
+    thawed, lost = snapshot.thaw(begin("dqn", schedule), frozen)
+    assert not lost
+    assert freeze_to_bits(advance_to(thawed, 60)[0]) == freeze_to_bits(carry)
+    monkeypatch.setattr(steps, "applies", lambda carry: False)
+    general, others = advance_to(begin("dqn", schedule), 60)
+    chex.assert_trees_all_close(carry.learner, general.learner, rtol=1e-3, atol=1e-4)
+    chex.assert_trees_all_close(carry.buffer, general.buffer, rtol=1e-3, atol=1e-4)
+    scales = [[record["return_scale"] for record in several] for several in (records, others)]
+    np.testing.assert_allclose(*scales, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["dqn", "td3"])

@@ -28,6 +28,9 @@ from purerl.runs.settings import aliases
         ("ppo", "gae_lambda", ("spec", "lam")),
         ("ppo", "clip-range", ("spec", "clip_ratio")),
         ("td3", "buffer_size", ("schedule", "replay_size")),
+        ("tqc", "n_critics", ("spec", "num_critics")),
+        ("tqc", "n_quantiles", ("spec", "num_quantiles")),
+        ("tqc", "top_quantiles_to_drop_per_net", ("spec", "drop_quantiles")),
     ],
 )
 def test_a_setting_is_found_under_its_names(algo, key, place):
@@ -50,6 +53,7 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
         ("sac", "ent_coef", "In purerl this is alpha; auto learns it."),
         ("ppo", "normalize_advantage", "In purerl this is always done, once per rollout."),
         ("acer", "correction_term", "In purerl this is max_ratio."),
+        ("acer", "n_step", "a setting of algorithms with a replay buffer, such as dqn and sac."),
         ("acer", "n_steps", "In purerl this is rollout_steps = n_steps * num_envs."),
         ("vpg", "device", "this is the environment variable JAX_PLATFORMS"),
         ("ppo", "learning-rate", "no setting 'learning-rate'. Did you mean 'pi_lr' or 'vf_lr'?"),

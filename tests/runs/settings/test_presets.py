@@ -42,8 +42,8 @@ def test_every_preset_has_valid_settings_and_names_what_it_reached(algo, name):
     settled, rounded = configs.settle(config, 1)
     assert not rounded
     settled.schedule.resolve(1)
-    if name == "spinningup":
-        assert "as in Spinning Up" in preset.about
+    if name in ("spinningup", "droq"):  # for every environment
+        assert "as in " in preset.about
         return
     assert algo in {one.id: one for one in environments.STOCK}[name].fits
     assert preset.about.startswith("return ")
@@ -61,6 +61,15 @@ def test_spinning_ups_rollouts_are_a_preset(algo):
         200_000, 4_000, 4_000,
     )  # fmt: skip
     assert (schedule.continue_episodes, schedule.max_ep_len) == (False, 1_000)
+
+
+def test_droq_is_a_preset():
+    content = {"env": "Hopper-v5"} | dict(presets.read_presets("redq")["droq"].settings)
+    spec = configs.from_json(
+        aliases.build_configuration("redq", content),
+        spaces=configs.make_placeholder_spaces("redq", content),
+    ).spec
+    assert (spec.ensemble, spec.subset, spec.dropout, spec.layer_norm) == (2, 2, 0.01, True)
 
 
 def test_the_preset_of_the_environment_is_chosen_unless_another_is_named(ours):

@@ -2,12 +2,14 @@
 
 import dataclasses
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from purerl.errors import ConfigError
 from purerl.runs.console import format_size
+from purerl.runs.settings import environments
 from purerl.runs.settings.config import from_json
 from purerl.runs.training import dry_run
 from tests.runs.script import settings, tiny
@@ -65,6 +67,35 @@ def test_ranks_share_the_steps_of_a_run():
     for ranks, time in ((1, "13 min 20 s"), (4, "3 min 20 s")):
         line, *_ = dry_run._describe_time([config], None, None, 100.0, ranks)
         assert line.startswith(f"time needed   about {time} for 80,000 steps")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "ranks", "at_once", "seconds"),
+    # 10 evaluations with 5 episodes of at most 500 steps, at 0.1 s for each step of a call
+    [
+        ("CartPole-v1", 1, 1, 2500.0),
+        ("CartPole-v1", 2, 1, 1500.0),  # 3 episodes on one rank, 2 on the other
+        ("jax:CartPole-v1", 1, 5, 500.0),
+        ("jax:CartPole-v1", 2, 3, 500.0),
+    ],
+)
+def test_test_episodes_in_jax_take_the_time_of_one(monkeypatch, env_id, ranks, at_once, seconds):
+    clock, played = [0.0], []
+
+    def evaluate(algo, params, env, seed, epoch, episodes, max_ep_len):
+        played.append((episodes, max_ep_len))
+        clock[0] += 2.0
+        return {"test_lengths": [20, 10, 10, 10, 10][:episodes]}
+
+    monkeypatch.setattr(dry_run, "choose_loop", lambda _: SimpleNamespace(evaluate=evaluate))
+    monkeypatch.setattr(dry_run, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    carry = SimpleNamespace(algo=None, learner=SimpleNamespace(params=None), seed=0)
+    schedule = {"steps": 1_000, "steps_per_epoch": 100, "num_test_episodes": 5}
+    config = from_json({"algo": "dqn", "env": env_id, "schedule": schedule})
+    env_fn = environments.choose_training_env(None, env_id, None)
+    found = dry_run._measure_tests(config, env_fn, carry, ranks)
+    assert found == (pytest.approx(seconds), 500)
+    assert played == [(at_once, 200)] * 2
 
 
 def test_durations_have_units():

@@ -1,14 +1,14 @@
-"""REDQ: SAC with an ensemble of critics, as a custom algorithm in one file.
+"""SAC with an ensemble of critics, as a custom algorithm in one file.
 
-    cd examples  # the commands import examples/redq.py by its name
-    python -m purerl train redq --env Pendulum-v1 --steps 5000 --updates-per-burst 250
+    cd examples  # the commands import examples/sac_ensemble.py by its name
+    python -m purerl train sac_ensemble --env Pendulum-v1 --steps 5000 --updates-per-burst 250
 
-This file takes from SAC what REDQ shares with it. Lines that differ from `purerl/algos/sac.py` end
-with `# REDQ`. A module with these names is an algorithm: `purerl.train(redq, "Pendulum-v1")` trains
-it in a folder of runs. Evaluation, videos, export and resume work as for SAC.
+This file takes from SAC what both share. Lines that differ from `purerl/algos/sac.py` end with
+`# ensemble`. A module with these names is an algorithm: `purerl.train(sac_ensemble, "Pendulum-v1")`
+trains it in a folder of runs. Evaluation, videos, export and resume work as for SAC.
 
-Reference: Chen et al., 2021, https://arxiv.org/abs/2101.05982. Unlike there, the policy takes a
-step with every update of the critics, as in SAC, not once for several of them.
+The idea is that of REDQ (Chen et al., 2021, https://arxiv.org/abs/2101.05982), which is also in
+purerl: `purerl/algos/redq.py`. Here the policy moves at every update of the critics, as in SAC.
 """
 
 import dataclasses
@@ -54,8 +54,8 @@ __all__ = [
 class Spec(sac.Spec):
     """Settings of SAC, and those of the ensemble."""
 
-    critics: int = setting(10, "number of critics")  # REDQ
-    subset: int = setting(2, "critics in the minimum of a target")  # REDQ
+    critics: int = setting(10, "number of critics")  # ensemble
+    subset: int = setting(2, "critics in the minimum of a target")  # ensemble
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -72,7 +72,7 @@ def init(key: jax.Array, spec: Spec) -> State:
     state, row = sac.init(key, spec), spec.env.example()
     critic, key = sac.networks(spec).critic, jax.random.fold_in(key, 1)
     obs = moments.normalise(row.obs, state.params.obs_stats)
-    q = nets.init_ensemble("critic", critic, key, (obs, row.act), (), spec.critics)  # REDQ
+    q = nets.init_ensemble("critic", critic, key, (obs, row.act), (), spec.critics)  # ensemble
     params = dataclasses.replace(state.params, critic=q, target_critic=jax.tree.map(jnp.copy, q))
     opt_state = state.opt_state | {"critic": optimizers(spec)["critic"].init(q)}
     return State(params, opt_state, state.step)
@@ -85,9 +85,9 @@ def critic_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     next_act, next_logp = sample(params, batch, batch.next_obs, draw=0)  # [B, A], [B]
     next_obs = moments.normalise(batch.next_obs, params.obs_stats)
     next_q = nets.q_values(critic, params.target_critic, next_obs, next_act)  # [E, B]
-    key = jax.random.fold_in(batch.key, 2**32 - 1)  # REDQ: no draw of the noise has this counter
-    chosen = jax.random.choice(key, spec.critics, (spec.subset,), replace=False)  # REDQ
-    soft = next_q[chosen].min(axis=0) - temperature(params) * next_logp  # [B]  # REDQ
+    key = jax.random.fold_in(batch.key, 2**32 - 1)  # ensemble: no draw of noise has this counter
+    chosen = jax.random.choice(key, spec.critics, (spec.subset,), replace=False)  # ensemble
+    soft = next_q[chosen].min(axis=0) - temperature(params) * next_logp  # [B]  # ensemble
     target = jax.lax.stop_gradient(batch.rew + spec.gamma * (1.0 - batch.terminated) * soft)
     q = q_value(params, batch.obs, batch.act)  # [E, B]
     loss_q = jnp.square(q - target[None]).mean(axis=1).sum()
@@ -99,7 +99,7 @@ def actor_loss(params: Params, batch: Batch) -> tuple[jax.Array, Metrics]:
     frozen = jax.lax.stop_gradient(params.critic)
     pi, logp = sample(params, batch, batch.obs, draw=1)  # [B, A], [B]
     obs = moments.normalise(batch.obs, params.obs_stats)
-    q = nets.q_values(sac.networks(params.spec).critic, frozen, obs, pi).mean(axis=0)  # REDQ
+    q = nets.q_values(sac.networks(params.spec).critic, frozen, obs, pi).mean(axis=0)  # ensemble
     loss_pi = (temperature(params) * logp - q).mean()
     return loss_pi, {"loss_pi": loss_pi, "logp": logp.mean()}
 
