@@ -49,7 +49,7 @@ def _free_programs():
     """
     yield
     maps = Path("/proc/self/maps")
-    if next(_tests) % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 35_000:
+    if next(_tests) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 35_000:
         jax.clear_caches()
 
 

@@ -135,6 +135,14 @@ def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     offpolicy._compiled_burst.cache_clear()
 
 
+def test_an_option_in_xla_flags_keeps_the_value_of_the_user(monkeypatch):
+    for flags in ("--xla_cpu_max_isa=AVX2 --xla_backend_optimization_level=0", ""):
+        monkeypatch.setenv("XLA_FLAGS", flags)
+        options = devices.jit_fast().keywords["compiler_options"]
+        assert options["xla_cpu_prefer_vector_width"] == 512
+        assert options.get("xla_backend_optimization_level") == (None if flags else 2)
+
+
 def test_a_platform_that_jax_cannot_start_is_a_mistake_of_the_user(monkeypatch):
     def fail(error):
         def devices():

@@ -30,7 +30,7 @@ def test_an_error_names_what_an_object_lacks():
     with pytest.raises(ValueError, match=r"got the class CartPole\. Make one: CartPole\(\)"):
         in_jax.check_env(CartPole)
     with pytest.raises(ValueError, match="must be hashable"):
-        in_jax.check_env(dataclasses.replace(Drift(), params=np.zeros(2)))
+        in_jax.check_env(dataclasses.replace(Drift(), max_steps=np.zeros(2)))
 
 
 def test_the_smaller_limit_counts():

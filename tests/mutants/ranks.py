@@ -89,6 +89,7 @@ MUTANTS = [
     Mutant(RECORDS, "zip(*mpi.allgather(mine), strict=True)", "zip(*[mine], strict=True)", T_RANKS),
     Mutant(RECORDS, "tally=init_tally(len(carry.metrics), carry.schedule.devices)", "tally=init_tally(len(carry.metrics), 1)", T_DEVICES),
     Mutant("purerl/loops/devices.py", "return jax.tree.map(lambda x: x.addressable_data(0), params)", "return params", T_DEVICES),
+    Mutant("purerl/loops/devices.py", 'if name in os.environ.get("XLA_FLAGS", ""):', "if False:", T_DEVICES),
     Mutant(FIRST, '"learner": devices.replicate(mpi.sync(learner), schedule.devices)', '"learner": learner', T_DEVICES),
     Mutant(FIRST, "    devices.check_world(algo, spec, resolved, seed, in_jax)\n", "", T_DEVICES),
     Mutant(FIRST, "    devices.check_world(algo, spec, resolved, seed, in_jax)\n", "", T_WORLD),

@@ -1,5 +1,6 @@
 """Bursts that replay goals: the rows, their rewards, and both ways to compute them."""
 
+import dataclasses
 import functools
 import types
 
@@ -10,7 +11,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from purerl import errors, rng
-from purerl.algos import ddpg, dqn, ppo, td3
+from purerl.algos import ddpg, dqn, reinforce, td3
 from purerl.buffers import goals
 from purerl.loops import acting, devices, offpolicy, snapshot
 from purerl.loops import gym as loop
@@ -36,7 +37,7 @@ def list_rows(carry):
 
 @pytest.mark.parametrize("name", WAYS)
 def test_rows_have_the_goal_that_was_achieved_and_their_place_in_the_episode(name):
-    carry, _ = finish(start(WAYS[name], replay_size=1_000))
+    carry, _ = finish(start(WAYS[name], steps=60))  # as many as the buffer has rows
     rows = list_rows(carry)
     extra = rows.extra
     np.testing.assert_array_equal(extra["step"], rows.obs[:, 1])  # the time before the step
@@ -51,17 +52,16 @@ def test_rows_have_the_goal_that_was_achieved_and_their_place_in_the_episode(nam
     carry.envs.close()
 
 
-def draw(carry, key=7):
+def draw(carry, relabelling):
     ring = jax.tree.map(lambda x: x.copy(), carry.buffer)
-    args = (ring, jax.random.key(key), 48, carry.relabelling, carry.learner.params.spec)
-    return relabel.sample(*args)
+    return relabel.sample(ring, jax.random.key(7), 48, relabelling, carry.learner.params.spec)
 
 
 @pytest.mark.parametrize("terminates", [False, True])
 def test_new_goals_are_of_the_same_episode_and_have_their_own_reward(terminates):
     make = functools.partial(Reach, terminates=terminates)
-    carry, _ = finish(start(make, her_k=1e6), 96)  # all rows get a new goal
-    batch = draw(carry)
+    carry, _ = finish(start(make), 96)
+    batch = draw(carry, dataclasses.replace(carry.relabelling, k=1e6))  # all rows get a new goal
     near = np.abs(batch.next_obs[:, 2] - batch.obs[:, 3]) <= reach.NEAR
     np.testing.assert_array_equal(batch.rew, -np.float32(~near))
     np.testing.assert_array_equal(batch.terminated, near & terminates)
@@ -85,7 +85,8 @@ def test_rewards_in_jax_and_in_numpy_give_the_same_rows(strategy, terminates):
         carry = start(functools.partial(make, terminates=terminates), her_strategy=strategy)
         carry, _ = finish(carry, 96)
         assert carry.relabelling.in_jax is (make is JaxReach)
-        found.append((carry, jax.tree.map(np.asarray, draw(carry)._replace(key=None))))
+        drawn = draw(carry, carry.relabelling)._replace(key=None)
+        found.append((carry, jax.tree.map(np.asarray, drawn)))
     (numpy, one), (in_jax, other) = found
     jax.tree.map(np.testing.assert_array_equal, one, other)
     near = functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-5)
@@ -217,9 +218,9 @@ def test_clipped_targets_refuse_other_rewards_from_step_and_from_compute_reward(
 
 
 def test_an_on_policy_algorithm_acts_in_an_environment_with_goals():
-    spec = ppo.Spec(EnvSpec.of(Reach()), hidden=(4,), train_pi_iters=1, train_v_iters=1)
+    spec = reinforce.Spec(EnvSpec.of(Reach()), hidden=(4,))
     schedule = OnPolicySchedule(steps=28, rollout_steps=28)
-    carry, (record,) = finish(loop.start(ppo, spec, Reach, schedule, 0))
+    carry, (record,) = finish(loop.start(reinforce, spec, Reach, schedule, 0))
     assert len(record["ep_is_success"]) == 4
     assert carry.learner.params.spec.env.goal_size == 2
 

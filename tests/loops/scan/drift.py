@@ -1,7 +1,7 @@
 """A small environment in JAX with random starts and steps, and the same as one of Gymnasium."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,15 +32,21 @@ from purerl.spaces import Box, Discrete, EnvSpec
 BOX, DISCRETE = Box((-2.0, 0.0), (2.0, 1.0)), Discrete(3, start=1)
 
 
+class Params(NamedTuple):
+    """Numbers that are arguments of compiled programs: a change compiles nothing."""
+
+    noise: float = 0.3
+    bad_reward_at: int = -1  # step of an episode whose reward is not finite
+    bad_above: float = -9.0  # least first coordinate for this
+
+
 @dataclasses.dataclass(frozen=True)
 class Drift:
     """A point that the action pushes and noise moves; an episode ends when it is far away."""
 
     action: Any = DISCRETE
     max_steps: int | None = 7
-    bad_reward_at: int = -1  # step of an episode whose reward is not finite
-    bad_above: float = -9.0  # least first coordinate for this
-    params: float = 0.3  # size of the noise
+    params: Any = dataclasses.field(default=Params(), compare=False)
 
     @property
     def spec(self) -> EnvSpec:
@@ -54,9 +60,9 @@ class Drift:
         place, number = state
         push = action.sum() - 1.0 if isinstance(self.action, Box) else action - 2.0
         noise = jax.random.normal(key, (3,), jnp.float32)
-        place = place + 0.2 * push + params * noise
+        place = place + 0.2 * push + params.noise * noise
         reward = 1.0 - jnp.abs(place).sum()
-        is_bad = (number == self.bad_reward_at) & (place[0] > self.bad_above)
+        is_bad = (number == params.bad_reward_at) & (place[0] > params.bad_above)
         reward = jnp.where(is_bad, jnp.nan, reward)
         far = jnp.abs(place).max() > 1.2
         return (place, number + 1), place, reward, far, {"far": far, "cost": place[0]}

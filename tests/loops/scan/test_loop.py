@@ -23,6 +23,7 @@ from tests.loops.scan.drift import (
     CASES,
     DISCRETE,
     Drift,
+    Params,
     make_case,
     make_twins,
     mark_complete,
@@ -165,7 +166,7 @@ def test_run_evaluates_every_epoch_with_other_episodes_than_those_of_training():
 def test_evaluation_follows_the_greedy_policy_and_counts_whole_episodes():
     algo, spec, _, _ = make_case("dqn")
     params = algo.init(jax.random.key(0), spec).params
-    env = Drift(DISCRETE, params=0.0)
+    env = Drift(DISCRETE, params=Params(noise=0.0))
     found = scan.evaluate(algo, params, env, seed=1, epoch=2, episodes=5, log_info=("far",))
     again = scan.evaluate(algo, params, env, seed=1, epoch=2, episodes=5, log_info=("far",))
     assert found == again
@@ -203,8 +204,8 @@ def test_exploring_evaluation_draws_other_actions_at_each_step():
 
 def test_a_return_of_evaluation_that_is_not_finite_is_refused():
     algo, spec, env, _ = make_case("dqn")
-    params, env = algo.init(jax.random.key(0), spec).params, dataclasses.replace(env, params=0.0)
-    bad = dataclasses.replace(env, bad_reward_at=0)
+    params = algo.init(jax.random.key(0), spec).params
+    bad = dataclasses.replace(env, params=Params(noise=0.0, bad_reward_at=0))
     with pytest.raises(errors.NonFiniteError, match="the return of a test episode is nan"):
         scan.evaluate(algo, params, bad, 1, 2, 3)
 
@@ -221,7 +222,7 @@ def test_evaluation_adds_up_the_rewards_of_the_states_that_the_policy_reaches():
     """Without noise the whole episode follows from its first observation."""
     algo, spec, _, _ = make_case("dqn")
     params = algo.init(jax.random.key(0), spec).params
-    env = Drift(DISCRETE, params=0.0)
+    env = Drift(DISCRETE, params=Params(noise=0.0))
     seen = []
 
     class Policy:
@@ -314,14 +315,14 @@ def test_the_length_of_programs_changes_no_evaluation(monkeypatch):
 def test_numbers_that_are_not_finite_end_the_run_and_name_the_step():
     for name, step in (("dqn", 5), ("ppo", 5)):
         algo, spec, env, schedule = make_case(name)
-        env = dataclasses.replace(env, bad_reward_at=2, max_steps=None, params=0.0)
+        env = dataclasses.replace(env, params=Params(noise=0.0, bad_reward_at=2))
         with pytest.raises(errors.NonFiniteError, match=f"rew of .* 0 .* step {step}: nan"):
             finish(scan.start(algo, spec, env, schedule, seed=0))
 
 
 def test_both_loops_name_the_same_environment_and_step():
     algo, spec, env, schedule = make_case("dqn")
-    env = dataclasses.replace(env, bad_reward_at=1, bad_above=0.3)
+    env = dataclasses.replace(env, params=Params(bad_reward_at=1, bad_above=0.3))
     with pytest.raises(errors.NonFiniteError) as compiled:
         finish(scan.start(algo, spec, env, schedule, seed=1))
     with pytest.raises(errors.NonFiniteError) as stepped:
@@ -384,7 +385,7 @@ def test_start_refuses_what_is_no_environment_in_jax_or_has_other_spaces():
     with pytest.raises(ValueError, match=r"spec\.env must equal the spaces"):
         scan.start(algo, spec, CASES and Drift(action=make_case("td3")[2].action), schedule, seed=0)
     with pytest.raises(ValueError, match="must be hashable"):
-        scan.start(algo, spec, dataclasses.replace(env, params=np.zeros(2)), schedule, seed=0)
+        scan.start(algo, spec, dataclasses.replace(env, max_steps=np.zeros(2)), schedule, seed=0)
 
 
 def test_the_loop_is_chosen_by_the_environment():

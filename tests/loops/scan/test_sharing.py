@@ -16,7 +16,16 @@ from purerl.loops import devices, metrics, scan, snapshot
 from purerl.loops.scan import programs, sharing
 from purerl.loops.scan.stepping import Fault, World
 from purerl.types import PolicyBatch, Transition
-from tests.loops.scan.drift import CASES, DISCRETE, Drift, make_case, mark_complete, off, on
+from tests.loops.scan.drift import (
+    CASES,
+    DISCRETE,
+    Drift,
+    Params,
+    make_case,
+    mark_complete,
+    off,
+    on,
+)
 from tests.loops.scan.test_loop import finish, split_numbers
 
 FOUR = {"num_envs": 4}  # environments
@@ -131,7 +140,7 @@ def test_rows_collected_without_learning_are_the_next_ones_of_the_run():
 @pytest.mark.parametrize("name", mark_complete(("dqn", "ppo"), ("dqn",)))
 def test_an_error_names_the_environment_and_step_as_on_one_device(name):
     algo, spec, env, schedule = make_split(name)
-    env = dataclasses.replace(env, bad_reward_at=1, bad_above=0.3)
+    env = dataclasses.replace(env, params=Params(bad_reward_at=1, bad_above=0.3))
     messages = []
     for number in (1, 2):
         own = dataclasses.replace(schedule, devices=number)

@@ -9,7 +9,7 @@ from purerl import rng
 from purerl.loops.scan import stepping
 from purerl.loops.scan.stepping import Clock, Stored, World
 from purerl.types import Transition
-from tests.loops.scan.drift import Drift
+from tests.loops.scan.drift import Drift, Params
 
 
 @pytest.mark.parametrize("start", [0, 7, 2**32 - 3, 2**40 + 2**32 - 1])
@@ -80,7 +80,7 @@ def play(world, steps, seed=0):
 
 
 def test_ends_have_the_return_and_length_of_their_episode_and_values_of_info():
-    world = World(Drift(params=0.0), 3, 4, log=("cost", "far"))
+    world = World(Drift(params=Params(noise=0.0)), 3, 4, log=("cost", "far"))
     rows, ends = play(world, 12)
     assert ends.ended.sum() == 9  # every fourth step of three environments
     assert (ends.lengths[ends.ended] == 4).all()

@@ -12,7 +12,7 @@ from purerl import mpi
 from purerl.buffers import replay
 from purerl.errors import Diverged, NonFiniteError
 from purerl.loops import devices, scan, snapshot
-from tests.loops.scan.drift import BOX, Drift, make_case, mark_complete
+from tests.loops.scan.drift import BOX, Drift, Params, make_case, mark_complete
 from tests.loops.scan.test_loop import finish, split_numbers
 
 
@@ -151,7 +151,7 @@ def test_an_error_names_the_seed_whose_learning_diverged():
 
 def test_a_fault_names_its_seed():
     algo, spec, env, schedule = make_case("dqn")
-    env = dataclasses.replace(env, bad_reward_at=1, bad_above=0.3)
+    env = dataclasses.replace(env, params=Params(bad_reward_at=1, bad_above=0.3))
     with pytest.raises(NonFiniteError, match="environment 1") as caught:
         finish_together(scan.start(algo, spec, env, schedule, seeds=(1, 1000)))
     assert caught.value.__notes__ == ["The seed is 1."]

@@ -289,9 +289,9 @@ def test_goals_devices_and_vector_environments_are_left_to_the_general_loop():
 
 
 def test_programs_are_compiled_once_and_indices_drawn_once():
-    jax.clear_caches()
     steps._draw_ahead.cache_clear()
-    advance_to(begin("dqn", EVERY), 40)
-    assert steps._compiled_learn()._cache_size() == 1
-    assert acting._act._cache_size() == 1
+    programs = (steps._compiled_learn(), acting._act)
+    before = [program._cache_size() for program in programs]
+    advance_to(begin("dqn", EVERY, hidden=(5,)), 40)
+    assert [program._cache_size() for program in programs] == [size + 1 for size in before]
     assert steps._draw_ahead.cache_info().misses == 1

@@ -19,7 +19,7 @@ from purerl.loops import scan
 from purerl.runs.record import checkpoint, checkpoint_folders, folder, safe_files, status
 from purerl.runs.training import epochs, train
 from purerl.runs.training.progress_bar import Screen
-from tests.loops.scan.drift import DISCRETE, Drift, mark_complete
+from tests.loops.scan.drift import DISCRETE, Drift, Params, mark_complete
 from tests.runs.record.test_checkpoint_folders import damage
 from tests.runs.script import final, kept, table
 from tests.runs.training.test_train_in_jax import RUNS
@@ -200,7 +200,8 @@ def test_a_full_disk_of_one_folder_ends_all_seeds_saved(tmp_path, monkeypatch):
 
 def test_a_seed_with_a_bad_number_is_named_and_the_others_are_saved(tmp_path):
     """The fault is in a program that ends an epoch, whose record is not lost."""
-    env, short = Drift(DISCRETE, bad_reward_at=1, bad_above=1.3), {"steps_per_epoch": 32}
+    env = Drift(DISCRETE, params=Params(bad_reward_at=1, bad_above=1.3))
+    short = {"steps_per_epoch": 32}
     whole = train_seeds(tmp_path / "whole", seeds=(0, 5), env=env, **short)
     with pytest.raises(errors.NonFiniteError, match="environment step 216") as caught:
         train_seeds(tmp_path / "parts", seeds=(0, 2, 5), env=env, **short)
