@@ -161,7 +161,7 @@ def test_without_a_usable_checkpoint_the_reasons_are_listed(tmp_path):
 
 
 def test_settings_newer_than_a_checkpoint_must_be_off(tmp_path):
-    """The options of hindsight for DDPG are such settings: two are numbers that are 0."""
+    """Options of hindsight for DDPG are such settings: two are numbers that are 0. n_step is 1."""
     saved(tmp_path, at=(60,))
     path = tmp_path / "checkpoints" / "000000000060" / "manifest.json"
     content = storage.read_sealed_json(path)
@@ -169,9 +169,19 @@ def test_settings_newer_than_a_checkpoint_must_be_off(tmp_path):
     new = ("random_action", "action_l2", "clip_targets")
     spec = {name: x for name, x in about["spec"].items() if name not in new}
     assert {name: about["spec"][name] for name in new} == dict.fromkeys(new, 0)
-    path.write_bytes(storage.seal_json(content | {"about": about | {"spec": spec}}))
+    old = {name: x for name, x in about["schedule"].items() if name != "n_step"}
+    content |= {"about": about | {"spec": spec, "schedule": old}}
+    path.write_bytes(storage.seal_json(content))
     assert checkpoint.load(tmp_path, about, 0).step == 60
-    for name, value in (("random_action", 0.3), ("clip_targets", True), ("more", "")):
+    far = about | {"schedule": about["schedule"] | {"n_step": 2}}
+    with pytest.raises(errors.NoCheckpoint, match="schedule.n_step was None, now it is 2"):
+        checkpoint.load(tmp_path, far, 0)
+    for name, value in (
+        ("random_action", 0.3),
+        ("clip_targets", True),
+        ("more", ""),
+        ("n_step", 1),
+    ):
         wrong = about | {"spec": about["spec"] | {name: value}}
         with pytest.raises(errors.NoCheckpoint, match=f"spec.{name} was None, now it is {value!r}"):
             checkpoint.load(tmp_path, wrong, 0)
