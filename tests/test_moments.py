@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purerl import moments, mpi
+from purerl.spaces import Box
 from tests.cases import CASES
 
 
@@ -117,7 +118,10 @@ def test_scale_shifts_divides_and_clips_and_gives_statistics_no_gradient():
 OFF_POLICY = (
     "td3",
     "sac-auto",
-    *(pytest.param(x, marks=pytest.mark.complete) for x in ("ddpg", "dqn-double")),
+    *(
+        pytest.param(x, marks=pytest.mark.complete)
+        for x in ("ddpg", "dqn-double", "sac_discrete", "tqc", "redq")
+    ),
 )
 SEEN = moments.Moments(
     jnp.array([1.0, -2.0, 30.0]), jnp.array([0.5, 4.0, 900.0]), jnp.float32(50.0)
@@ -180,7 +184,7 @@ def test_actions_and_values_use_scaled_observations(name):
     key = jax.random.key(3)
     for act in (lambda p, o: case.algo.act(p, o, key), case.algo.policy):
         agree(act(scaled.params, obs), act(plain.params, scale_by_hand(obs)))
-    act = () if name == "dqn-double" else (case.noisy().act,)
+    act = (case.noisy().act,) if isinstance(case.env.action, Box) else ()
     agree(
         case.algo.q_value(scaled.params, obs, *act),
         case.algo.q_value(plain.params, scale_by_hand(obs), *act),

@@ -228,7 +228,8 @@ def test_losses_read_normalised_observations():
     case = CASE._replace(settings=CASE.settings | {"normalise_obs": True})
     state = sac_discrete.init(jax.random.key(0), case.spec())
     state, _ = sac_discrete.update(state, case.batch(64))
-    mean, var, _ = state.params.obs_stats
+    mean, var, rows = state.params.obs_stats
+    assert rows == 64
     b = case.noisy(12)
     plain = dataclasses.replace(state.params, obs_stats=None)
     scaled = [((x - mean[None]) / np.sqrt(var + 1e-8)[None]).clip(-10, 10) for x in (b[0], b[3])]

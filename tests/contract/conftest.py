@@ -10,7 +10,7 @@ import pytest
 from tests.cases import CASES
 
 # One case of each algorithm, chosen to reach most of its lines. `make test` leaves out the
-# others (crossq, pqn, sac_discrete, tqc), whose own tests reach their lines.
+# others (crossq, pqn, redq, sac_discrete, tqc, xqc), whose own tests reach their lines.
 REPRESENTATIVES = (
     "acer",
     "td3",

@@ -37,6 +37,7 @@ MUTANTS = [
     # The update.
     Mutant(SAC, "jax.grad(actor_loss, has_aux=True)(params, batch)", "jax.grad(actor_loss, has_aux=True)(state.params, batch)", T_SAC),
     Mutant(SAC, "1.0 - spec.polyak\n", "spec.polyak\n", T_SAC),
+    Mutant(SAC, "        obs_stats=moments.merge_obs(params.obs_stats, batch.obs),\n", "", "tests/test_moments.py -k sac_discrete"),
     Mutant(SAC, "grad = mpi.pmean(grads.critic)", "grad = grads.critic", SPLIT),
     Mutant(SAC, "mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))", "(grads_pi.actor, grads_alpha.log_alpha)", SPLIT),
     Mutant(SAC, "if getattr(self, name) != getattr(Spec, name):", "if False:", T_SAC),

@@ -50,6 +50,7 @@ MUTANTS = [
     Mutant(TQC, "jax.grad(actor_loss, has_aux=True)(params, batch)", "jax.grad(actor_loss, has_aux=True)(state.params, batch)", T_TQC),
     Mutant(TQC, "1.0 - spec.polyak\n", "spec.polyak\n", T_TQC),
     Mutant(TQC, "params.critic, params.target_critic, 1.0", "state.params.critic, params.target_critic, 1.0", T_TQC),
+    Mutant(TQC, "        obs_stats=moments.merge_obs(params.obs_stats, batch.obs),\n", "", "tests/test_moments.py -k tqc"),
     Mutant(TQC, "grad = mpi.pmean(grads.critic)", "grad = grads.critic", SPLIT),
     Mutant(TQC, "mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))", "(grads_pi.actor, grads_alpha.log_alpha)", SPLIT),
     Mutant(TQC, "wide = spec.hidden if spec.critic_hidden is None else spec.critic_hidden", "wide = spec.hidden", T_TQC),

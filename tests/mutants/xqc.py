@@ -8,6 +8,7 @@ WEIGHTS, T_WEIGHTS = "purerl/nets/weight_norm.py", "tests/nets/test_weight_norm.
 NORM, T_NORM = "purerl/nets/batch_renorm.py", "tests/nets/test_batch_renorm.py"
 MLP, EXPORT = "purerl/nets/mlp.py", "purerl/runs/policy/export.py"
 T_EXPORT = "tests/runs/policy/test_export.py -k xqc"
+SPLIT = "tests/contract/test_update.py -k xqc"
 
 MUTANTS = [
     # The target.
@@ -43,6 +44,9 @@ MUTANTS = [
     Mutant(XQC, "optax.incremental_update(critic, params.target_critic, 1.0 - spec.polyak)", "optax.incremental_update(params.critic, params.target_critic, 1.0 - spec.polyak)", T_XQC),
     Mutant(XQC, "critic_stats=stats, target_critic=target)", "target_critic=target)", T_XQC),
     Mutant(XQC, "        actor_stats=stats,\n", "", T_XQC),
+    Mutant(XQC, "grad, stats = mpi.pmean((grads.critic, stats))", "grad = grads.critic", SPLIT),
+    Mutant(XQC, "grad, stats = mpi.pmean((grads.critic, stats))", "grad = mpi.pmean(grads.critic)", SPLIT),
+    Mutant(XQC, "grad_pi, grad_alpha, stats = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha, stats))", "grad_pi, grad_alpha = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))", SPLIT),
     Mutant(XQC, "due = updates % spec.policy_delay == 0", "due = state.step % spec.policy_delay == 0", T_XQC),
     Mutant(XQC, "    pi, q = nets.normalise_kernels((pi, q))\n", "", T_XQC),
     Mutant(XQC, "critic_hidden is None else spec.critic_hidden", "critic_hidden is None else spec.hidden", T_XQC),
