@@ -193,7 +193,7 @@ def _pool_environments(
     shared = [env for env in envs if all((label, env) in cells for label in labels)]
     if len(shared) < 2:
         note = f"an overall score needs 2 shared environments, got {', '.join(shared) or 'none'}."
-        notes += [note] * (len(envs) > 1)
+        notes += [note] * (len(envs) > 1 or bool(scale))
         return []
     overall = []
     for label in labels:

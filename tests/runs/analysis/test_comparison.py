@@ -89,6 +89,10 @@ def test_a_scale_replaces_the_lowest_and_highest_run(tmp_path):
     for ends in ((1.0, 1.0), (2.0, 1.0), (0.0, math.inf)):
         with pytest.raises(ConfigError, match="scale of E must be two finite numbers, the lower"):
             compare_quietly(tmp_path, scale={"E": ends})
+    write_seeds(tmp_path / "more", "c", [1, 2], "E")
+    note = "an overall score needs 2 shared environments, got E."
+    assert note in compare_quietly(tmp_path / "more", scale=scale).notes
+    assert note not in compare_quietly(tmp_path / "more").notes
 
 
 @pytest.mark.parametrize(
