@@ -145,6 +145,7 @@ _SIMILAR = {
     "a3c": "vpg",
     "pg": "vpg",
     "npg": "trpo",
+    "droq": "redq",
     "sacd": "sac_discrete",
 }  # near in meaning
 CONTRACT = ("Spec", "SCHEDULE", "init", "act", "policy", "loss", "update")  # of every algorithm

@@ -36,6 +36,7 @@ def test_the_overview_and_lists_need_no_jax(tmp_path):
     [
         (("trian",), "unknown command 'trian'. Did you mean 'train'?"),
         (("train", "sca"), "got 'sca'. Did you mean sac?"),
+        (("train", "droq"), "got 'droq'. Did you mean redq?"),
         (("train", "ppo"), "--env is missing"),
         (("train", "--algo", "ppo"), "the algorithm comes first, without a flag"),
         (("enjoy",), "In purerl this is the command watch, or eval."),

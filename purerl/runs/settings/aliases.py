@@ -86,6 +86,7 @@ ELSEWHERE = {
     "her": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
     "no_her": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
     "n_step": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
+    "scale_rewards": ("steps", "a setting of ppo, and of algorithms with a replay buffer"),
     "device": ("steps", "the environment variable JAX_PLATFORMS, for example JAX_PLATFORMS=cpu"),
 }
 REFUSED = {
