@@ -20,8 +20,9 @@ https://arxiv.org/abs/2509.09838.
 
 The defaults are for small control tasks. Differences from the paper: the target entropy is 0.3 of
 the largest, not 0.98. With 0.89, as in CleanRL, alpha grows without end on CartPole-v1. Targets
-move faster (`polyak` 0.98, not 0.995). Updates come in bursts: 50 updates after every 50 steps. `d`
-is `terminated`, not `truncated`, so a time limit never stops bootstrapping.
+move by 2 % at every update, where the paper copies the critics now and then. Updates come in
+bursts: 50 updates after every 50 steps. `d` is `terminated`, not `truncated`, so a time limit never
+stops bootstrapping.
 """
 
 import dataclasses

@@ -19,17 +19,19 @@ A custom module must have these inputs and outputs:
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, redq, tqc, xqc
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            on-policy, Box
-    actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete
+    actor(obs [B, *obs_shape]) -> logits [B, n]                          on-policy, Discrete;
+                                                                         sac_discrete
     actor(obs [B, *obs_shape]) -> logits [B, sum of sizes]               on-policy, MultiDiscrete
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B]            other off-policy, Box
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, M]         tqc, M = num_quantiles
     critic(obs [B, *obs_shape], act [B, A] in [-1, 1]) -> [B, atoms]     xqc
-    critic(obs [B, *obs_shape]) -> [B, n]                                dqn, pqn, acer
+    critic(obs [B, *obs_shape]) -> [B, n]                                dqn, pqn, acer,
+                                                                         sac_discrete
     critic(obs [B, *obs_shape]) -> [B]                                   vpg, trpo, ppo
 
 On-policy algorithms are reinforce, vpg, trpo, ppo and, for Discrete actions, acer. Off-policy
-algorithms for a Box are ddpg, td3, sac, crossq and redq. Networks of crossq and xqc may contain
-`BatchRenorm`.
+algorithms for a Box are ddpg, td3, sac, crossq, redq, tqc and xqc. Networks of crossq and xqc may
+contain `BatchRenorm`.
 """
 
 from purerl.nets import (

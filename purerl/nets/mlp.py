@@ -31,7 +31,7 @@ class MLP(nn.Module):
     renorm_warmup: int | None = None  # of `BatchRenorm` before each dense layer; none: without it
     layer_norm: bool = False  # whether to normalise hidden layers before their activation
     dropout: float = 0.0  # share of hidden units to drop before that, if there are keys
-    batch_norm: bool = False  # whether to normalise inputs, and so hidden layers, by the batch
+    batch_norm: bool = False  # whether to normalise inputs and hidden layers by the batch
 
     @nn.compact
     def __call__(self, x: jax.Array, keys: jax.Array | None = None) -> jax.Array:

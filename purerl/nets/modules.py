@@ -22,7 +22,7 @@ class Networks(NamedTuple):
     """Flax modules of a learner, as `networks(spec)` of every algorithm returns them."""
 
     actor: Any  # None in dqn and pqn, which choose actions with their critic
-    critic: Any  # None in reinforce; two critics are two parameter trees of this module
+    critic: Any  # None in reinforce; if there are several critics, the module of all of them
 
 
 def check_networks(spec: Any, optimized: tuple[str, ...]) -> None:
@@ -206,7 +206,7 @@ def _apply_in_chunks(module: nn.Module, variables: Any, *rows: jax.Array) -> Any
 
 
 def q_values(critic: nn.Module, params: Any, obs: Any, act: Any) -> jax.Array:
-    """Return the values `[E, B]`, or quantiles `[E, B, M]`, of several critics of one architecture.
+    """Return the outputs of several critics of one architecture: values `[E, B]`, or `[E, B, M]`.
 
     On a CPU, separate parameter trees are 2-3 % faster than one batched ensemble.
     """
