@@ -142,12 +142,15 @@ def test_schedules_refuse_numbers_that_do_not_fit_together():
         OffPolicySchedule(n_step=1_001, replay_size=1_000)
 
 
-@pytest.mark.parametrize("change", [{"n_step": 2}, {"scale_rewards": True}])
-def test_rewards_of_goals_in_hindsight_are_neither_summed_nor_scaled(change):
+@pytest.mark.parametrize(
+    ("change", "flag"),
+    [({"n_step": 2}, "--n-step 1"), ({"scale_rewards": True}, "--no-scale-rewards")],
+)
+def test_rewards_of_goals_in_hindsight_are_neither_summed_nor_scaled(change, flag):
     (name,) = change
     with pytest.raises(ValueError, match=f"^{name} must be .* with goals that are replayed"):
         OffPolicySchedule(her=True, **change)
-    with pytest.raises(ValueError, match=f"^{name} must be .*or her=False"):
+    with pytest.raises(ValueError, match=rf"^{name} must be .*\({flag}\), or her=False"):
         choose_her(OffPolicySchedule(**change), 2)
     assert choose_her(OffPolicySchedule(her=False, **change), 2).changes_rewards
     assert OffPolicySchedule(**change).resolve(1).changes_rewards

@@ -341,6 +341,9 @@ def test_settings_that_do_not_go_together_are_refused():
     for wrong in (1.0, -0.1, True):
         with pytest.raises(ValueError, match=r"^dropout must be a number in \[0\.0, 0\.99\], got"):
             redq.Spec(BOX, dropout=wrong)
+    for name in ("layer_norm", "normalise_obs"):
+        with pytest.raises(ValueError, match=f"^{name} must be True or False, got 1"):
+            redq.Spec(BOX, **{name: 1})
 
 
 def test_defaults_are_those_of_the_authors():

@@ -268,7 +268,7 @@ def test_each_critic_has_its_own_first_parameters_and_a_copy_as_target():
     assert tqc.temperature(params) == 1.0
 
 
-def test_settings_that_leave_no_quantile_are_refused():
+def test_wrong_settings_are_refused():
     text = "^drop_quantiles must be less than num_quantiles, 3, .* got 3"
     with pytest.raises(ValueError, match=text):
         tqc.Spec(BOX, num_quantiles=3, drop_quantiles=3)
@@ -280,6 +280,8 @@ def test_settings_that_leave_no_quantile_are_refused():
         tqc.Spec(BOX, critic_hidden=(0,))
     with pytest.raises(ValueError, match="^target_entropy must be a number, got nan"):
         tqc.Spec(BOX, target_entropy=float("nan"))
+    with pytest.raises(ValueError, match="^normalise_obs must be True or False, got 1"):
+        tqc.Spec(BOX, normalise_obs=1)
 
 
 def test_defaults_are_those_of_the_page():

@@ -271,11 +271,12 @@ def test_the_gradient_of_the_temperature_is_the_entropy_above_its_target():
 
 
 @pytest.mark.complete
-def test_the_target_entropy_can_be_given():
+def test_the_target_entropy_and_the_first_temperature_can_be_given():
     params, b = learner().params, make_batch()
     given = dataclasses.replace(params, spec=CASE.spec(target_entropy=-3.0))
     change = xqc.alpha_loss(given, b)[0] - xqc.alpha_loss(params, b)[0]
     assert change == pytest.approx(2 * float(xqc.temperature(params)), rel=1e-4)
+    assert xqc.temperature(init(CASE, alpha_init=0.3).params) == pytest.approx(0.3, rel=1e-6)
 
 
 @pytest.mark.complete

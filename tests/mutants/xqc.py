@@ -49,6 +49,7 @@ MUTANTS = [
     Mutant(XQC, "grad_pi, grad_alpha, stats = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha, stats))", "grad_pi, grad_alpha = mpi.pmean((grads_pi.actor, grads_alpha.log_alpha))", SPLIT),
     Mutant(XQC, "due = updates % spec.policy_delay == 0", "due = state.step % spec.policy_delay == 0", T_XQC),
     Mutant(XQC, "    pi, q = nets.normalise_kernels((pi, q))\n", "", T_XQC),
+    Mutant(XQC, "jnp.log(jnp.float32(spec.alpha_init))", "jnp.log(0.01)", T_XQC),
     Mutant(XQC, "critic_hidden is None else spec.critic_hidden", "critic_hidden is None else spec.hidden", T_XQC),
     # Atoms, weights and layers.
     Mutant(ATOMS, "jnp.clip(values, -high, high)", "jnp.clip(values, None, high)", T_ATOMS),
