@@ -197,7 +197,7 @@ def test_a_snippet_that_fails_is_an_error_with_its_line_and_the_output_before_it
         snippets.run_page(page, clean())
     text = str(error.value)
     assert text.startswith(f"{page}: a snippet failed. Line numbers are those of the page.\n")
-    assert 'page.py", line 20, in <module>' in text
+    assert 'page.md", line 20, in <module>' in text
     assert "NameError: name 'one'" in text
 
 

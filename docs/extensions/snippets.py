@@ -4,11 +4,12 @@ A comment `<!-- not run: reason -->` above a snippet leaves it out. This module 
 standard library, so that tests can use it without Sphinx.
 """
 
+import multiprocessing
 import os
 import re
-import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +22,9 @@ COSTLY = ("docs/guides/grids.md", "docs/guides/jax.md", "docs/guides/seeds.md")
 COSTLY += ("docs/learn/silent_failures.md",)
 QUICK_COMPILER = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 600  # seconds until a page that hangs is ended
+# A page runs in a copy of a process that has imported these, because importing takes 1.5 seconds.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["jax", "flax.linen", "optax", "gymnasium"])
 SNIPPET = re.compile(r"(<!-- not run: [^>]+ -->\n+)?```python\n(.*?)```", re.DOTALL)
 
 
@@ -51,17 +55,29 @@ def run_page(page: Path, env: Mapping[str, str] = os.environ) -> None:
         SnippetError: If a snippet fails. The message has its output and the traceback.
     """
     with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder, "page.py")
-        script.write_text(read_program(page), encoding="utf-8")
-        path = os.pathsep.join([str(ROOT), str(ROOT / "examples")])
-        done = subprocess.run(
-            [sys.executable, str(script)],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env={**env, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"},
-            timeout=LIMIT,
-        )
-    if done.returncode:
+        output = Path(folder, "output.txt")
+        process = PROCESSES.Process(target=_run_program, args=(page, output, dict(env)))
+        process.start()
+        process.join(LIMIT)
         failure = f"{page}: a snippet failed. Line numbers are those of the page."
-        raise SnippetError(f"{failure}\n{done.stdout}{done.stderr}")
+        if process.is_alive():
+            process.kill()
+            process.join()
+            failure = f"{page}: the snippets did not end within {LIMIT} seconds."
+        if process.exitcode:
+            raise SnippetError(f"{failure}\n{output.read_text(encoding='utf-8')}")
+
+
+def _run_program(page: Path, output: Path, env: dict[str, str]) -> None:
+    """Run the snippets of a page as the main module of this process, which is new."""
+    with output.open("w") as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    path = [str(ROOT), str(ROOT / "examples")]
+    os.environ.clear()
+    os.environ.update(env, PYTHONPATH=os.pathsep.join(path), JAX_PLATFORMS="cpu")
+    os.chdir(output.parent)
+    sys.path[:0] = path
+    sys.argv = [str(page)]
+    sys.modules["__main__"] = module = types.ModuleType("__main__")
+    exec(compile(read_program(page), str(page), "exec"), vars(module))
