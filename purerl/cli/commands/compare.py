@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
 
     if out and not out.endswith(".md"):
         raise ConfigError(f"--out must end in .md, got {out!r}.")
-    scale = dict(map(_read_scale, args.pop("scale")))
+    scale = _read_scales(args.pop("scale"))
     comparison = compare(**args, scale=scale)
     tables = make_tables(comparison)
     if out:
@@ -62,6 +62,16 @@ def main(words: list[str]) -> int:
         texts = [f"{title}\n{align_columns(rows)}" for title, rows in tables.items()]
         print_lines("\n\n".join(texts) + f"\ntable: {out}" * bool(out))
     return 0
+
+
+def _read_scales(words: list[str]) -> dict[str, tuple[float, float]]:
+    """Return low and high of each environment; refuse one that is given twice."""
+    found: dict[str, tuple[float, float]] = {}
+    for env, ends in map(_read_scale, words):
+        if env in found:
+            raise ConfigError(f"--scale of {env} is given twice. Give it once.")
+        found[env] = ends
+    return found
 
 
 def _read_scale(word: str) -> tuple[str, tuple[float, float]]:

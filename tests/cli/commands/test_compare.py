@@ -57,6 +57,7 @@ def test_compare_reports_mistakes_in_one_line(tmp_path, monkeypatch, capsys, wor
         (["--threshold", "nan"], "threshold must be a number, got nan"),
         (["--scale", "E=1"], "--scale must be ENV=LOW,HIGH, for example Hopper-v5=18.8,3226, got"),
         (["--scale", "1,2"], "--scale must name an environment, as in Hopper-v5=1,2."),
+        (["--scale", "E=0,1", "--scale", "E=0,2"], "--scale of E is given twice. Give it once."),
         (["--scale", "E=2,1"], "scale of E must be two finite numbers, the lower one first"),
         (["--metric", "best"], "metric must be one of iqm, mean, median, got 'best'"),
     ],
