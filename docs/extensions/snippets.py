@@ -17,9 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # These pages exist after `make docs` only, and their code has tests of its own.
 GENERATED = ("docs/reference/api/", "docs/reference/generated/")
 GENERATED += ("docs/learn/generated/", "docs/labs/")
-# These need about ten seconds of one core or more each, so the build of the site leaves them out.
+# These need five seconds of one core or more each, so the build of the site leaves them out.
 COSTLY = ("docs/guides/grids.md", "docs/guides/jax.md", "docs/guides/seeds.md")
-COSTLY += ("docs/learn/silent_failures.md",)
+COSTLY += ("docs/learn/silent_failures.md", "docs/start/first_run.md")
+COSTLY += ("docs/guides/custom_network.md", "docs/algorithms/xqc.md")
 QUICK_COMPILER = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 600  # seconds until a page that hangs is ended
 # A page runs in a copy of a process that has imported these, because importing takes 1.5 seconds.
