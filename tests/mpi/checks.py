@@ -211,7 +211,7 @@ def check_impossible_uses_raise() -> None:
     args = (algos.load("ppo"), spec, pole, split, 0)
     raises(ValueError, "do not go together", loop.start, *args)
     args = (*make_case("ppo", devices=2), 0)
-    raises(ValueError, "devices=2 on 2 ranks needs jax.distributed", scan.start, *args)
+    raises(ValueError, f"devices=2 on {RANKS} ranks needs jax.distributed", scan.start, *args)
     uneven = OnPolicySchedule(steps_per_epoch=1_000 * RANKS + 1, steps=1_000 * RANKS + 1)
     args = (algos.load("ppo"), spec, pole, uneven, 0)
     text = f"from {1_000 * RANKS + 1:,} to {1_001 * RANKS:,}"
