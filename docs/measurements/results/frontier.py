@@ -19,6 +19,7 @@ from purerl.runs.analysis import tables
 
 HERE = Path(__file__).parent
 FILE = HERE / "frontier.csv"
+STEPS = 100_000
 COLOURS = {"sac": "#6b7280", "crossq": "#D55E00", "xqc": "#0072B2", "tqc": "#009E73"}
 plt.rcParams |= {
     "svg.hashsalt": "purerl",
@@ -32,9 +33,10 @@ plt.rcParams |= {
 
 
 def read_runs(folder: str) -> list[dict[str, Any]]:
-    """Return one row for each evaluation of each run in a folder."""
+    """Return one row for each evaluation of each run in a folder that made all steps."""
     runs, notes = tables.find_runs([folder])
-    for note in notes:
+    short = [run for run in runs if run.columns["TotalEnvInteracts"][-1] < STEPS]
+    for note in (*notes, *(f"left out: {run.path} is not complete" for run in short)):
         print(note)
     return [
         {
@@ -45,6 +47,7 @@ def read_runs(folder: str) -> list[dict[str, Any]]:
             "test_return": round(float(value), 1),
         }
         for run in runs
+        if run not in short
         for step, value in zip(
             run.columns["TotalEnvInteracts"], run.columns["AverageTestEpRet"], strict=True
         )
