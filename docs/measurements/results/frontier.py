@@ -89,7 +89,9 @@ def draw(rows: list[dict[str, Any]]) -> None:
         axis.set(title=env, xlabel="thousand steps")
         axis.set_ylim(min(0.0, axis.get_ylim()[0]))
     axes[0].set_ylabel("return of 10 test episodes")
-    axes[0].legend(frameon=False)
+    lines = [line for axis in axes for line in axis.get_lines()]
+    named = {line.get_label(): line for line in lines if not line.get_label().startswith("_")}
+    figure.legend(named.values(), named, frameon=False, loc="outside right upper")
     figure.savefig(HERE / "frontier.svg", metadata={"Date": None})
 
 
