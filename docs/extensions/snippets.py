@@ -81,4 +81,5 @@ def _run_program(page: Path, output: Path, env: dict[str, str]) -> None:
     sys.path[:0] = path
     sys.argv = [str(page)]
     sys.modules["__main__"] = module = types.ModuleType("__main__")
+    # `exec` runs pages of this repository, in a process that ends with them.
     exec(compile(read_program(page), str(page), "exec"), vars(module))

@@ -185,20 +185,6 @@ class QFunction(nn.Module):
         return mlp(jnp.concatenate([_extract_features(self, obs), act], axis=-1), keys)[..., 0]
 
 
-def _fold_in(keys: jax.Array, number: int) -> jax.Array:
-    """Fold a number into each of several keys."""
-    return jax.vmap(jax.random.fold_in, (0, None))(keys, number)
-
-
-def _drop_units(x: jax.Array, keys: jax.Array, share: float) -> jax.Array:
-    """Set a random share of the units `[B, H]` to 0, and scale the others to keep the mean.
-
-    Each row has its own key, so the result does not depend on how a batch is split.
-    """
-    draw = jax.vmap(lambda key: jax.random.bernoulli(key, 1.0 - share, x.shape[1:]))
-    return jnp.where(draw(keys), x / (1.0 - share), 0.0)
-
-
 class QuantileFunction(nn.Module):
     """Quantiles of action values, from observations `[B, O]` and actions `[B, A]` to `[B, M]`."""
 
@@ -243,3 +229,17 @@ def _extract_features(network: Any, obs: jax.Array) -> jax.Array:
     torso = TORSOS[network.torso](network.initializer, getattr(network, "layer_norm", False))
     features: jax.Array = torso(obs)
     return features
+
+
+def _fold_in(keys: jax.Array, number: int) -> jax.Array:
+    """Fold a number into each of several keys."""
+    return jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+
+
+def _drop_units(x: jax.Array, keys: jax.Array, share: float) -> jax.Array:
+    """Set a random share of the units `[B, H]` to 0, and scale the others to keep the mean.
+
+    Each row has its own key, so the result does not depend on how a batch is split.
+    """
+    draw = jax.vmap(lambda key: jax.random.bernoulli(key, 1.0 - share, x.shape[1:]))
+    return jnp.where(draw(keys), x / (1.0 - share), 0.0)

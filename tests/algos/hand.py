@@ -30,7 +30,7 @@ def line(w, b=0.0):
 
 
 def batch(act=0.0, rew=0.0, next_obs=0.0, terminated=False, noise=0.0, obs=0.0, rows=1):
-    column = lambda x: jnp.full((rows, 1), x, jnp.float32)  # noqa: E731
+    column = lambda x: jnp.full((rows, 1), x, jnp.float32)
     return Batch(
         column(obs),
         column(act),

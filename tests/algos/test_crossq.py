@@ -62,7 +62,7 @@ def forward(tree, stats, x, train, fixed=None):
     """
     layers, old = tree["params"]["MLP_0"], stats["running"]["MLP_0"]
     number, new, used = len(old), {}, []
-    array = lambda y: np.asarray(y, np.float64)  # noqa: E731
+    array = lambda y: np.asarray(y, np.float64)
     for i in range(number):
         norm, dense = layers[f"BatchRenorm_{i}"], layers[f"Dense_{i}"]
         running = {name: array(y) for name, y in old[f"BatchRenorm_{i}"].items()}
@@ -259,7 +259,7 @@ def test_the_policy_and_the_temperature_move_at_every_third_update():
 def test_statistics_move_where_no_parameter_does():
     state = init(CASE, policy_delay=1, optimizer=optax.set_to_zero())
     new, _ = crossq.update(state, CASE.noisy())
-    still = lambda x: (x.actor, x.critic, x.log_alpha)  # noqa: E731
+    still = lambda x: (x.actor, x.critic, x.log_alpha)
     chex.assert_trees_all_equal(still(new.params), still(state.params))
     for x, y in zip(
         jax.tree.leaves((new.params.actor_stats, new.params.critic_stats)),
@@ -402,7 +402,7 @@ def test_the_critics_can_be_wider_than_the_policy():
     params = jax.eval_shape(
         lambda key: crossq.init(key, CASE.spec(critic_hidden=(16,))), jax.random.key(0)
     ).params
-    widths = lambda tree: [x.shape[1] for x in jax.tree.leaves(tree) if x.ndim == 2]  # noqa: E731
+    widths = lambda tree: [x.shape[1] for x in jax.tree.leaves(tree) if x.ndim == 2]
     assert widths(params.critic[0]) == [16, 1]
     assert widths(params.actor) == [8, 8, 4]
     with pytest.raises(ValueError, match=r"^critic_hidden\[0\] must be an integer of at least 1"):

@@ -114,7 +114,7 @@ def test_an_update_equals_a_numpy_program():
     later = dataclasses.replace(state.params, critic=new.params.critic)  # and the old policy
     expected |= compute_policy(later, b)
     assert numbers(info) == pytest.approx(expected, rel=2e-4, abs=2e-5)
-    bias = lambda params: params.critic["params"]["MLP_0"]["Dense_2"]["bias"][:, 0]  # noqa: E731
+    bias = lambda params: params.critic["params"]["MLP_0"]["Dense_2"]["bias"][:, 0]
     moved = bias(new.params) - bias(state.params)
     np.testing.assert_allclose(moved, -3e-4 * np.sign(errors.mean(axis=1)), rtol=1e-2)
     targets = jax.tree.map(
@@ -200,7 +200,7 @@ def droq():
     )
     row = CASE.batch(1, key=None)
     row = row._replace(rew=np.zeros(1, np.float32), terminated=np.zeros(1, bool))
-    metrics = lambda noise: redq.loss(params, row._replace(noise=noise[None]))[1]  # noqa: E731
+    metrics = lambda noise: redq.loss(params, row._replace(noise=noise[None]))[1]
     return params, jax.jit(jax.vmap(metrics))
 
 

@@ -42,7 +42,7 @@ def learner(seed=0):
 def forward(tree, stats, x, train):
     """Evaluate a network in float64; return its outputs and new running statistics by layer."""
     layers, old, new = tree["params"]["MLP_0"], stats["running"]["MLP_0"], {}
-    array = lambda y: np.asarray(y, np.float64)  # noqa: E731
+    array = lambda y: np.asarray(y, np.float64)
 
     def normalise(x, name):
         running = {k: array(y) for k, y in old[name].items()}
@@ -343,5 +343,5 @@ def test_defaults_are_those_of_the_authors_but_for_the_width():
     wide = jax.eval_shape(
         lambda key: xqc.init(key, CASE.spec(critic_hidden=(16,))), jax.random.key(0)
     ).params
-    widths = lambda tree: [x.shape[1] for x in jax.tree.leaves(tree) if x.ndim == 2]  # noqa: E731
+    widths = lambda tree: [x.shape[1] for x in jax.tree.leaves(tree) if x.ndim == 2]
     assert (widths(wide.critic[0]), widths(wide.actor)) == ([16, 7], [8, 8, 4])

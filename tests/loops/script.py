@@ -139,7 +139,7 @@ def read_buffer(carry: loop.Carry) -> dict[int, list[tuple[Any, ...]]]:
     data, rows = jax.tree.map(np.asarray, carry.buffer.data), {}
     for i in range(int(carry.buffer.stored)):
         row = Transition(*(leaf[i] for leaf in data))
-        ints = lambda x: tuple(int(v) for v in x)  # noqa: E731
+        ints = lambda x: tuple(int(v) for v in x)
         flags = (bool(row.terminated), bool(row.truncated))
         entry = (ints(row.obs), float(row.rew), ints(row.next_obs), *flags)
         rows.setdefault(int(row.obs[0]), []).append(entry)

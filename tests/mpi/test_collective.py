@@ -57,7 +57,7 @@ def test_reductions_ignore_other_axes():
 
 def test_pmean_grads_averages_before_the_next_link_of_the_chain():
     tx = optax.chain(mpi.pmean_grads(), optax.clip(1.0), optax.sgd(1.0))
-    step = lambda g: tx.update(g, tx.init(jnp.zeros(())))[0]  # noqa: E731
+    step = lambda g: tx.update(g, tx.init(jnp.zeros(())))[0]
     out = jax.vmap(step, axis_name=mpi.AXIS)(jnp.array([10.0, -8.4]))
     np.testing.assert_allclose(out, [-0.8, -0.8], rtol=1e-5)  # clipping first would give -0.0
     assert float(step(jnp.float32(0.5))) == -0.5

@@ -14,7 +14,7 @@ EVALUATED = (0.0, 0.49993751, 0.99987502, 2.49968756)
 
 def make(mean=1.0, var=4.0, batches=0.0, scale=1.0, bias=0.0):
     """Return the variables of a layer with one feature."""
-    one = lambda x: jnp.full((1,), x, jnp.float32)  # noqa: E731
+    one = lambda x: jnp.full((1,), x, jnp.float32)
     running = {"mean": one(mean), "var": one(var), "batches": jnp.float32(batches)}
     return {"params": {"scale": one(scale), "bias": one(bias)}, "running": running}
 
@@ -101,7 +101,7 @@ def test_the_gradient_is_that_of_a_batch_norm_times_r(warmup):
 
 def test_running_statistics_receive_no_gradient():
     def total(variables, train):
-        how = lambda *x: nets.apply_train(*x)[0]  # noqa: E731
+        how = lambda *x: nets.apply_train(*x)[0]
         return (how if train else nets.apply)(nets.BatchRenorm(0), variables, ROWS).sum()
 
     for train in (True, False):

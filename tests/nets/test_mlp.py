@@ -24,7 +24,7 @@ def forward(params, x, activation):
 
 def test_mlp_is_dense_layers_and_the_last_layer_is_linear(key):
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-    relu = lambda z: np.maximum(z, 0)  # noqa: E731
+    relu = lambda z: np.maximum(z, 0)
     for name, activation in (("relu", relu), ("tanh", np.tanh)):
         mlp = nets.MLP((7, 6, 2), name)
         params = mlp.init(key, x)

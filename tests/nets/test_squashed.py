@@ -17,7 +17,7 @@ from purerl.nets import squashed
     ],
 )
 def test_the_log_density_equals_known_numbers(mean, log_std, u, expected):
-    column = lambda x: jnp.full((1,), x, jnp.float32)  # noqa: E731
+    column = lambda x: jnp.full((1,), x, jnp.float32)
     for fn in (squashed.log_prob, jax.jit(squashed.log_prob)):
         got = fn((column(mean), column(log_std)), column(u))
         assert got == pytest.approx(expected, rel=1e-5)

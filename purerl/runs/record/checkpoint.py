@@ -33,8 +33,8 @@ from purerl.runs.record.checkpoint_folders import Manifest, Segment, prune
 MAX_SEGMENTS, MAX_ALL_SEGMENTS = 1_000, 14_000
 TRIES = 100  # how often to look for another checkpoint if the run deletes the one being read
 SHOWN = 5  # most differing settings to name
-OFF = (None, False, 0)  # values of a setting that changes nothing, besides those of IS_OFF
-IS_OFF = {"schedule.n_step": 1}
+OFF = (None, False, 0)  # values with which a setting changes nothing
+OTHER_OFF = {"schedule.n_step": 1}
 
 Segments = tuple[Segment, ...]  # files of the replay buffer of one rank
 
@@ -238,7 +238,7 @@ def _check_about(run: Path, wanted: dict[str, Any], found: dict[str, Any]) -> No
         f"{name} was {then.get(name)!r}, now it is {now.get(name)!r}"
         for name in then | now
         if then.get(name) != now.get(name)
-        and (name in then or now[name] not in (*OFF, IS_OFF.get(name)))
+        and (name in then or now[name] not in (*OFF, OTHER_OFF.get(name)))
     ]
     if not changes:
         return

@@ -1,7 +1,7 @@
-"""Collect evaluations of robots at 100,000 steps in frontier.csv, and draw them in frontier.svg.
+"""Collect evaluations of robots at 100,000 steps in robots.csv, and draw them in robots.svg.
 
-python docs/measurements/results/frontier.py FOLDER   # runs below FOLDER are added to the file
-python docs/measurements/results/frontier.py          # only draws; pip install -e '.[plot]'
+python docs/measurements/results/robots.py FOLDER   # runs below FOLDER are added to the file
+python docs/measurements/results/robots.py          # only draws; pip install -e '.[plot]'
 """
 
 import csv
@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 from purerl.runs.analysis import tables
 
 HERE = Path(__file__).parent
-FILE = HERE / "frontier.csv"
+FILE = HERE / "robots.csv"
 STEPS = 100_000
 COLOURS = {"sac": "#6b7280", "crossq": "#D55E00", "xqc": "#0072B2", "tqc": "#009E73"}
 plt.rcParams |= {
@@ -92,7 +92,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
     lines = [line for axis in axes for line in axis.get_lines()]
     named = {line.get_label(): line for line in lines if not line.get_label().startswith("_")}
     figure.legend(named.values(), named, frameon=False, loc="outside right upper")
-    figure.savefig(HERE / "frontier.svg", metadata={"Date": None})
+    figure.savefig(HERE / "robots.svg", metadata={"Date": None})
 
 
 def main() -> None:
