@@ -172,7 +172,7 @@ exit 1
 
 ```python
 open("file", "w").close()
-print("printed", os.listdir())
+print("printed", sorted(os.listdir()))
 x = 1 / one
 ```
 """
@@ -193,12 +193,20 @@ def test_a_snippet_that_fails_is_an_error_with_its_line_and_the_output_before_it
     snippets.run_page(page, clean())
     assert [path.name for path in tmp_path.iterdir()] == ["page.md"]  # it ran in another folder
     page.write_text(PAGE)
-    with pytest.raises(snippets.SnippetError, match=r"printed .*'file'") as error:
+    with pytest.raises(snippets.SnippetError, match=r"printed \['file', 'output.txt'\]") as error:
         snippets.run_page(page, clean())
     text = str(error.value)
     assert text.startswith(f"{page}: a snippet failed. Line numbers are those of the page.\n")
     assert 'page.md", line 20, in <module>' in text
     assert "NameError: name 'one'" in text
+
+
+def test_a_page_that_hangs_is_ended_and_named(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nwhile True:\n    pass\n```\n")
+    monkeypatch.setattr(snippets, "LIMIT", 0)
+    with pytest.raises(snippets.SnippetError, match="page.md: the snippets did not end within 0 s"):
+        snippets.run_page(page, clean())
 
 
 def test_names_are_found_in_source_files(tmp_path):

@@ -57,6 +57,7 @@ def run_page(page: Path, env: Mapping[str, str] = os.environ) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "output.txt")
+        output.touch()
         process = PROCESSES.Process(target=_run_program, args=(page, output, dict(env)))
         process.start()
         process.join(LIMIT)
