@@ -106,6 +106,12 @@ SETUPS = {
         _CARTPOLE | {"steps": 81_920, "steps_per_epoch": 4_096},
         (*_V[:6], "loss_pi", "delta_loss_pi"),
     ),
+    "xqc": Setup(
+        "jax:Pendulum-v1",
+        {"hidden": (64, 64), "gamma": 0.975, "lr": 1e-3},
+        _PENDULUM | _SHORT | {"steps": 4_000, "batch_size": 128},
+        ("return", "q1", "q2", "target", "clipped", *_SOFT[3:7]),
+    ),
 }
 
 
