@@ -87,6 +87,12 @@ SETUPS = {
         _PENDULUM,
         ("return", "q1", "q2", "target", "loss_q", "loss_pi"),
     ),
+    "tqc": Setup(
+        "jax:Pendulum-v1",
+        {"hidden": (64, 64), "lr": 1e-3, "num_quantiles": 15},
+        _PENDULUM | {"steps": 7_200},
+        ("return", "q", *_SOFT[2:]),
+    ),
     "trpo": Setup(
         "jax:CartPole-v1",
         _SMALL | {"vf_lr": 3e-3, "train_v_iters": 20},
