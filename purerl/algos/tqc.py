@@ -139,7 +139,12 @@ def optimizers(spec: Spec) -> dict[str, optax.GradientTransformation]:
 
 
 def init(key: jax.Array, spec: Spec) -> State:
-    """Initialise a learner, with a PRNG key and static settings; targets are copies."""
+    """Initialise a learner whose targets are copies of the online critics.
+
+    Args:
+        key: PRNG key used for the initial parameters.
+        spec: Static settings.
+    """
     checks.key("key", key)
     checks.spec(spec, Spec)
     key_actor, key_critic = jax.random.split(key)

@@ -88,11 +88,23 @@ SETUPS = {
         _PENDULUM,
         ("return", *_SOFT),
     ),
+    "sac_discrete": Setup(
+        "jax:CartPole-v1",
+        {"hidden": (64, 64)},
+        {"steps": 20_000, "steps_per_epoch": 1_000, "num_test_episodes": 0, "batch_size": 128},
+        ("return", "q1", "q2", "target", "loss_q", "loss_pi", "entropy", "alpha", "loss_alpha"),
+    ),
     "td3": Setup(
         "jax:Pendulum-v1",
         {"hidden": (64, 64)},
         _PENDULUM,
         ("return", "q1", "q2", "target", "loss_q", "loss_pi"),
+    ),
+    "tqc": Setup(
+        "jax:Pendulum-v1",
+        {"hidden": (64, 64), "lr": 1e-3, "num_quantiles": 15},
+        _PENDULUM | {"steps": 7_200},
+        ("return", "q", *_SOFT[2:]),
     ),
     "trpo": Setup(
         "jax:CartPole-v1",

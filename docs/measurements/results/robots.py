@@ -1,12 +1,15 @@
 """Collect evaluations of robots at 100,000 steps in robots.csv, and draw them in robots.svg.
 
-python docs/measurements/results/robots.py FOLDER   # runs below FOLDER are added to the file
-python docs/measurements/results/robots.py          # only draws; pip install -e '.[plot]'
+python docs/measurements/results/robots.py FOLDER        # runs below FOLDER are added to the file
+python docs/measurements/results/robots.py               # only draws; pip install -e '.[plot]'
+python docs/measurements/results/robots.py --to FOLDER   # the file as runs that `compare` reads
 """
 
+import argparse
 import csv
+import itertools
+import json
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +48,37 @@ def read_runs(folder: str) -> list[dict[str, Any]]:
             "seed": run.seed,
             "step": int(step),
             "test_return": round(float(value), 1),
+            "seconds": round(float(seconds)),
         }
         for run in runs
         if run not in short
-        for step, value in zip(
-            run.columns["TotalEnvInteracts"], run.columns["AverageTestEpRet"], strict=True
+        for step, value, seconds in zip(
+            *(run.columns[name] for name in ("TotalEnvInteracts", "AverageTestEpRet", "Time")),
+            strict=True,
         )
     ]
 
 
+def identify(row: dict[str, Any]) -> tuple[str, str, int]:
+    """Return the run of a row: its algorithm, environment and seed."""
+    return row["algorithm"], row["environment"], int(row["seed"])
+
+
+def write_runs(rows: list[dict[str, Any]], folder: Path) -> None:
+    """Write each run's evaluations as the table of a run folder."""
+    for (algo, env, seed), group in itertools.groupby(rows, identify):
+        path = folder / f"{env.lower()}-{algo}" / f"{env.lower()}-{algo}_s{seed}"
+        path.mkdir(parents=True)
+        config = {"algo": algo, "env": env, "seed": seed, "spec": {}, "schedule": {}}
+        (path / "config.json").write_text(json.dumps(config))
+        with (path / "progress.txt").open("w", newline="") as file:
+            writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+            writer.writerow(("TotalEnvInteracts", "AverageTestEpRet", "Time"))
+            writer.writerows((row["step"], row["test_return"], row["seconds"]) for row in group)
+
+
 def merge(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return all rows in order; a new run replaces an old one of its algorithm and seed."""
-
-    def identify(row: dict[str, Any]) -> tuple[str, str, int]:
-        return row["algorithm"], row["environment"], int(row["seed"])
-
     replaced = {identify(row) for row in new}
     rows = [row for row in old if identify(row) not in replaced] + new
     return sorted(rows, key=lambda row: (*identify(row), int(row["step"])))
@@ -96,15 +115,21 @@ def draw(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Add the runs of the folders, and draw all."""
-    rows: list[dict[str, Any]] = []
-    if FILE.exists():
-        with FILE.open() as file:
-            rows = list(csv.DictReader(file))
-    for folder in sys.argv[1:]:
+    """Add the runs of the folders and draw all, or write the runs of the file."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folders", nargs="*")
+    parser.add_argument("--to", type=Path, help="new folder for the runs of robots.csv")
+    typed = parser.parse_args()
+    with FILE.open() as file:
+        rows: list[dict[str, Any]] = list(csv.DictReader(file))
+    if typed.to:
+        write_runs(rows, typed.to)
+        return
+    for folder in typed.folders:
         rows = merge(rows, read_runs(folder))
     with FILE.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        names = ("algorithm", "environment", "seed", "step", "test_return", "seconds")
+        writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     draw(rows)

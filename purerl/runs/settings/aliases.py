@@ -83,10 +83,10 @@ ELSEWHERE = {
     "optimize": ("sweep", "the command sweep"),
     "goal_selection_strategy": ("her_strategy", "her_strategy"),
     "n_sampled_goal": ("her_k", "her_k"),
-    "her": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
-    "no_her": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
-    "n_step": ("steps", "a setting of algorithms with a replay buffer, such as dqn and sac"),
-    "scale_rewards": ("steps", "a setting of ppo, and of algorithms with a replay buffer"),
+    "her": ("steps", "a setting of algorithms that replay transitions, such as dqn and sac"),
+    "no_her": ("steps", "a setting of algorithms that replay transitions, such as dqn and sac"),
+    "n_step": ("steps", "a setting of algorithms that replay transitions, such as dqn and sac"),
+    "scale_rewards": ("steps", "a setting of ppo, and of algorithms that replay transitions"),
     "device": ("steps", "the environment variable JAX_PLATFORMS, for example JAX_PLATFORMS=cpu"),
 }
 REFUSED = {
