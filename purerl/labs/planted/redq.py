@@ -119,8 +119,8 @@ LABS = (
         effect="The curves hardly differ.",
         why=(
             "The conversion to integers rounds normal numbers towards 0, so most rows have the "
-            "seed 0 and the same subset. Two of the critics make nearly all targets, and the "
-            "others only learn from them. That is SAC with two critics, and here it is enough. "
+            "seed 0 and the same subset. Two of the critics make most of the targets, and the "
+            "others only learn from them. That is nearly SAC, and with this task it is enough. "
             "With dropout, these rows also drop the same units at each update."
         ),
     ),
@@ -139,7 +139,7 @@ LABS = (
         why=(
             "The count starts at 0, so the policy moves at the first update of a burst and not at "
             "the last. At the very first update it follows critics that have learned nothing. "
-            "Later it follows critics that are nine updates older, and as good here."
+            "Later it follows critics that are nine updates older, and nearly as good."
         ),
     ),
     PlantedError(

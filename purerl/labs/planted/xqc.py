@@ -82,9 +82,9 @@ LABS = (
         ),
         why=(
             "The smaller of two probabilities, atom by atom, is no distribution. Its sum is about "
-            "0.76 while the critics are untrained, so loss_q is 0.76 times 2 log 101 = 9.2. "
-            "The missing part counts like a return of 0. The critics soon agree, and then little "
-            "is missing."
+            "two thirds for untrained critics, so the cross-entropy starts far below "
+            "2 log 101 = 9.2. The missing part counts like a return of 0. The critics soon agree, "
+            "and then little is missing."
         ),
     ),
     PlantedError(
