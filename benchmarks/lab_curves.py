@@ -1,6 +1,6 @@
 """Train all planted copies of the bug labs, and store their curves in purerl/labs/curves.
 
-    python benchmarks/lab_curves.py            # all that are missing, about 40 minutes on one core
+    python benchmarks/lab_curves.py            # all that are missing, about 50 minutes on one core
     python benchmarks/lab_curves.py ppo        # those of one algorithm, again
     python benchmarks/lab_curves.py ppo:3      # one lab, again
 

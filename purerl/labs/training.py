@@ -29,6 +29,7 @@ class Setup(NamedTuple):
 _CARTPOLE = {"num_envs": 8, "steps": 40_960, "rollout_steps": 1024, "steps_per_epoch": 2048}
 _PENDULUM = {"steps": 8_000, "start_steps": 1_000, "update_after": 1_000, "steps_per_epoch": 400}
 _PENDULUM |= {"batch_size": 64, "num_test_episodes": 0, "replay_size": 8_000}
+_SHORT = {"start_steps": 500, "update_after": 500, "steps_per_epoch": 200}
 _SMALL = {"hidden": (32, 32)}
 _V = ("return", "val", "loss_v", "delta_loss_v", "entropy", "kl", "loss_pi", "delta_loss_pi")
 _SOFT = ("q1", "q2", "target", "loss_q", "loss_pi", "logp", "alpha", "loss_alpha")
@@ -68,6 +69,12 @@ SETUPS = {
         {"lr": 5e-4, "reward_scale": 0.1, "eps_end": 0.1, "eps_decay": 20, "hidden": (64, 64)},
         {"steps": 106_496, "steps_per_epoch": 4_096, "num_test_episodes": 0},
         ("return", "q", "target", "loss_q", "delta_loss_q", "epsilon"),
+    ),
+    "redq": Setup(
+        "jax:Pendulum-v1",
+        {"hidden": (64, 64), "ensemble": 5, "policy_delay": 10, "lr": 1e-3},
+        _PENDULUM | _SHORT | {"steps": 3_200, "updates_per_burst": 10},
+        ("return", "q", "q_spread", *_SOFT[2:]),
     ),
     "reinforce": Setup(
         "jax:CartPole-v1",
@@ -110,6 +117,12 @@ SETUPS = {
         _SMALL | {"pi_lr": 1e-2, "vf_lr": 3e-3},
         _CARTPOLE | {"steps": 81_920, "steps_per_epoch": 4_096},
         (*_V[:6], "loss_pi", "delta_loss_pi"),
+    ),
+    "xqc": Setup(
+        "jax:Pendulum-v1",
+        {"hidden": (64, 64), "gamma": 0.975, "lr": 1e-3},
+        _PENDULUM | _SHORT | {"steps": 4_000, "batch_size": 128},
+        ("return", "q1", "q2", "target", "clipped", *_SOFT[3:7]),
     ),
 }
 
