@@ -14,15 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
+from purerl.runs.analysis import statistics as estimates
 from purerl.runs.analysis import tables
 
 HERE = Path(__file__).parent
 FILE = HERE / "robots.csv"
 STEPS = 100_000
+SCALE = {  # scores of random actions, and of TD3 after 1M steps in version 4
+    "HalfCheetah-v5": (-289.4, 10574.0),
+    "Hopper-v5": (18.8, 3226.0),
+    "Walker2d-v5": (2.8, 3946.0),
+}
 COLOURS = {"sac": "#6b7280", "crossq": "#D55E00", "xqc": "#0072B2", "tqc": "#009E73"}
 plt.rcParams |= {
     "svg.hashsalt": "purerl",
@@ -84,6 +91,29 @@ def merge(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str
     return sorted(rows, key=lambda row: (*identify(row), int(row["step"])))
 
 
+def score(rows: list[dict[str, Any]], algo: str) -> list[np.ndarray]:
+    """Return the scaled scores of an algorithm's seeds, one array for each environment."""
+    scores = []
+    for env, (low, high) in SCALE.items():
+        runs = itertools.groupby(
+            (row for row in rows if (row["algorithm"], row["environment"]) == (algo, env)), identify
+        )
+        last = [[float(row["test_return"]) for row in group][-2:] for _, group in runs]
+        scores.append((np.mean(last, axis=1) - low) / (high - low))
+    return scores
+
+
+def compare(rows: list[dict[str, Any]], first: str, second: str) -> tuple[float, Any]:
+    """Return the ratio of two algorithms' interquartile means over SCALE, with its interval."""
+    iqm, envs = estimates.pool("iqm"), len(SCALE)
+
+    def divide(groups: estimates.Scores) -> np.ndarray:
+        return iqm(groups[:envs]) / iqm(groups[envs:])
+
+    groups = [*score(rows, first), *score(rows, second)]
+    return float(divide(groups)), estimates.bootstrap_interval(divide, groups)
+
+
 def draw(rows: list[dict[str, Any]]) -> None:
     """Draw each seed thin and the mean of an algorithm thick, one panel for each environment."""
     envs = sorted({row["environment"] for row in rows})
@@ -133,6 +163,8 @@ def main() -> None:
         writer.writeheader()
         writer.writerows(rows)
     draw(rows)
+    ratio, (low, high) = compare(rows, "crossq", "sac")
+    print(f"score of CrossQ over that of SAC: {ratio:.2f}, 95 % interval {low:.2f} to {high:.2f}")
 
 
 if __name__ == "__main__":
