@@ -41,7 +41,7 @@ NO_CURVES = "purerl has no stored curves of this lab. Train it (step 4) to see i
 MEANINGS = {
     1: "the learning curve shows the error at once.",
     2: "the other metrics show where it is.",
-    3: "the curves look right, or do not say where it is. Test single functions.",
+    3: "the curves look right, or do not show where it is. Test single functions.",
 }
 
 

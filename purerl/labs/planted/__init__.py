@@ -7,7 +7,7 @@ class PlantedError(NamedTuple):
     """An error in an algorithm, and how to find it.
 
     `level` is 1 if the learning curve shows the error at once, and 2 if the other metrics show it.
-    At level 3 the curves look right, or do not say where it is, and a test of a function finds it.
+    At level 3 the curves look right, or do not show where it is, and a test of a function finds it.
     """
 
     name: str  # a few words, for the solution

@@ -8,10 +8,10 @@ LABS = (
         level=1,
         old="next_q = jnp.take_along_axis(next_q, chosen.T, axis=0).min(axis=0)  # [B]",
         new="next_q = jnp.take_along_axis(next_q, chosen.T, axis=0).min()",
-        clue="How low can the value of a state be? Which shape has each array of the target?",
+        clue="q never stops falling. What shape does each array of the target have?",
         probe=(
-            "Change the next observation of one row, and keep that of the others. The targets of "
-            "the other rows must not change."
+            "Take a batch of two rows, and change the next observation of one of them, then of the "
+            "other. The target of the other row must never change."
         ),
         equation="y = r + gamma (1 - d) (min_{i in M} Q'_i(s', a') - alpha log pi(a'|s'))",
         effect=(
@@ -20,8 +20,8 @@ LABS = (
         ),
         why=(
             "Without an axis, the minimum is one number for the whole batch. Broadcasting hides "
-            "that. All rows bootstrap from the worst next state, so values differ by one reward "
-            "only, and say nothing about what an action leads to."
+            "that. All rows bootstrap from the worst next state. So values differ only by one "
+            "reward and one entropy bonus, and do not depend on where an action leads."
         ),
     ),
     PlantedError(
@@ -29,10 +29,10 @@ LABS = (
         level=1,
         old="loss_q = jnp.square(q - y[None]).mean(axis=1).sum()",
         new="loss_q = jnp.square(q.mean(axis=0) - y).mean()",
-        clue="q_spread is a fault as well. What keeps the critics close to each other?",
+        clue="q_spread grows without a limit, too. What keeps the critics close to each other?",
         probe=(
-            "Add 10 to the last bias of one online critic, and -10 to that of another. loss_q "
-            "must rise by much."
+            "Add 10 to the last bias of one online critic of a new learner, and -10 to that of "
+            "another. loss_q must rise by about 200."
         ),
         equation="L = sum_i E[(Q_i(s, a) - y)^2]",
         effect=(
@@ -62,7 +62,7 @@ LABS = (
             "jnp.log(jnp.float32(spec.alpha_init))\n"
             "    params = Params(pi, q, jax.tree.map(jnp.copy, q), log_alpha, spec, stats)"
         ),
-        clue="What do five critics know that one does not? One metric measures it.",
+        clue="What do five critics show that one cannot? One metric measures it.",
         probe="Call q_value on a new learner. The values of any two critics must differ.",
         equation="phi_1, ..., phi_N are drawn independently",
         effect=(
@@ -96,13 +96,14 @@ LABS = (
         equation="phi' <- polyak phi' + (1 - polyak) phi, at each update",
         effect=(
             "The return rises more than 1,000 steps later. loss_q falls below 1 and stays there, "
-            "and the right one rises above 35. q_spread is at most 0.2 then, and the right one "
-            "reaches 0.9."
+            "and the right one rises above 35. q_spread stays below 0.22, and the right one rises "
+            "above 0.9."
         ),
         why=(
             "The targets move by 0.5 % in a burst, not in an update. That looks careful "
-            "with many updates per step, but values then travel backwards from reward to reward "
-            "as slowly as with one update. The updates of a burst fit targets that stand still."
+            "with many updates per step. But then the effect of a reward reaches earlier states as "
+            "slowly as with one update per step. The updates of a burst fit targets that stand "
+            "still."
         ),
     ),
     PlantedError(
@@ -120,7 +121,7 @@ LABS = (
         why=(
             "The conversion to integers rounds normal numbers towards 0, so most rows have the "
             "seed 0 and the same subset. Two of the critics make most of the targets, and the "
-            "others only learn from them. That is nearly SAC, and with this task it is enough. "
+            "others only learn from them. That is nearly SAC, and on this task it is enough. "
             "With dropout, these rows also drop the same units at each update."
         ),
     ),
@@ -138,7 +139,7 @@ LABS = (
         effect="The curves hardly differ.",
         why=(
             "The count starts at 0, so the policy moves at the first update of a burst and not at "
-            "the last. At the very first update it follows critics that have learned nothing. "
+            "the last. The first time it follows critics after a single update. "
             "Later it follows critics that are nine updates older, and nearly as good."
         ),
     ),
@@ -173,9 +174,9 @@ LABS = (
         equation="Q_i and Q'_i both drop units, also in the target and in the policy's loss",
         effect="All numbers are equal to the right ones.",
         why=(
-            "The runs have dropout=0, so they never reach the error. With DroQ, the minimum over "
-            "two critics with dropout is a minimum over many random networks, which keeps values "
-            "low. Without dropout in the targets, two fixed networks remain."
+            "The runs have dropout=0, so they never reach the error. DroQ has two critics only. "
+            "Dropout draws other networks for each target, as a random subset of a large ensemble "
+            "does. Without it, all targets are from the same two networks."
         ),
     ),
 )

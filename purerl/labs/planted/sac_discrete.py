@@ -13,12 +13,13 @@ LABS = (
         equation="V(s) = sum_a pi(a|s) Q(s, a) + alpha H(pi(s))",
         effect=(
             "The return stays near 22, that of random actions. entropy stays at 0.693, and q1 "
-            "rises above 150, more than any possible return."
+            "rises above 150. The largest possible discounted return is 100."
         ),
         why=(
             "The maximum does not depend on the probabilities. So the policy's loss has no "
             "gradient but that of the entropy bonus, and the policy stays uniform. The critics "
-            "learn the value of a greedy policy that never acts."
+            "learn the value of a greedy policy that never acts, and the maximum favours errors "
+            "upwards."
         ),
     ),
     PlantedError(
@@ -91,7 +92,7 @@ LABS = (
         level=3,
         old="q = categorical.chosen(q_value(params, batch.obs), taken)  # [2, B]",
         new="q = q_value(params, batch.obs).max(axis=-1)  # [2, B]",
-        clue="All metrics agree with each other. What does a row of a batch say, and of what?",
+        clue="q1 and target agree. Which fields of a row does the Bellman error need?",
         probe=(
             "Set terminated everywhere and all actions to 0. Raise the critics' values of action 1 "
             "by 10. The loss must not change."
@@ -103,8 +104,8 @@ LABS = (
         ),
         why=(
             "Each target belongs to the action in its row, but trains the output of the action "
-            "with the largest value. The other output is never trained, so the critics cannot "
-            "learn which action is better. The policy takes the same action for ever."
+            "with the largest value. So the critics cannot learn which action is better. The "
+            "policy takes nearly always the same one."
         ),
     ),
     PlantedError(
@@ -115,7 +116,7 @@ LABS = (
             "return policies.sample(params.spec.env, jax.nn.softmax(distribution(params, obs)), "
             "key)"
         ),
-        clue="The losses look healthy. Is the policy that they train the one that acts?",
+        clue="entropy is at its target. Is the policy of the losses the one that acts?",
         probe=(
             "Give the policy the logits 5 and 0, and call act with 4,000 observations. A share of "
             "0.993 of the actions must be 0."
@@ -128,7 +129,8 @@ LABS = (
         why=(
             "The softmax is applied twice. Logits between 0 and 1 differ by at most 1, so no "
             "action has a probability below 0.27. The losses and policy use the right "
-            "distribution, so only the actions of the training episodes are wrong."
+            "distribution, so only the actions of the training episodes are wrong. The critics "
+            "learn values of a policy that never acts."
         ),
     ),
     PlantedError(
@@ -143,14 +145,14 @@ LABS = (
         ),
         equation="y = r + gamma (1 - d) (sum_a' pi(a'|s') Q(s', a') + alpha H(pi(s')))",
         effect=(
-            "The return reaches 500 some 4,000 steps earlier than the right one. q1 rises more "
-            "slowly at first, and alpha falls faster."
+            "The return reaches 500 between 3,000 and 8,000 steps earlier than the right one. q1 "
+            "rises more slowly at first, and alpha falls faster."
         ),
         why=(
             "SAC's target has minus alpha times the log-density, and the entropy already contains "
             "this minus. So states where the policy is uncertain are worth less, not more. The "
-            "bonus in the policy's loss is right, and this task needs little exploration. A task "
-            "that needs more would lose it."
+            "bonus in the policy's loss is right, and this task needs little exploration. On a "
+            "task that needs more, the policy may become certain too early."
         ),
     ),
     PlantedError(
@@ -158,7 +160,7 @@ LABS = (
         level=3,
         old="q = q.mean(axis=0) if params.spec.average_critics else q.min(axis=0)",
         new="q = q.min(axis=0) if params.spec.average_critics else q.mean(axis=0)",
-        clue="The loss is one that a setting offers. Check whether each setting does what it says.",
+        clue="The loss is a published one. Does each setting have the effect in its help text?",
         probe=(
             "Let one critic return 0 and the other one 10 for all actions. With alpha=0 and the "
             "default of average_critics, actor_loss must be 0."
@@ -170,8 +172,8 @@ LABS = (
         ),
         why=(
             "The mean of two critics is less pessimistic than their minimum, so errors upwards "
-            "stay in the targets. Both are published methods and nothing looks broken. Only a "
-            "call with two different critics shows which one runs."
+            "stay in the targets. Both are published methods, so neither branch looks wrong. Only "
+            "a call with two different critics shows which one runs."
         ),
     ),
     PlantedError(

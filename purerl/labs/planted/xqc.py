@@ -16,8 +16,8 @@ LABS = (
         equation="phi <- normalise(phi + step)",
         effect=(
             "The return hardly rises: its mean in the last third is -1,020, and that of the right "
-            "one is -290. q1 falls to -2 or -3, below the right one. loss_q differs between seeds "
-            "from the start, where the right ones agree."
+            "one is -290. q1 ends between -2.2 and -2.9, below the right one. loss_q differs "
+            "between seeds from the start, where the right ones agree."
         ),
         why=(
             "Each column of a step has the norm 1, whatever the learning rate and the gradient "
@@ -59,7 +59,8 @@ LABS = (
         equation="q_i = softmax(l_i) . z",
         effect=(
             "loss_pi rises above 700, though no value is beyond 5. logp rises above 5, alpha grows "
-            "without a limit, and clipped ends near 0.7. The return does not rise."
+            "to 0.33 or more, and clipped ends near 0.7. The return does not rise, apart from "
+            "single episodes."
         ),
         why=(
             "A cross-entropy fixes the differences of logits, which have no bounds. Their sum "
@@ -77,8 +78,8 @@ LABS = (
         probe="Set terminated and a reward of 10 everywhere. The metric target must be v_max.",
         equation="p = softmax(l'_j), j = argmin_i softmax(l'_i) . z",
         effect=(
-            "loss_q starts at 7.0 and rises to 8.7, and the right one starts at 9.1 and falls. "
-            "target stays 0.01 above q1. The return is as good as the right one."
+            "loss_q starts at 7.0, rises to 8.7 and then falls. The right one falls from 9.1. "
+            "target stays about 0.01 above q1. The return is as good as the right one."
         ),
         why=(
             "The smaller of two probabilities, atom by atom, is no distribution. Its sum is about "
@@ -98,8 +99,8 @@ LABS = (
         effect="The curves hardly differ.",
         why=(
             "The weights still cannot grow, because the next update normalises them. Between two "
-            "updates their norm is 1 up to one step. The kernels that act, and those that the "
-            "targets average, are never normalised exactly."
+            "updates their norm is 1 up to one step. But the kernels that the policy's loss and "
+            "the targets use are never normalised exactly."
         ),
     ),
     PlantedError(
@@ -110,7 +111,7 @@ LABS = (
         clue="The target critics have slow weights. By which statistics do they normalise?",
         probe="Change the numbers in params.critic_stats. The metric target must not change.",
         equation="l'_i = Q'_i([s, s'], [a, a'])_{s', a'}, normalised by the joined batch",
-        effect="The return rises several hundred steps later. No metric says where the error is.",
+        effect="The return rises several hundred steps later. No metric shows where the error is.",
         why=(
             "The running statistics are those of the online critics. Slow weights have other "
             "hidden features, so their means and variances do not fit."
@@ -127,9 +128,9 @@ LABS = (
         effect="The curves hardly differ.",
         why=(
             "The critics learn the return alone, and the policy's loss still has its entropy "
-            "bonus. So the policy likes random actions now, but not states where it can be "
-            "random later. With scaled rewards, values are near -1 and alpha is below 0.01, so "
-            "the bonus is far too small to show."
+            "bonus. So the policy gets the bonus for random actions now, but not for states where "
+            "it can be random later. With scaled rewards, values are near -1 and alpha is below "
+            "0.01, so the bonus is far too small to show."
         ),
     ),
 )
