@@ -158,11 +158,15 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def correct(name: str) -> str:
+    """Return a name in lower case; for a similar algorithm, the name of ours."""
+    return _SIMILAR.get(name.lower(), name.lower())
+
+
 def check(name: str) -> None:
     """Refuse a name that is not an algorithm, and suggest the nearest name."""
     if name not in NAMES:
-        word = _SIMILAR.get(name.lower(), name.lower())
-        near = difflib.get_close_matches(word, NAMES, 1)
+        near = difflib.get_close_matches(correct(name), NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}.{hint}")
 

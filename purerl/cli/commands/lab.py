@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from purerl import errors
+from purerl import algos, errors
 from purerl.cli.options import Parser
 from purerl.cli.values import parse_integer, parse_seed
 from purerl.errors import ConfigError
@@ -18,7 +18,7 @@ EXAMPLES = """examples:
   purerl lab ppo                      start the next lab of PPO, in lab_ppo_1
   purerl lab ppo --difficulty 2       start one whose error only the metrics show
   purerl lab train lab_ppo_1          train the copy, beside the right numbers
-  purerl lab check lab_ppo_1/ppo.py:100
+  purerl lab check lab_ppo_1:100      say that line 100 of the copy is wrong
   purerl lab hint lab_ppo_1           the next of three hints
   purerl lab solution lab_ppo_1       the line, and why it has its effect
 """
@@ -32,8 +32,8 @@ def main(words: list[str]) -> int:
     parser = Parser("lab", "Find the planted error in a copy of an algorithm.", EXAMPLES)
     add = parser.add_argument
     add("action", nargs="?", default="list", help=f"an algorithm, or {', '.join(ACTIONS)}")
-    add("place", nargs="?", metavar="PLACE", help="folder of a lab; for check: FILE:LINE")
-    add("line", nargs="?", type=parse_integer, metavar="LINE", help="line, if not in FILE:LINE")
+    add("place", nargs="?", metavar="PLACE", help="folder of a lab; for check: FOLDER:LINE")
+    add("line", nargs="?", type=parse_integer, metavar="LINE", help="line, if not in FOLDER:LINE")
     add("--number", type=parse_integer, metavar="N", help="number of the lab (the next one)")
     choices = "1: the curve shows it, 2: the metrics show it, 3: only a test finds it"
     add("--difficulty", type=parse_integer, metavar="1|2|3", help=choices)
@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
 def _refuse_unused(parser: Parser, args: argparse.Namespace) -> None:
     """Refuse unknown actions, and arguments that an action does not read."""
     if args.action not in (*ACTIONS, *planting.NAMES):
-        near = aliases.suggest(args.action, (*ACTIONS, *planting.NAMES))
+        near = aliases.suggest(algos.correct(args.action), (*ACTIONS, *planting.NAMES))
         known = ", ".join((*ACTIONS, *planting.NAMES))
         parser.error(f"expected one of {known}, got {args.action!r}.{near}")
     if args.place and (args.action == "list" or args.action in planting.NAMES):
@@ -118,10 +118,11 @@ def _check(place: str | None, line: int | None) -> str:
         place, line = file, parse_integer(number) if number.isdecimal() else None
     if not place or line is None:
         raise ConfigError(
-            "check needs a file and a line, for example purerl lab check lab_ppo_1/ppo.py:100."
+            "check needs a folder and a line, for example purerl lab check lab_ppo_1:100."
         )
-    lab = folder.read_lab(Path(place).parent)
-    if Path(place).name != lab.file.name:
+    path = Path(place)
+    lab = folder.read_lab(path if path.is_dir() else path.parent)
+    if path not in (lab.folder, lab.file):
         raise ConfigError(f"the error is in {lab.file}, got {place}. Give a line of that file.")
     return folder.check_line(lab, line)
 

@@ -57,6 +57,7 @@ def test_labs_are_chosen_by_number_difficulty_seed_and_what_is_started(capsys):
     [
         (["pppo"], "expected one of list, train, check, hint, solution, acer, "),
         (["pppo"], "Did you mean 'ppo'?"),
+        (["DroQ"], "Did you mean 'redq'?"),
         (["vpg", "--number", "7"], "vpg has the labs 1 to 6, got 7"),
         (["ppo", "--number", "1", "--seed", "1"], "Give either"),
         (["ppo", "--difficulty", "4"], "the difficulty must be 1, 2 or 3, got 4"),
@@ -66,9 +67,9 @@ def test_labs_are_chosen_by_number_difficulty_seed_and_what_is_started(capsys):
         (["hint", "--seed", "3"], "--seed is not for hint"),
         (["hint"], "Labs here: none"),
         (["hint", "nowhere"], "nowhere is not the folder of a lab"),
-        (["check"], "check needs a file and a line"),
-        (["check", "ppo.py"], "check needs a file and a line"),
-        (["check", "ppo.py:x"], "check needs a file and a line"),
+        (["check"], "check needs a folder and a line"),
+        (["check", "ppo.py"], "check needs a folder and a line"),
+        (["check", "ppo.py:x"], "check needs a folder and a line"),
         (["check", "ppo.py:3"], "is not the folder of a lab"),
     ],
 )
@@ -81,6 +82,15 @@ def test_a_line_of_another_file_is_refused(capsys):
     call("lab", "ppo", "--number", "1")
     assert call("lab", "check", "lab_ppo_1/README.md:3") == 2
     assert "the error is in lab_ppo_1/ppo.py, got lab_ppo_1/README.md" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("lab_ppo_1", "{}"), ("lab_ppo_1:{}",), ("lab_ppo_1/:{}",)])
+def test_the_folder_stands_for_the_copy(words, capsys):
+    call("lab", "ppo", "--number", "1")
+    line = planting.plant("ppo", 1).lines[0]
+    assert call("lab", "check", *(word.format(line) for word in words)) == 0
+    assert call("lab", "check", *(word.format(1) for word in words)) == errors.WRONG_ANSWER
+    assert "line 1 is not the error" in capsys.readouterr().err
 
 
 def test_starting_and_checking_a_lab_needs_no_jax(tmp_path):
