@@ -381,7 +381,7 @@ def test_an_environment_with_images_trains_from_the_command_line(
 def test_hindsight_is_refused_without_goals_and_without_a_replay_buffer(trained, capsys):
     assert call("train", "ppo", "--env", "BitFlipping-v0", "--no-her") == 2
     assert (
-        "unknown flag --no-her. In purerl this is a setting of algorithms with a replay"
+        "unknown flag --no-her. In purerl this is a setting of algorithms that replay"
         in capsys.readouterr().err
     )
     assert call("train", "dqn", "--env", "CartPole-v1", "--her") == 2

@@ -54,7 +54,7 @@ def test_a_setting_is_found_under_its_names(algo, key, place):
         ("ppo", "normalize_advantage", "In purerl this is always done, once per rollout."),
         ("acer", "correction_term", "In purerl this is max_ratio."),
         ("acer", "n_step", "a setting of algorithms that replay transitions, such as dqn and sac."),
-        ("vpg", "scale_rewards", "this is a setting of ppo, and of algorithms with a replay"),
+        ("vpg", "scale_rewards", "this is a setting of ppo, and of algorithms that replay"),
         ("acer", "n_steps", "In purerl this is rollout_steps = n_steps * num_envs."),
         ("vpg", "device", "this is the environment variable JAX_PLATFORMS"),
         ("ppo", "learning-rate", "no setting 'learning-rate'. Did you mean 'pi_lr' or 'vf_lr'?"),
