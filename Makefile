@@ -1,13 +1,19 @@
 # `make run` and `make test` set everything up: they need Python 3.11+, pip, git and make.
-PYTHON ?= python3
+# `.venv` is for the default Python. `make test PYTHON=python3.13` sets up `.venv-3.13`.
+ifeq ($(origin PYTHON), undefined)
 VENV ?= .venv
+else
+VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
+PYTHON ?= python3
 ARGS ?=
 BIN := $(VENV)/bin
 
 PYTEST := $(BIN)/python -m pytest -n 2
 QUICK := not complete and not slow and not mpi and not reliability
 
-.PHONY: run test test-all lint unit test-learning test-mpi test-reliability mutants bench \
+.PHONY: run test test-more test-versions smoke test-all lint unit test-learning test-mpi \
+	test-reliability mutants bench \
 	bench-solve bench-start bench-mpi bench-checkpoints bench-memory results docs clean help
 
 run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000" is passed on
@@ -23,6 +29,16 @@ test-all: lint $(VENV)/.installed-mujoco  ## everything: all cases, ranks, learn
 	XLA_FLAGS= $(BIN)/python -m pytest -m "mpi and not reliability" $(ARGS)
 	$(MAKE) test-learning test-reliability
 	$(MAKE) mutants ARGS=
+
+test-more: $(VENV)/.installed-dev  ## pages that need packages other than those of purerl: Equinox
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check equinox
+	$(BIN)/python -m pytest tests/test_pages.py -k custom_network $(ARGS)
+
+test-versions:  ## the quick suite on all supported versions of Python, and with the oldest packages
+	$(PYTHON) tests/versions.py
+
+smoke:  ## some programs and tests on a newer Python than this one, if there is one
+	$(PYTHON) tests/versions.py --smoke
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

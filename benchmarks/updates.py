@@ -21,7 +21,7 @@ import numpy as np
 
 import purerl
 from purerl import algos
-from purerl.loops.devices import jit_fast
+from purerl.compiler import jit_fast
 from purerl.spaces import Box, EnvSpec
 from purerl.types import Batch
 
@@ -49,7 +49,7 @@ def make_turn(name: str, size: int) -> Callable[[], Any]:
     spec = algo.Spec(ENV, **SETTINGS.get(name, {}))
     state = jax.jit(algo.init, static_argnums=1)(jax.random.key(0), spec)
     batches = draw_batches(size, algo.NOISE_DRAWS)
-    run = jit_fast()(lambda state, batches: jax.lax.scan(algo.update, state, batches)[0])
+    run = jit_fast(lambda state, batches: jax.lax.scan(algo.update, state, batches)[0])
     jax.block_until_ready(run(state, batches))
     return lambda: jax.block_until_ready(run(state, batches))
 

@@ -11,13 +11,12 @@ from pathlib import Path
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "xdg"
 os.environ["XDG_CACHE_HOME"] = os.environ.get("PURERL_TEST_CACHE", str(CACHE))
 os.environ["JAX_PLATFORMS"] = "cpu"
-# Compile several times as fast, to slower programs; `make test-all` tests what users run.
-QUICK_COMPILER = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_use_fusion_emitters=false"
-    " --xla_cpu_parallel_codegen_split_count=1"  # one LLVM module per program, not up to 32
-)
-os.environ.setdefault("XLA_FLAGS", QUICK_COMPILER)  # an empty value selects the default compiler
+
+from purerl import compiler
+
+# `make test-all` tests the programs that users run: an empty value selects the default compiler.
+if "XLA_FLAGS" not in os.environ:
+    os.environ["XLA_FLAGS"] = compiler.select_flags(compiler.TEST_FLAGS)
 
 import jax
 import pytest

@@ -9,13 +9,25 @@ ROOT = Path(__file__).parents[1] / "purerl"
 FILES = sorted(ROOT.rglob("*.py"))
 
 # layer -> the layers of the package it may import from, besides itself
-BASE = {"checks", "errors", "fields", "lazy", "types", "spaces", "schedules", "rng", "mpi"}
+BASE = {
+    "checks",
+    "compiler",
+    "errors",
+    "fields",
+    "lazy",
+    "types",
+    "spaces",
+    "schedules",
+    "rng",
+    "mpi",
+}
 CORE = BASE | {"returns", "moments", "nets", "buffers", "envs", "algos", "loops"}
 RUNS = CORE | {"runs.console", "runs.interrupts", "runs.record"}
 ALLOWED = {
     "errors": set(),
     "fields": set(),
     "lazy": set(),
+    "compiler": set(),
     "checks": set(),
     "types": set(),
     "spaces": {"checks", "types"},

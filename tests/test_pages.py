@@ -3,7 +3,7 @@
 import ast
 import contextlib
 import functools
-import importlib
+import importlib.util
 import io
 import re
 import shlex
@@ -31,6 +31,7 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 OWN_TEST = {"docs/guides/policies.md"}  # tests/test_policies_page.py also runs its commands
 
+NEEDS = {"docs/guides/custom_network.md": "equinox"}  # `make test-more` installs it
 QUICK = {"docs/algorithms/index.md", "docs/learn/rl2.md", "docs/reference/design.md"}
 
 
@@ -151,6 +152,8 @@ def test_old_names_work_or_the_error_contains_the_new_one(old, new, works):
     ids=name_of,
 )
 def test_snippets_run_one_after_the_other(page):
+    if (package := NEEDS.get(name_of(page))) and importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs {package}: make test-more")
     snippets.run_page(page, clean())
 
 

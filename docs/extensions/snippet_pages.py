@@ -9,13 +9,17 @@ import snippets
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
+from purerl import compiler
+
 
 def start_snippets(app: Sphinx, env: Any, docnames: list[str]) -> None:
     """Start the snippets of the pages to read, without those that take long."""
     read = {Path(env.doc2path(name)).resolve() for name in docnames} & {*snippets.list_pages()}
     costly = {snippets.ROOT / name for name in snippets.COSTLY}
     pages = [page for page in sorted(read - costly) if snippets.read_program(page)]
-    variables = {"XLA_FLAGS": snippets.QUICK_COMPILER, **os.environ}
+    variables = dict(os.environ)
+    if pages and "XLA_FLAGS" not in variables:
+        variables["XLA_FLAGS"] = compiler.select_flags(compiler.TEST_FLAGS)
     pool = ThreadPoolExecutor(max_workers=2)
     app.purerl_snippets = [pool.submit(snippets.run_page, page, variables) for page in pages]
     pool.shutdown(wait=False)

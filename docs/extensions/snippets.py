@@ -21,7 +21,6 @@ GENERATED += ("docs/learn/generated/", "docs/labs/")
 COSTLY = ("docs/guides/grids.md", "docs/guides/jax.md", "docs/guides/seeds.md")
 COSTLY += ("docs/learn/silent_failures.md", "docs/start/first_run.md")
 COSTLY += ("docs/guides/custom_network.md", "docs/algorithms/xqc.md")
-QUICK_COMPILER = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 600  # seconds until a page that hangs is ended
 # A page runs in a copy of a process that has imported these, because importing takes 1.5 seconds.
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -49,7 +49,7 @@ from purerl.types import Metrics, Rollout, SequenceBatch
 class Spec:
     """Static settings of an ACER learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to logits `[B, n]`, and the critic maps them to the values `[B, n]` of all
     actions. `optimizer` replaces RMSProp (`purerl.nets.optimizers`).
     """
@@ -110,7 +110,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and the values of all actions."""
+    """Return the networks of a learner: the policy, and the values of all actions."""
     style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     critic = spec.critic or nets.DiscreteQFunction(spec.env.act_dim, *style)
     return nets.Networks(nets.policy_network(spec, spec.head_scale), critic)

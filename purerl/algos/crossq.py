@@ -43,7 +43,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a CrossQ learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing. The critic maps
     observations and actions `[B, A]` in [-1, 1] to values `[B]`; both critics are such modules.
     Both may contain `nets.BatchRenorm`. `optimizer` replaces Adam (see `purerl.nets.optimizers`).
@@ -116,7 +116,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and one module for both critics."""
+    """Return the networks of a learner: the policy, and one module for both critics."""
     style = (spec.activation, spec.initializer, spec.torso, spec.renorm_warmup)
     wide = spec.hidden if spec.critic_hidden is None else spec.critic_hidden
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, spec.hidden, *style)
@@ -143,8 +143,8 @@ def init(key: jax.Array, spec: Spec) -> State:
     inputs, shapes = (row.obs, row.act), [row.act.shape] * 2
     pi = nets.init_params("actor", actor, key_actor, inputs[:1], shapes, has_statistics=True)
     q = nets.init_ensemble("critic", critic, key_critic, inputs, (), 2, has_statistics=True)
-    pi, pi_stats = nets.split_statistics(pi)
-    q, q_stats = zip(*map(nets.split_statistics, q), strict=True)
+    pi, pi_stats = nets.split_statistics(actor, pi)
+    q, q_stats = zip(*[nets.split_statistics(critic, one) for one in q], strict=True)
     params = Params(pi, q, pi_stats, q_stats, jnp.log(jnp.float32(spec.alpha_init)), spec)
     opt_state = {name: tx.init(getattr(params, name)) for name, tx in optimizers(spec).items()}
     return State(params, opt_state, jnp.zeros((), jnp.int32))
@@ -172,7 +172,7 @@ def distribution(params: Params, obs: Any) -> squashed.Dist:
     """Return mean and bounded log std `[..., A]` before squashing, by running statistics."""
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
-    variables = params.actor | params.actor_stats
+    variables = nets.join_statistics(params.actor, params.actor_stats)
     mean, log_std = nets.apply_rows(networks(spec).actor, variables, obs, spec.env.obs_shape)
     return mean, log_std.clip(*LOG_STD)
 
@@ -191,7 +191,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
 
 def _list_critics(params: Params) -> list[Any]:
     """Return parameters and running statistics of each critic."""
-    return [tree | stats for tree, stats in zip(params.critic, params.critic_stats, strict=True)]
+    return [*map(nets.join_statistics, params.critic, params.critic_stats)]
 
 
 def _sample(batch: Batch, dist: squashed.Dist, draw: int) -> tuple[jax.Array, jax.Array]:
@@ -203,7 +203,7 @@ def _sample(batch: Batch, dist: squashed.Dist, draw: int) -> tuple[jax.Array, ja
 
 def _sample_in_training(params: Params, batch: Batch) -> tuple[jax.Array, jax.Array, Any]:
     """Return actions and log-densities, normalised by the batch, and new running statistics."""
-    variables = params.actor | params.actor_stats
+    variables = nets.join_statistics(params.actor, params.actor_stats)
     (mean, log_std), stats = nets.apply_train(networks(params.spec).actor, variables, batch.obs)
     return *_sample(batch, (mean, log_std.clip(*LOG_STD)), draw=1), stats
 

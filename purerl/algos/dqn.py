@@ -46,7 +46,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a DQN learner: hashable and compared by value.
 
-    `critic` is a custom Flax module, or None for an MLP. It maps observations `[B, *obs_shape]` to
+    `critic` is a custom network, or None for an MLP. It maps observations `[B, *obs_shape]` to
     the values `[B, n]` of all actions.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
@@ -118,7 +118,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: None for the policy, and the critic."""
+    """Return the networks of a learner: None for the policy, and the critic."""
     style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     critic = spec.critic or nets.DiscreteQFunction(spec.env.act_dim, *style)
     return nets.Networks(None, critic)

@@ -41,7 +41,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a REDQ learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing. The critic maps
     observations and actions `[B, A]` in [-1, 1] to values `[B]`; all critics are such modules.
     `optimizer` replaces Adam (see `purerl.nets.optimizers`).
@@ -123,7 +123,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and one module for all critics."""
+    """Return the networks of a learner: the policy, and one module for all critics."""
     style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
     default = nets.QFunction(*style, layer_norm=spec.layer_norm, dropout=spec.dropout)

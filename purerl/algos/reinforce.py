@@ -41,7 +41,7 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a REINFORCE learner: hashable and compared by value.
 
-    `actor` is a custom Flax module, or None for an MLP. It maps observations `[B, *obs_shape]` to
+    `actor` is a custom network, or None for an MLP. It maps observations `[B, *obs_shape]` to
     logits `[B, n]`, or to mean and log std `[B, A]` in normalised units.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
@@ -92,7 +92,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and None for the critic."""
+    """Return the networks of a learner: the policy, and None for the critic."""
     return nets.Networks(nets.policy_network(spec), None)
 
 

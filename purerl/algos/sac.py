@@ -44,7 +44,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a SAC learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing. The critic maps
     observations and actions `[B, A]` in [-1, 1] to values `[B]`; both critics are such modules.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
@@ -123,7 +123,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and one module for both critics."""
+    """Return the networks of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style, layer_norm=spec.layer_norm)

@@ -46,7 +46,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a discrete SAC learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to logits `[B, n]`, the critic to the values `[B, n]` of all actions; both
     critics are such modules. `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
     """
@@ -123,7 +123,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and one module for both critics."""
+    """Return the networks of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer)
     actor = spec.actor or nets.CategoricalPolicy(spec.env.act_dim, *style, torso=spec.torso)
     critic = spec.critic or nets.DiscreteQFunction(spec.env.act_dim, *style, spec.torso)

@@ -39,7 +39,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a TD3 learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to actions `[B, A]` in [-1, 1]. The critic maps observations and such actions
     to values `[B]`. It is initialised twice, once for each of the two critics.
     `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
@@ -112,7 +112,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and one module for both critics."""
+    """Return the networks of a learner: the policy, and one module for both critics."""
     style = (spec.hidden, spec.activation, spec.initializer, spec.torso)
     actor = spec.actor or nets.DeterministicActor(spec.env.act_dim, *style)
     critic = spec.critic or nets.QFunction(*style, layer_norm=spec.layer_norm)

@@ -46,7 +46,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of a TQC learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to mean and log std `[B, A]` of the Gaussian before squashing. The critic maps
     observations and actions `[B, A]` in [-1, 1] to quantiles `[B, num_quantiles]`; all critics are
     such modules. `optimizer` replaces Adam; `purerl.nets.optimizers` has examples.
@@ -123,7 +123,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and one module for all critics."""
+    """Return the networks of a learner: the policy, and one module for all critics."""
     style = (spec.activation, spec.initializer, spec.torso)
     wide = spec.hidden if spec.critic_hidden is None else spec.critic_hidden
     actor = spec.actor or nets.GaussianActor(spec.env.act_dim, spec.hidden, *style)

@@ -38,7 +38,7 @@ from purerl.types import Metrics, PolicyBatch, Rollout
 class Spec:
     """Static settings of a TRPO or NPG learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to logits `[B, n]`, or to mean and log std `[B, A]` in normalised units. The
     critic maps observations to values `[B]`. `optimizer` replaces Adam (`purerl.nets.optimizers`).
     """
@@ -102,7 +102,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy and the value function."""
+    """Return the networks of a learner: the policy and the value function."""
     return nets.Networks(nets.policy_network(spec), nets.value_network(spec))
 
 

@@ -43,7 +43,7 @@ from purerl.types import Batch, Metrics
 class Spec:
     """Static settings of an XQC learner: hashable and compared by value.
 
-    `actor` and `critic` are custom Flax modules, or None for an MLP. The actor maps observations
+    `actor` and `critic` are custom networks, or None for an MLP. The actor maps observations
     `[B, *obs_shape]` to mean and log std `[B, A]` before squashing. The critic maps observations
     and actions `[B, A]` in [-1, 1] to logits `[B, atoms]`. Both may contain `nets.BatchRenorm`.
     `optimizer` replaces Adam (see `purerl.nets.optimizers`).
@@ -109,7 +109,7 @@ class State:
 
 
 def networks(spec: Spec) -> nets.Networks:
-    """Return the Flax modules of a learner: the policy, and one module for both critics."""
+    """Return the networks of a learner: the policy, and one module for both critics."""
     style = (spec.activation, spec.initializer, spec.torso)
     wide = spec.hidden if spec.critic_hidden is None else spec.critic_hidden
     actor = nets.GaussianActor(spec.env.act_dim, spec.hidden, *style, batch_norm=True)
@@ -132,8 +132,8 @@ def init(key: jax.Array, spec: Spec) -> State:
     inputs, shapes, logits = (row.obs, row.act), [row.act.shape] * 2, (spec.atoms,)
     pi = nets.init_params("actor", actor, key_actor, inputs[:1], shapes, has_statistics=True)
     q = nets.init_ensemble("critic", critic, key_critic, inputs, logits, 2, has_statistics=True)
-    pi, pi_stats = nets.split_statistics(pi)
-    q, q_stats = zip(*map(nets.split_statistics, q), strict=True)
+    pi, pi_stats = nets.split_statistics(actor, pi)
+    q, q_stats = zip(*[nets.split_statistics(critic, one) for one in q], strict=True)
     pi, q = nets.normalise_kernels((pi, q))
     rest = (jax.tree.map(jnp.copy, q), pi_stats, q_stats, jnp.log(jnp.float32(spec.alpha_init)))
     params = Params(pi, q, *rest, spec)
@@ -163,7 +163,7 @@ def distribution(params: Params, obs: Any) -> squashed.Dist:
     """Return mean and bounded log std `[..., A]` before squashing, by running statistics."""
     spec = checks.spec_of(params)
     spec.env.check_obs(obs)
-    variables = params.actor | params.actor_stats
+    variables = nets.join_statistics(params.actor, params.actor_stats)
     mean, log_std = nets.apply_rows(networks(spec).actor, variables, obs, spec.env.obs_shape)
     return mean, log_std.clip(*LOG_STD)
 
@@ -183,7 +183,7 @@ def q_value(params: Params, obs: Any, act: Any) -> jax.Array:
 
 def _add_statistics(params: Params, critic: tuple[Any, ...]) -> list[Any]:
     """Return parameters and running statistics of each critic."""
-    return [tree | stats for tree, stats in zip(critic, params.critic_stats, strict=True)]
+    return [*map(nets.join_statistics, critic, params.critic_stats)]
 
 
 def _sample(batch: Batch, dist: squashed.Dist, draw: int) -> tuple[jax.Array, jax.Array]:
@@ -195,7 +195,7 @@ def _sample(batch: Batch, dist: squashed.Dist, draw: int) -> tuple[jax.Array, ja
 
 def _sample_in_training(params: Params, batch: Batch) -> tuple[jax.Array, jax.Array, Any]:
     """Return actions and log-densities, normalised by the batch, and new running statistics."""
-    variables = params.actor | params.actor_stats
+    variables = nets.join_statistics(params.actor, params.actor_stats)
     (mean, log_std), stats = nets.apply_train(networks(params.spec).actor, variables, batch.obs)
     return *_sample(batch, (mean, log_std.clip(*LOG_STD)), draw=1), stats
 

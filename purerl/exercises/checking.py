@@ -183,14 +183,14 @@ def expect_close(
 
 def _is_close(found: Any, expected: np.ndarray) -> bool:
     found = np.asarray(found, np.float64)
-    limit = TOLERANCE * (1.0 + abs(expected).max(initial=0.0))
+    limit = TOLERANCE * (1.0 + float(np.max(abs(expected), initial=0.0)))
     return found.shape == expected.shape and bool((abs(found - expected) <= limit).all())
 
 
 def _explain_numbers(found: np.ndarray, expected: np.ndarray) -> str:
     if _is_close(found, -expected):
         return "The sign is wrong: these are exactly minus the expected numbers."
-    if not abs(found).max(initial=0.0) > 0.0:
+    if not np.any(abs(found) > 0.0):
         return "All numbers are 0."
     length = math.sqrt(float((expected**2).sum()))
     factor = float((found * expected).sum()) / max(length, 1e-12) ** 2

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import mpi, rng
+from purerl.compiler import jit_quickly
 from purerl.errors import AdvanceStopped
 from purerl.loops.carry import Carry
-from purerl.loops.devices import COMPILE_QUICKLY, unreplicate
+from purerl.loops.devices import unreplicate
 from purerl.spaces import Box, EnvSpec, MultiDiscrete
 
 # A collection of rows, which steps environments: it yields observations, the number of calls of
@@ -95,7 +96,7 @@ def _act_keys_together(seeds: tuple[int, ...], firsts: tuple[int, ...]) -> np.nd
     return np.asarray(jax.vmap(_derive)(np.array(words, np.uint32)))
 
 
-@functools.partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+@jit_quickly()
 def _derive(words: jax.Array) -> jax.Array:
     def one(low: jax.Array) -> jax.Array:
         key = rng.stream(words[0], words[1], "act", jnp.stack([words[2], low]))
@@ -126,7 +127,7 @@ def random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
     return action.start + jax.random.randint(key, (number,), 0, action.n, jnp.int32)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)
+@jit_quickly(static_argnums=(0, 1))
 def draw_random_actions(env: EnvSpec, number: int, words: jax.Array) -> jax.Array:
     """Draw random actions in one program; words `[k, 4]` give those of k seeds."""
     draw = functools.partial(random_actions, env, number)

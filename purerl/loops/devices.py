@@ -21,36 +21,6 @@ from purerl.loops.metrics import make_empty_tally
 from purerl.schedules import ResolvedSchedule
 from purerl.spaces import EnvSpec
 
-
-def jit_fast(**options: Any) -> Callable[[Any], Any]:
-    """Return `jax.jit` with the faster compiler options that the installed XLA accepts.
-
-    Wide vector registers and fewer copies around a conditional make a burst 3 to 7 % faster. The
-    lower LLVM level compiles half a second faster and runs as fast. Options that XLA_FLAGS sets
-    stay as they are.
-    """
-    known: dict[str, Any] = {}
-    for name, value in _FAST_OPTIONS.items():
-        if name in os.environ.get("XLA_FLAGS", ""):
-            continue
-        try:
-            jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
-        except jax.errors.JaxRuntimeError:
-            continue
-        known[name] = value
-    return functools.partial(jax.jit, compiler_options=known, **options)
-
-
-# For programs that run rarely: it halves their compile time.
-COMPILE_QUICKLY = {"xla_backend_optimization_level": 0}
-
-_FAST_OPTIONS = {
-    "xla_cpu_prefer_vector_width": 512,
-    "xla_cpu_copy_insertion_use_region_analysis": True,
-    "xla_backend_optimization_level": 2,
-}
-
-
 WHOLE = P()  # of arrays that are equal on all devices
 OWN = P(mpi.RANK_AXIS)  # of arrays that each rank has on all of its devices
 JOINED = P(None, mpi.RANK_AXIS)  # of arrays whose second axis joins those of all ranks

@@ -13,9 +13,10 @@ import numpy as np
 
 from purerl import algos, mpi, rng
 from purerl.buffers import goals, replay, return_replay
+from purerl.compiler import jit_fast, jit_quickly
 from purerl.loops import acting, faults, records
 from purerl.loops.carry import OffPolicyCarry
-from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_program
+from purerl.loops.devices import map_program
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.relabel import Buffer
 from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
@@ -127,12 +128,12 @@ def run_burst(
 
 @functools.cache
 def _compiled_burst() -> Any:
-    return jit_fast(static_argnums=(0, 1, 2, 3, 4), donate_argnums=(5, 6, 7))(_split_burst)
+    return jit_fast(_split_burst, static_argnums=(0, 1, 2, 3, 4), donate_argnums=(5, 6, 7))
 
 
 @functools.cache
 def _compiled_learn() -> Any:
-    return jit_fast(static_argnums=(0, 1), donate_argnums=(2, 3))(_learn)
+    return jit_fast(_learn, static_argnums=(0, 1), donate_argnums=(2, 3))
 
 
 def _split_burst(
@@ -255,7 +256,7 @@ def add_noise(algo: ModuleType, learner: Any, batch: Any) -> Any:
     return batch._replace(noise=rng.noise(batch, algo.NOISE_DRAWS, dim))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 4, 5), compiler_options=COMPILE_QUICKLY)
+@jit_quickly(static_argnums=(0, 1, 2, 4, 5))
 def init(
     algo: ModuleType,
     spec: Any,

@@ -16,9 +16,10 @@ import numpy as np
 
 from purerl import algos, mpi, rng
 from purerl.buffers import replay
+from purerl.compiler import jit_fast, jit_quickly
 from purerl.loops import acting, faults, records
 from purerl.loops.carry import OnPolicyCarry, SequenceCarry
-from purerl.loops.devices import COMPILE_QUICKLY, jit_fast, map_program
+from purerl.loops.devices import map_program
 from purerl.loops.metrics import list_names, merge_tallies, tally_values
 from purerl.schedules import ResolvedOnPolicySchedule, ResolvedSequenceSchedule
 from purerl.types import (
@@ -92,7 +93,7 @@ def learn(
 
 @functools.cache
 def _compiled_learn() -> Any:
-    return jit_fast(static_argnums=(0, 1), donate_argnums=(2, 3))(_split_learn)
+    return jit_fast(_split_learn, static_argnums=(0, 1), donate_argnums=(2, 3))
 
 
 def _split_learn(algo: ModuleType, devices: int, *args: Any) -> Any:
@@ -201,7 +202,7 @@ def learn_and_replay(
 
 @functools.cache
 def _compiled_replay() -> Any:
-    return jit_fast(static_argnums=(0, 1, 2), donate_argnums=(3, 4, 5))(_split_replay)
+    return jit_fast(_split_replay, static_argnums=(0, 1, 2), donate_argnums=(3, 4, 5))
 
 
 def _split_replay(algo: ModuleType, devices: int, plan: ReplayPlan, *args: Any) -> Any:
@@ -253,7 +254,7 @@ def draw_sequences(plan: ReplayPlan, buffer: replay.Replay, words: Any, i: Any) 
     return replay.sample(buffer, jax.random.fold_in(key, i), plan.sequences)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILE_QUICKLY)
+@jit_quickly(static_argnums=(0, 1))
 def init(algo: ModuleType, spec: Any, words: jax.Array) -> Any:
     """Make a learner, in one program."""
     return algo.init(rng.stream(words[0], words[1], "init"), spec)

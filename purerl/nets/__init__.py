@@ -1,4 +1,4 @@
-"""Networks as Flax modules. No other package imports `flax.linen`.
+"""Networks of actors and critics. No other package imports `flax.linen`.
 
 Default networks are MLPs, which take flat observations:
 
@@ -14,7 +14,9 @@ Default networks are MLPs, which take flat observations:
 With `torso="nature_cnn"`, `NatureCNN` turns images into features before their hidden layers.
 Images are `[B, H, W, C]`, or stacked grey frames `[B, C, H, W]`, at least 36 pixels a side.
 
-A custom module must have these inputs and outputs:
+A custom network is a Flax linen module, or any hashable object with the two functions of
+`Network`: `init(key, *inputs) -> params` and `apply(params, *inputs) -> outputs`. It must have
+these inputs and outputs:
 
     actor(obs [B, *obs_shape]) -> [B, A] in [-1, 1]                      ddpg, td3
     actor(obs [B, *obs_shape]) -> mean [B, A], log_std [B, A]            sac, crossq, redq, tqc, xqc
@@ -60,6 +62,7 @@ from purerl.nets.mlp import (
     ValueFunction,
 )
 from purerl.nets.modules import (
+    Network,
     Networks,
     apply,
     apply_rows,
@@ -68,6 +71,7 @@ from purerl.nets.modules import (
     init_ensemble,
     init_params,
     init_stack,
+    join_statistics,
     q_values,
     split_statistics,
     stacked_q_values,
@@ -89,6 +93,7 @@ __all__ = [
     "GaussianActor",
     "GaussianPolicy",
     "NatureCNN",
+    "Network",
     "Networks",
     "QFunction",
     "QuantileFunction",
@@ -105,6 +110,7 @@ __all__ = [
     "init_ensemble",
     "init_params",
     "init_stack",
+    "join_statistics",
     "make_optimizer",
     "multi_categorical",
     "normalise_kernels",

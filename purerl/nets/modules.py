@@ -1,6 +1,6 @@
-"""Checks, initialisation and application of the Flax modules of an algorithm."""
+"""Checks, initialisation and application of the networks of an algorithm."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import flax.errors
 import jax
@@ -18,8 +18,21 @@ from purerl.spaces import MIN_SIDE, EnvSpec
 CHUNK = 256  # most images that a network reads at once
 
 
+class Network(Protocol):
+    """A network: a Flax linen module, or any hashable object with these two functions.
+
+    The functions are pure. Equal objects share one compiled program.
+    """
+
+    def init(self, key: Any, /, *inputs: Any) -> Any:
+        """Return the parameters, a tree of float arrays, for inputs `[B, ...]`."""
+
+    def apply(self, params: Any, /, *inputs: Any) -> Any:
+        """Return the outputs `[B, ...]` for inputs `[B, ...]`."""
+
+
 class Networks(NamedTuple):
-    """Flax modules of a learner, as `networks(spec)` of every algorithm returns them."""
+    """Networks of a learner, as `networks(spec)` of every algorithm returns them."""
 
     actor: Any  # None in dqn and pqn, which choose actions with their critic
     critic: Any  # None in reinforce; if there are several critics, the module of all of them
@@ -46,7 +59,7 @@ def check_networks(spec: Any, optimized: tuple[str, ...]) -> None:
 
 
 def _check_module(name: str, module: Any, env: EnvSpec, torso: str | None) -> None:
-    """Refuse anything but a Flax module, or None for observations that the default network reads.
+    """Refuse anything but a network, or None for observations that the default network reads.
 
     Default networks read flat observations; with a torso, images.
     """
@@ -56,15 +69,17 @@ def _check_module(name: str, module: Any, env: EnvSpec, torso: str | None) -> No
             f"environment in gymnasium.wrappers.FlattenObservation, set torso={min(TORSOS)!r} for "
             f"images of at least {MIN_SIDE} pixels a side, or set a custom {name}."
         )
-    if module is not None and not isinstance(module, nn.Module):
+    functions = [getattr(module, function, None) for function in ("init", "apply")]
+    if module is not None and (isinstance(module, type) or not all(map(callable, functions))):
         raise ValueError(
-            f"{name} must be an instance of a flax.linen module or None, got {module!r}."
+            f"{name} must be None, an instance of a flax.linen module, or another object with "
+            f"init(key, *inputs) and apply(params, *inputs), got {module!r}."
         )
 
 
 def init_params(
     name: str,
-    module: nn.Module,
+    module: Network,
     key: jax.Array,
     inputs: tuple[Any, ...],
     trailing: Any,
@@ -74,7 +89,7 @@ def init_params(
 
     Args:
         name: Name of the field of the Spec, used in error messages.
-        module: Flax module with the inputs and outputs that `purerl.nets` documents.
+        module: Network with the inputs and outputs that `purerl.nets` documents.
         key: PRNG key used for the parameters.
         inputs: One example for each argument, without the leading axis.
         trailing: Shape of one row of the output, or a list of shapes for several outputs.
@@ -84,7 +99,8 @@ def init_params(
     checks.key("key", key)
     try:
         variables = module.init(key, *rows)
-        out = jax.eval_shape(module.apply, variables, *rows)
+        if not (wrong := _describe_wrong_leaf(variables)):
+            out = jax.eval_shape(module.apply, variables, *rows)
     except flax.errors.InvalidRngError as error:
         raise ValueError(
             f"{name} must draw no random numbers, but {error}. All randomness of a loss is in its "
@@ -96,7 +112,8 @@ def init_params(
             f"{name} must accept inputs of shapes {shapes} and no others (see help(purerl.nets)), "
             f"but raised {type(error).__name__}: {error}"
         ) from error
-    if not {"params"} <= set(variables) <= {"params", *([STATISTICS] if has_statistics else [])}:
+    allowed = {"params", *([STATISTICS] if has_statistics else [])}
+    if isinstance(module, nn.Module) and not {"params"} <= set(variables) <= allowed:
         where, instead = "collection 'params'", "LayerNorm"
         if has_statistics:
             where, instead = f"collections 'params' and {STATISTICS!r}", "purerl.nets.BatchRenorm"
@@ -104,24 +121,29 @@ def init_params(
             f"{name} must use the {where} only, got {sorted(variables)}. A pure loss cannot "
             f"update batch statistics or other state. Use {instead} instead of BatchNorm."
         )
+    if wrong:
+        raise ValueError(f"{name} must have float parameters only, got {wrong}.")
     got = jax.tree.map(jnp.shape, list(out) if isinstance(out, tuple) else out)
     several = trailing if isinstance(trailing, list) else [trailing]
     want = [(3, *shape) for shape in several]
     if got != (want if isinstance(trailing, list) else want[0]):
         shown = ", ".join(f"[{', '.join(['B', *map(str, shape)])}]" for shape in several)
         raise ValueError(f"{name} must return {shown}, got {got} for B = 3.")
+    return jax.tree.map(jnp.asarray, variables)
+
+
+def _describe_wrong_leaf(variables: Any) -> str:
+    """Return type and place of the first leaf that is not a float array; empty without one."""
     for path, leaf in jax.tree.leaves_with_path(variables):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            where = jax.tree_util.keystr(path)
-            raise ValueError(
-                f"{name} must have float parameters only, got {leaf.dtype} at {where}."
-            )
-    return variables
+        kind = getattr(leaf, "dtype", type(leaf).__name__)
+        if isinstance(kind, str) or not jnp.issubdtype(kind, jnp.floating):
+            return f"{kind} at {jax.tree_util.keystr(path)}"
+    return ""
 
 
 def init_ensemble(
     name: str,
-    module: nn.Module,
+    module: Network,
     key: jax.Array,
     inputs: tuple[Any, ...],
     trailing: Any,
@@ -135,7 +157,7 @@ def init_ensemble(
 
 def init_stack(
     name: str,
-    module: nn.Module,
+    module: Network,
     key: jax.Array,
     inputs: tuple[Any, ...],
     trailing: Any,
@@ -148,33 +170,45 @@ def init_stack(
     return jax.vmap(lambda k: init_params(name, module, k, *args))(keys)
 
 
-def apply(module: nn.Module, variables: Any, *inputs: Any) -> Any:
+def apply(module: Network, variables: Any, *inputs: Any) -> Any:
     """Apply a module and convert its outputs to float32."""
     return jax.tree.map(lambda x: x.astype(jnp.float32), module.apply(variables, *inputs))
 
 
-def apply_train(module: nn.Module, variables: Any, *inputs: Any) -> tuple[Any, Any]:
+def apply_train(module: Network, variables: Any, *inputs: Any) -> tuple[Any, Any]:
     """Apply a module that normalises by its batch; return its outputs and new running statistics.
 
-    `apply` normalises by the running statistics instead, and does not change them.
+    `apply` normalises by the running statistics instead, and does not change them. The statistics
+    are {} if the network is not a Flax module.
     """
+    if not isinstance(module, nn.Module):
+        return apply(module, variables, *inputs), {}
     out, statistics = module.apply(variables, *inputs, mutable=[STATISTICS])
     return jax.tree.map(lambda x: x.astype(jnp.float32), out), statistics
 
 
-def split_statistics(variables: Any) -> tuple[Any, Any]:
-    """Split the variables of a module into its parameters and its running statistics."""
-    statistics = {name: tree for name, tree in variables.items() if name == STATISTICS}
-    return {"params": variables["params"]}, statistics
+def split_statistics(module: Network, variables: Any) -> tuple[Any, Any]:
+    """Split what `init_params` returned into parameters and running statistics.
+
+    The statistics are {} if the network has none. Only a Flax module can have some.
+    """
+    if not isinstance(module, nn.Module) or STATISTICS not in variables:
+        return variables, {}
+    return {"params": variables["params"]}, {STATISTICS: variables[STATISTICS]}
+
+
+def join_statistics(params: Any, statistics: Any) -> Any:
+    """Return what `split_statistics` split."""
+    return params | statistics if statistics else params
 
 
 def apply_rows(
-    module: nn.Module, variables: Any, obs: Any, obs_shape: tuple[int, ...], *act: Any
+    module: Network, variables: Any, obs: Any, obs_shape: tuple[int, ...], *act: Any
 ) -> Any:
     """Apply a module to inputs with any leading axes, by flattening these axes to one axis `[B]`.
 
     Args:
-        module: Flax module.
+        module: The network.
         variables: Parameters of the module.
         obs: Observations `[..., *obs_shape]`.
         obs_shape: Shape of one observation.
@@ -189,7 +223,7 @@ def apply_rows(
     return jax.tree.map(lambda x: x.reshape(*leading, *x.shape[1:]), out)
 
 
-def _apply_in_chunks(module: nn.Module, variables: Any, *rows: jax.Array) -> Any:
+def _apply_in_chunks(module: Network, variables: Any, *rows: jax.Array) -> Any:
     """Apply a module to `CHUNK` rows at a time, and keep no activations for the gradient.
 
     A rollout of 4,000 images would need many gigabytes at once.
@@ -205,7 +239,7 @@ def _apply_in_chunks(module: nn.Module, variables: Any, *rows: jax.Array) -> Any
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:number], out)
 
 
-def q_values(critic: nn.Module, params: Any, obs: Any, act: Any) -> jax.Array:
+def q_values(critic: Network, params: Any, obs: Any, act: Any) -> jax.Array:
     """Return the outputs of several critics of one architecture: values `[E, B]`, or `[E, B, M]`.
 
     On a CPU, separate parameter trees are 2-3 % faster than one batched ensemble.
@@ -214,7 +248,7 @@ def q_values(critic: nn.Module, params: Any, obs: Any, act: Any) -> jax.Array:
 
 
 def stacked_q_values(
-    critic: nn.Module, params: Any, obs: Any, act: Any, keys: jax.Array | None = None
+    critic: Network, params: Any, obs: Any, act: Any, keys: jax.Array | None = None
 ) -> jax.Array:
     """Return the values `[E, B]` of an ensemble, whose parameters have a leading axis.
 

@@ -10,7 +10,7 @@ import pytest
 from flax import linen as nn
 
 from purerl.spaces import Box
-from tests.contract.shared import custom_networks, learner
+from tests.contract.shared import custom_networks, equal, learner
 
 
 def test_custom_networks_see_images_and_learn(case):
@@ -71,12 +71,44 @@ def test_custom_networks_must_have_the_documented_output(case):
             learner(case, **{name: module})
 
 
+@dataclasses.dataclass(frozen=True)
+class Plain:
+    """A network that is not a Flax module, with the numbers of one."""
+
+    module: nn.Module
+
+    def init(self, key, *inputs):
+        tree = self.module.init(key, *inputs)["params"]
+        return [tree] if self.module.kind == "scalar" else {"running": tree}  # any tree, any name
+
+    def apply(self, params, *inputs):
+        tree = params[0] if self.module.kind == "scalar" else params["running"]
+        return self.module.apply({"params": tree}, *inputs)
+
+
+def test_an_object_with_init_and_apply_is_a_network(case):
+    if getattr(case.spec(), "dropout", 0):
+        pytest.skip("only default critics drop units")
+    modules = custom_networks(case)
+    plain = {name: Plain(module) for name, module in modules.items()}
+    batch, results = case.batch(), []
+    for networks in (modules, plain):
+        state = learner(case, **networks)
+        assert learner(case, **networks).params.spec == state.params.spec
+        for _ in range(2):
+            state, info = case.algo.update(state, batch)
+        act = case.algo.act(state.params, batch.obs[:4], jax.random.key(0))
+        results.append((jax.tree.leaves(state), info, act))
+    equal(*results)
+
+
 def test_custom_networks_must_be_hashable_modules(case):
     for name in case.networks:
         with pytest.raises(ValueError, match=f"^{name} must be hashable.*use tuples"):
             case.spec(**{name: nn.Sequential([nn.Dense(2), nn.tanh])})
-        with pytest.raises(ValueError, match=f"^{name} must be an instance of a flax.linen module"):
-            case.spec(**{name: lambda obs: obs})
+        for wrong in (lambda obs: obs, Plain, nn.Dense):
+            with pytest.raises(ValueError, match=f"^{name} must be None, an instance of a flax.li"):
+                case.spec(**{name: wrong})
 
 
 def test_settings_of_the_default_networks_reach_each_of_them(case, key):

@@ -124,25 +124,6 @@ def test_unreplicate_returns_the_copy_on_the_first_device():
     assert devices.unreplicate(plain) is plain
 
 
-def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
-    asked = []
-    jit = jax.jit
-    monkeypatch.setattr(devices, "_FAST_OPTIONS", {"xla_no_such_option": 1} | devices._FAST_OPTIONS)
-    monkeypatch.setattr(jax, "jit", lambda *a, **kw: asked.append(kw) or jit(*a, **kw))
-    offpolicy._compiled_burst.cache_clear()
-    offpolicy._compiled_burst()
-    assert "xla_no_such_option" not in asked[-1]["compiler_options"]
-    offpolicy._compiled_burst.cache_clear()
-
-
-def test_an_option_in_xla_flags_keeps_the_value_of_the_user(monkeypatch):
-    for flags in ("--xla_cpu_max_isa=AVX2 --xla_backend_optimization_level=0", ""):
-        monkeypatch.setenv("XLA_FLAGS", flags)
-        options = devices.jit_fast().keywords["compiler_options"]
-        assert options["xla_cpu_prefer_vector_width"] == 512
-        assert options.get("xla_backend_optimization_level") == (None if flags else 2)
-
-
 def test_a_platform_that_jax_cannot_start_is_a_mistake_of_the_user(monkeypatch):
     def fail(error):
         def devices():

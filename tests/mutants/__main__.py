@@ -21,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from purerl import compiler
 from tests.mutants import (
     Mutant,
     crossq,
@@ -124,6 +125,7 @@ def main() -> None:
         for number, m in chosen.items():
             print(f"{number} {m.file}: {m.old!r} -> {m.new!r} ({m.tests})")
         return
+    os.environ.setdefault("XLA_FLAGS", compiler.select_flags(compiler.TEST_FLAGS))
     began, survivors = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         results = pool.map(plant, chosen.values())

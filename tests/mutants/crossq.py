@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant(CROSSQ, "jax.lax.stop_gradient(next_act)]", "next_act]", T_CROSSQ),
     Mutant(CROSSQ, "spec.env.normalise(batch.act), jax", "batch.act, jax", T_CROSSQ),
     Mutant(CROSSQ, "distribution(params, batch.next_obs), draw=0)", "distribution(params, batch.next_obs), draw=1)", T_CROSSQ),
-    Mutant(CROSSQ, "distribution(params, batch.next_obs), draw=0)", "nets.apply_train(networks(spec).actor, params.actor | params.actor_stats, batch.next_obs)[0], draw=0)", T_CROSSQ),
+    Mutant(CROSSQ, "distribution(params, batch.next_obs), draw=0)", "nets.apply_train(networks(spec).actor, nets.join_statistics(params.actor, params.actor_stats), batch.next_obs)[0], draw=0)", T_CROSSQ),
     Mutant(CROSSQ, "next_q.min(axis=0) - temperature(params) * next_logp", "next_q.max(axis=0) - temperature(params) * next_logp", T_CROSSQ),
     Mutant(CROSSQ, "next_q.min(axis=0) - temperature(params) * next_logp", "next_q.min(axis=0) + temperature(params) * next_logp", T_CROSSQ),
     Mutant(CROSSQ, "spec.gamma * (1.0 - batch.terminated) * soft", "spec.gamma * soft", T_CROSSQ),

@@ -123,7 +123,7 @@ def test_a_constant_feature_has_a_finite_gradient(warmup):
 
 def test_initial_statistics_are_mean_zero_and_variance_one(key):
     mlp = nets.MLP((4, 2), renorm_warmup=5)
-    params, statistics = nets.split_statistics(mlp.init(key, 7.0 + ROWS))
+    params, statistics = nets.split_statistics(mlp, mlp.init(key, 7.0 + ROWS))
     norms = [f"BatchRenorm_{i}" for i in range(2)]
     assert set(params["params"]) == {"Dense_0", "Dense_1", *norms}
     for name, size in zip(norms, (1, 4), strict=True):
@@ -144,7 +144,7 @@ def test_without_a_warm_up_the_batch_normalises_for_ever():
 
 def test_batch_norm_comes_before_each_activation_and_before_the_first_layer(key):
     mlp = nets.MLP((4, 2), batch_norm=True)
-    params, _ = nets.split_statistics(mlp.init(key, ROWS))
+    params, _ = nets.split_statistics(mlp, mlp.init(key, ROWS))
     tree = params["params"]
     assert set(tree) == {"Dense_0", "Dense_1", "BatchRenorm_0", "BatchRenorm_1"}
     assert [*tree["Dense_0"]] == ["kernel"]
@@ -178,7 +178,7 @@ def test_a_dense_layer_with_the_normalisation_folded_in_equals_both(key):
 
 def test_a_network_without_running_statistics_has_an_empty_tree(key):
     mlp = nets.MLP((4, 1))
-    params, statistics = nets.split_statistics(mlp.init(key, ROWS))
+    params, statistics = nets.split_statistics(mlp, mlp.init(key, ROWS))
     assert statistics == {}
     out, new = nets.apply_train(mlp, params | statistics, ROWS)
     assert new == {}

@@ -31,7 +31,10 @@ def main(words: list[str]) -> int:
     args = parser.parse_args(words)
     if args.run:
         return _check_run(args)
-    print_lines(align_columns([*describe_machine().items()]))
+    report = align_columns([*describe_machine().items()])
+    if home := os.environ.get("HOME", "").rstrip("/"):  # reports are public
+        report = report.replace(f"{home}/", "~/")
+    print_lines(f"Paste these lines into a report:\n\n```text\n{report}\n```")
     return 0
 
 
@@ -40,7 +43,7 @@ def describe_machine() -> dict[str, str]:
     import jax  # start-up time
 
     import purerl
-    from purerl import mpi
+    from purerl import compiler, mpi
     from purerl.loops.devices import check_platform
     from purerl.mpi.launch import find_launcher
     from purerl.runs.policy import video
@@ -50,11 +53,16 @@ def describe_machine() -> dict[str, str]:
     missing = ", ".join(filter(machine.explain_missing, machine.EXTRAS))
     silent = "" if video.has_display() else " (does not respond)"
     check_platform()
+    options = compiler.select_options(compiler.FAST)
     root = purerl.find_cache()
     sizes = [x.stat().st_size for x in Path(root).glob("*")] if root else []
     return machine.list_versions() | {
         "system": f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GiB",
-        "devices": ", ".join(str(device) for device in jax.devices()),
+        "processor": machine.name_processor(),
+        "platform": jax.default_backend(),
+        "devices": ", ".join(f"{device} ({device.device_kind})" for device in jax.devices()),
+        "XLA_FLAGS": machine.read_flags(),
+        "compiler": ", ".join(f"{k}={v}" for k, v in options.items()) or "default options",
         "threads": f"1 for XLA in the commands and after purerl.setup(); otherwise {threads}",
         "mpi": f"{mpi.num_procs()} rank, launcher {find_launcher() or 'missing'}",
         "extras": f"missing: {missing}" if missing else "all installed",

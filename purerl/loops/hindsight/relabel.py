@@ -8,8 +8,9 @@ import numpy as np
 
 from purerl import rng
 from purerl.buffers import goals, replay, return_replay
+from purerl.compiler import jit_fast
 from purerl.loops import faults
-from purerl.loops.devices import jit_fast, map_program, unreplicate
+from purerl.loops.devices import map_program, unreplicate
 from purerl.loops.hindsight.rewards import Relabelling, has_clipped_targets
 from purerl.types import Batch
 
@@ -79,7 +80,7 @@ def split_key(words: jax.Array, updates: int) -> jax.Array:
 
 @functools.cache
 def _compiled_draw() -> Any:
-    return jit_fast(static_argnums=(0, 1, 2, 3, 4), donate_argnums=5)(_draw_batches)
+    return jit_fast(_draw_batches, static_argnums=(0, 1, 2, 3, 4), donate_argnums=5)
 
 
 def _draw_batches(

@@ -18,10 +18,10 @@ import jax.numpy as jnp
 
 from purerl import mpi, rng
 from purerl.buffers import replay, return_replay
+from purerl.compiler import jit_fast
 from purerl.envs import episodes as in_progress
 from purerl.envs.episodes import Episodes
 from purerl.loops import acting, offpolicy, onpolicy
-from purerl.loops.devices import jit_fast
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.relabel import Buffer
 from purerl.loops.hindsight.rewards import Relabelling
@@ -65,7 +65,7 @@ class BurstTimes(NamedTuple):
 def compile_bursts(together: bool) -> Any:
     """Return the compiled `run_bursts`; `together` maps it over seeds."""
     run = (seeds.map_program if together else _map_devices)(run_bursts)
-    return jit_fast(static_argnums=(0, 1, 2, 3), donate_argnums=4)(run)
+    return jit_fast(run, static_argnums=(0, 1, 2, 3), donate_argnums=4)
 
 
 def run_bursts(
@@ -241,7 +241,7 @@ class RolloutPlan(NamedTuple):
 def compile_rollouts(together: bool) -> Any:
     """Return the compiled `run_rollouts`; `together` maps it over seeds."""
     run = (seeds.map_program if together else _map_devices)(run_rollouts)
-    return jit_fast(static_argnums=(0, 1, 2, 3), donate_argnums=4)(run)
+    return jit_fast(run, static_argnums=(0, 1, 2, 3), donate_argnums=4)
 
 
 def _map_devices(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import checks, mpi
+from purerl.compiler import jit_quickly
 from purerl.envs import episodes as in_progress
 from purerl.envs.episodes import Episodes
 from purerl.envs.protocol import JaxEnv
-from purerl.loops.devices import COMPILE_QUICKLY
 from purerl.types import Rows, extend, list_leaves, map_rows
 
 
@@ -70,7 +69,7 @@ def add_words(words: jax.Array, number: Any) -> jax.Array:
     return jnp.stack([words[0] + (low < words[1]), low])
 
 
-@functools.partial(jax.jit, static_argnums=0, compiler_options=COMPILE_QUICKLY)
+@jit_quickly(static_argnums=0)
 def reset(world: World, params: Any, words: jax.Array) -> Episodes:
     """Start the first episode of each environment; `words` are seed and rank."""
     return in_progress.reset(world.env, params, words[0], words[1], world.num_envs)

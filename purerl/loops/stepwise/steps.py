@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.buffers import replay, return_replay
+from purerl.compiler import jit_fast
 from purerl.errors import AdvanceStopped
 from purerl.loops import acting, adapters, faults, offpolicy, records
 from purerl.loops.carry import Carry, OffPolicyCarry
-from purerl.loops.devices import jit_fast
 from purerl.loops.hindsight import relabel
 from purerl.loops.hindsight.rewards import has_clipped_targets
 from purerl.loops.stepwise.packing import Layout, Packed, pack, unpack
@@ -103,7 +103,7 @@ def _inspect(layout: Layout) -> tuple[int, bool]:
 
 @functools.cache
 def _compiled_learn() -> Any:
-    return jit_fast(static_argnums=(0, 1), donate_argnums=2)(_learn)
+    return jit_fast(_learn, static_argnums=(0, 1), donate_argnums=2)
 
 
 def _learn(

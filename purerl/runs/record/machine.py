@@ -58,10 +58,20 @@ def list_settings() -> dict[str, str]:
     found = {name: str(getattr(jax.config, name)) for name in known}
     return found | {
         "platform": jax.default_backend(),
-        "XLA_FLAGS": " ".join(os.environ.get("XLA_FLAGS", "").split()) or "unset",
+        "XLA_FLAGS": read_flags(),
         "threads": os.environ.get("NPROC", "all"),
         "vector_instructions": list_instructions(),
     }
+
+
+def read_flags() -> str:
+    """Return the flags of the XLA compiler, or `unset`."""
+    return " ".join(os.environ.get("XLA_FLAGS", "").split()) or "unset"
+
+
+def name_processor() -> str:
+    """Return the model of the processor; empty if it is unknown."""
+    return _read_cpuinfo("model name") or platform.processor()
 
 
 def list_instructions() -> str:
@@ -106,7 +116,7 @@ def describe_machine() -> dict[str, Any]:
         "system": platform.platform(),
         "machine": platform.machine(),
         "host": platform.node(),
-        "cpu": _read_cpuinfo("model name") or platform.processor(),
+        "cpu": name_processor(),
         "cores": os.cpu_count(),
         "threads": os.environ.get("NPROC", "all"),
         "command": sys.orig_argv,

@@ -1,6 +1,8 @@
 """`purerl doctor`: report on the machine, check of a run, cause of a divergence."""
 
 import ctypes.util
+import os
+import platform
 import shutil
 import sys
 
@@ -34,8 +36,22 @@ def test_doctor_finds_the_cause_of_a_divergence_and_reports_damage(here, tmp_pat
 def test_doctor_describes_the_machine():
     found = doctor.describe_machine()
     assert {"python", "jax", "devices", "threads", "mpi", "extras", "cache"} <= set(found)
-    assert found["devices"].count("cpu") == len(jax.devices())
+    assert found["devices"].count("(cpu)") == len(jax.devices())
+    assert (found["platform"], found["XLA_FLAGS"]) == ("cpu", os.environ["XLA_FLAGS"] or "unset")
+    assert "xla_cpu_prefer_vector_width=512" in found["compiler"]
     assert found["threads"].startswith("1 for XLA in the commands and after purerl.setup()")
+
+
+def test_doctor_prints_a_report_to_paste_without_the_home_folder(here, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
+    monkeypatch.setenv("HOME", f"{tmp_path}/")
+    done = here("doctor")
+    first, empty, opening, *report, closing = done.out.splitlines()
+    assert (first, empty) == ("Paste these lines into a report:", "")
+    assert (opening, closing) == ("```text", "```")
+    assert report[0].split() == ["python", platform.python_version()]
+    assert report[-1].startswith("cache      ~/cache/purerl/jax: 0 files")
+    assert str(tmp_path) not in done.out
 
 
 def test_the_launcher_next_to_this_python_is_found_without_path(tmp_path, monkeypatch):

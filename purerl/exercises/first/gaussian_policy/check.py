@@ -147,7 +147,7 @@ def check_score(answer: Answer) -> None:
 
     def reference(name: str, value: np.ndarray) -> float:
         moved = params | {name: value}
-        return log_prob(act, compute_mean(moved, obs), moved["log_std"]).sum()
+        return float(log_prob(act, compute_mean(moved, obs), moved["log_std"]).sum())
 
     for name, what, reason in (
         ("b2", "gradient in the mean", "without stop_gradient, the sample moves with the mean"),
