@@ -46,14 +46,14 @@ def jit_quickly(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., 
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.cache
-        def compiled() -> Any:
+        def compile_once() -> Any:
             import jax  # start-up time
 
             return jax.jit(function, compiler_options=select_options(QUICK), **options)
 
         @functools.wraps(function)
         def call(*args: Any) -> Any:
-            return compiled()(*args)
+            return compile_once()(*args)
 
         return call
 

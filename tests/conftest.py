@@ -11,6 +11,9 @@ from pathlib import Path
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "xdg"
 os.environ["XDG_CACHE_HOME"] = os.environ.get("PURERL_TEST_CACHE", str(CACHE))
 os.environ["JAX_PLATFORMS"] = "cpu"
+# Deprecated functions are errors in the processes that tests start, too.
+DEPRECATED = ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning")
+os.environ.setdefault("PYTHONWARNINGS", ",".join(f"error::{name}" for name in DEPRECATED))
 
 from purerl import compiler
 

@@ -64,7 +64,7 @@ def run(command: list[str]) -> None:
         sys.exit(code)
 
 
-def test_all() -> None:
+def run_suites() -> None:
     """Run the quick suite on all versions that are found."""
     for version in list_supported():
         name = "{}.{}".format(*version)
@@ -78,7 +78,7 @@ def test_all() -> None:
             run(["make", "unit", f"PYTHON={python}", f"VENV={OLDEST.name}"])
 
 
-def test_newest() -> None:
+def run_smoke() -> None:
     """Run a few programs and tests on the newest Python."""
     newer = [version for version in list_supported() if version > sys.version_info[:2]]
     found = [(version, path) for version in newer if (path := find_python(version))]
@@ -91,7 +91,7 @@ def test_newest() -> None:
     python = str(ROOT / venv / "bin" / "python")
     run([python, "-W", "error", "-c", "import purerl; purerl.algos.td3; purerl.loops.gym"])
     with tempfile.TemporaryDirectory() as folder:
-        words = ["--data-dir", folder, "--steps", "3000", "--hidden", "32", "32"]
+        words = ["--data-dir", folder, "--steps", "3000", "--hidden", "32,32"]
         td3 = ["td3", "--env", "Pendulum-v1", "--name", "gym", "--start-steps", "1000"]
         run([python, "-m", "purerl", "train", *td3, *words])
         run([python, "-m", "purerl", "resume", f"{folder}/gym/gym_s0", "--steps", "4000"])
@@ -105,4 +105,4 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="a few programs on the newest Python")
-    test_newest() if parser.parse_args().smoke else test_all()
+    run_smoke() if parser.parse_args().smoke else run_suites()
