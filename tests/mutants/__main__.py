@@ -12,6 +12,7 @@ the exit code is 1.
 
 import argparse
 import concurrent.futures
+import importlib
 import multiprocessing
 import os
 import shutil
@@ -21,48 +22,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from purerl import compiler
-from tests.mutants import (
-    Mutant,
-    crossq,
-    envs,
-    exercises,
-    forked,
-    goals,
-    grids,
-    hindsight,
-    images,
-    offpolicy,
-    onpolicy,
-    plots,
-    policies,
-    pqn,
-    presets,
-    ranks,
-    redq,
-    reliability,
-    reports,
-    returns,
-    runs,
-    runs_of_seeds,
-    sac_discrete,
-    scan,
-    seeds,
-    sequences,
-    stepwise,
-    subtle,
-    tqc,
-    xqc,
-)
+from purerl.compiler import TEST_FLAGS, select_flags
+from tests.mutants import Mutant, forked
 
 ROOT = Path(__file__).parents[2]
 CACHE = str(ROOT / ".pytest_cache" / "mutants")  # of compiled programs
-PARTS = (
-    *(crossq, envs, exercises, goals, grids, hindsight, images, offpolicy, onpolicy, plots),
-    *(policies, pqn, presets, ranks, redq, reliability, reports, returns, runs, runs_of_seeds),
-    *(scan, seeds, sac_discrete, sequences, stepwise, subtle, tqc, xqc),
-)
-MUTANTS = [mutant for part in PARTS for mutant in part.MUTANTS]
+FILES = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+PARTS = [importlib.import_module(f"tests.mutants.{name}") for name in FILES]
+MUTANTS: list[Mutant] = [mutant for part in PARTS for mutant in getattr(part, "MUTANTS", ())]
 
 
 # A server imports these modules once, and forks a process for each mutant: this saves seconds.
@@ -125,7 +92,7 @@ def main() -> None:
         for number, m in chosen.items():
             print(f"{number} {m.file}: {m.old!r} -> {m.new!r} ({m.tests})")
         return
-    os.environ.setdefault("XLA_FLAGS", compiler.select_flags(compiler.TEST_FLAGS))
+    os.environ.setdefault("XLA_FLAGS", select_flags(TEST_FLAGS))
     began, survivors = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         results = pool.map(plant, chosen.values())

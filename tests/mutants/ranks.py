@@ -24,7 +24,7 @@ T_SIGNALS = "tests/mpi/test_signals.py"
 T_SHARDING = "tests/mpi/test_sharding.py"
 T_HOST = "tests/mpi/test_host.py"
 T_PROGRAMS = "tests/mpi/test_programs.py"
-T_DEVICES, T_COMPILER = "tests/loops/test_devices.py", "tests/test_compiler.py"
+T_DEVICES = "tests/loops/test_devices.py"
 
 MUTANTS = [
     Mutant("purerl/mpi/collective.py", 'return reduce("pmean", tree)', 'return reduce("psum", tree)', T_MPI),
@@ -89,12 +89,6 @@ MUTANTS = [
     Mutant(RECORDS, "zip(*mpi.allgather(mine), strict=True)", "zip(*[mine], strict=True)", T_RANKS),
     Mutant(RECORDS, "tally=init_tally(len(carry.metrics), carry.schedule.devices)", "tally=init_tally(len(carry.metrics), 1)", T_DEVICES),
     Mutant("purerl/loops/devices.py", "return jax.tree.map(lambda x: x.addressable_data(0), params)", "return params", T_DEVICES),
-    Mutant("purerl/compiler.py", "if k not in flags and", "if", T_COMPILER),
-    Mutant("purerl/compiler.py", "and _is_option(k, v)", "", T_COMPILER),
-    Mutant("purerl/compiler.py", "itertools.compress(flags, pool.map(_can_start, flags))", "flags", T_COMPILER),
-    Mutant("purerl/compiler.py", "itertools.compress(flags, pool.map(_can_start, flags))", "()", T_COMPILER),
-    Mutant("purerl/compiler.py", "select_options(QUICK)", "select_options(FAST)", T_COMPILER),
-    Mutant("purerl/compiler.py", "select_options(FAST)", "select_options(QUICK)", T_COMPILER),
     Mutant(FIRST, '"learner": devices.replicate(mpi.sync(learner), schedule.devices)', '"learner": learner', T_DEVICES),
     Mutant(FIRST, "    devices.check_world(algo, spec, resolved, seed, in_jax)\n", "", T_DEVICES),
     Mutant(FIRST, "    devices.check_world(algo, spec, resolved, seed, in_jax)\n", "", T_WORLD),
