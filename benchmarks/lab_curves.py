@@ -1,4 +1,4 @@
-"""Train all planted copies of the bug labs, and store their curves in purerl/labs/curves.
+"""Train all planted copies of the bug labs, and store their curves in purerl_school/labs/curves.
 
     python benchmarks/lab_curves.py            # all that are missing, about 50 minutes on one core
     python benchmarks/lab_curves.py ppo        # those of one algorithm, again
@@ -16,8 +16,8 @@ from typing import Any
 
 import purerl
 from purerl.errors import NonFiniteError
-from purerl.labs import planting, training
 from purerl.runs.record import machine
+from purerl_school.labs import planting, training
 
 SEEDS = (0, 1, 2)
 FOLDER = Path(training.__file__).with_name("curves")

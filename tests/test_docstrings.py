@@ -7,8 +7,16 @@ import pkgutil
 import pytest
 
 import purerl
+import purerl_school
 
-MODULES = ["purerl", *(m.name for m in pkgutil.walk_packages(purerl.__path__, "purerl."))]
+MODULES = [
+    name
+    for package in (purerl, purerl_school)
+    for name in (
+        package.__name__,
+        *(m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")),
+    )
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

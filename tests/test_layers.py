@@ -50,11 +50,9 @@ ALLOWED = {
     "runs.policy": RUNS | {"runs.settings", "runs.training"},
     "runs.sweeps": RUNS | {"runs.settings"},
     "runs.analysis": {"errors", "checks", "lazy", "runs.console", "runs.record"},
-    "exercises": RUNS | {"runs.settings"},
-    "labs": RUNS | {"runs.settings"},
     "cli": CORE
     | {f"runs.{x}" for x in ("record", "settings", "training", "policy", "sweeps", "analysis")}
-    | {"runs.console", "runs.interrupts", "__version__", "setup", "exercises", "labs"},
+    | {"runs.console", "runs.interrupts", "__version__", "setup"},
     "run": {"cli"},
     "__main__": {"cli"},
     "__init__": {"checks", "lazy", "mpi", "runs.policy", "runs.record"},
@@ -102,7 +100,7 @@ def test_third_party_packages_are_imported_only_in_their_layers(path):
     only = {
         "flax.linen": {"nets"},
         "flax": {"nets", "buffers", "algos", "envs"},
-        "gymnasium": {"spaces", "loops", "runs", "cli", "envs", "exercises"},
+        "gymnasium": {"spaces", "loops", "runs", "cli", "envs"},
         "mpi4py": {"mpi"},
         "argparse": {"cli"},
         "numpy.random": {"rng"},
@@ -123,6 +121,11 @@ def test_third_party_packages_are_imported_only_in_their_layers(path):
     saved = path == ROOT / "loops" / "adapters" / "generators.py"  # states, for environments
     assert mine == "rng" or bootstrap or saved or "np.random" not in text
     assert mine in ("cli", "runs") or "print(" not in text
+
+
+def test_the_school_is_imported_by_nothing():
+    for path in FILES:  # the command line has the names of its modules as strings
+        assert not [name for name in imported(path) if name.startswith("purerl_school")], path
 
 
 def test_algorithms_do_not_import_each_other():

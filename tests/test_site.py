@@ -21,9 +21,10 @@ import notebook_pages  # noqa: E402
 from cells import NotebookError  # noqa: E402
 from sphinx.errors import ExtensionError  # noqa: E402
 
-from purerl import algos, errors, exercises  # noqa: E402
+from purerl import algos, errors  # noqa: E402
 from purerl.cli.main import COMMANDS  # noqa: E402
-from purerl.labs import planting  # noqa: E402
+from purerl_school import exercises  # noqa: E402
+from purerl_school.labs import planting  # noqa: E402
 
 
 def test_every_algorithm_and_every_public_package_has_an_api_page():

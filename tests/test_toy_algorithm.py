@@ -57,7 +57,7 @@ for command in (
 def files(root):
     return {
         path.relative_to(root)
-        for part in ("purerl", "tests", "docs")
+        for part in ("purerl", "purerl_school", "tests", "docs")
         for path in (root / part).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
@@ -67,7 +67,7 @@ def files(root):
 def copy(tmp_path_factory):
     """Copy the project and add a toy algorithm, which is REINFORCE with one more setting."""
     root = tmp_path_factory.mktemp("copy")
-    for part in ("purerl", "tests", "docs"):
+    for part in ("purerl", "purerl_school", "tests", "docs"):
         ignored = shutil.ignore_patterns("__pycache__", "results")
         shutil.copytree(ROOT / part, root / part, ignore=ignored)
     source = (ROOT / "purerl/algos/reinforce.py").read_text()

@@ -26,6 +26,7 @@ TITLES = {
     "nets": "Networks",
     "runs": "Runs",
     "": "Package and helpers",
+    "purerl_school": "Exercises and labs",
 }
 
 
@@ -41,7 +42,7 @@ class Definition(NamedTuple):
 @functools.cache
 def find_modules() -> list[str]:
     """Return all public modules, those of a package after the package."""
-    return ["purerl", *_find_submodules("purerl")]
+    return [x for name in ("purerl", "purerl_school") for x in (name, *_find_submodules(name))]
 
 
 def _find_submodules(package: str) -> Iterator[str]:
@@ -282,7 +283,8 @@ def make_index(modules: list[str]) -> str:
     """Return the page that lists all modules with the first line of their docstrings."""
     parts: dict[str, list[str]] = {}
     for module in modules:
-        part = ([*module.split("."), ""])[1]
+        root, *rest = module.split(".")
+        part = root if root in TITLES else "".join(rest[:1])
         parts.setdefault(part if part in TITLES else "", []).append(module)
     lines = ["# API", "", "Every public module, with the text of its docstrings.", ""]
     for part, group in sorted(parts.items(), key=lambda item: list(TITLES).index(item[0])):

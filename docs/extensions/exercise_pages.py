@@ -7,12 +7,12 @@ from typing import Any
 from api_pages import write
 from sphinx.application import Sphinx
 
-from purerl.exercises import EXERCISES, student, texts
+from purerl_school.exercises import EXERCISES, student, texts
 
 FOLDER = "learn/generated"
 # The comment and its paragraph, which the table replaces. Readers outside of the site see them.
 TABLE = re.compile(r"<!-- table of exercises -->\n.*?\n\n", re.DOTALL)
-NOTE = "<!-- Written by docs/extensions/exercise_pages.py from purerl/exercises. -->\n\n"
+NOTE = "<!-- Written by docs/extensions/exercise_pages.py from purerl_school/exercises. -->\n\n"
 PARTS = {"1": "First exercises", "2": "Studies", "3": "Parts of algorithms"}
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from api_pages import write
 from sphinx.application import Sphinx
 
-from purerl.labs import folder, pictures, planting
+from purerl_school.labs import folder, pictures, planting
 
-NOTE = "<!-- Written by docs/extensions/lab_pages.py from purerl/labs. -->"
+NOTE = "<!-- Written by docs/extensions/lab_pages.py from purerl_school/labs. -->"
 
 
 def make_page(algo: str) -> str:

@@ -38,10 +38,13 @@ Examples:
   purerl sweep ppo --env CartPole-v1 --grid clip_ratio=0.1,0.2,0.3 --seed 0 1 2
 """
 TRAINING = ("train", "resume")
-COMMANDS = (
-    *TRAINING, "eval", "watch", "plot", "compare", "sweep", "list", "show", "inspect", "export",
-    "doctor", "exercise", "lab",
-)  # fmt: skip
+OWN = ("eval", "watch", "plot", "compare", "sweep", "list", "show", "inspect", "export", "doctor")
+SCHOOL = ("exercise", "lab")
+COMMANDS = {  # name -> module and function
+    **{name: ("purerl.cli.commands.train_and_resume", name) for name in TRAINING},
+    **{name: (f"purerl.cli.commands.{name}", "main") for name in OWN},
+    **{name: (f"purerl_school.commands.{name}", "main") for name in SCHOOL},
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -114,9 +117,9 @@ def _run_command(words: list[str]) -> int:
         raise errors.ConfigError(f"unknown command {name!r}.{near} `purerl --help` lists all.")
     if name in TRAINING and not {"-h", "--help", "--help-all"} & set(rest):
         announce(words)
-    module, function = ("train_and_resume", name) if name in TRAINING else (name, "main")
+    module, function = COMMANDS[name]
     with interrupts.allow_immediate_exit():  # imported on use, because most commands need no JAX
-        loaded = importlib.import_module(f"purerl.cli.commands.{module}")
+        loaded = importlib.import_module(module)
     return int(getattr(loaded, function)(rest))
 
 

@@ -49,7 +49,7 @@ def plant(mutant: Mutant) -> tuple[bool, str]:
         return False, f"its piece is found {source.count(mutant.old)} times"
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("purerl", "tests", "examples"):
+        for name in ("purerl", "purerl_school", "tests", "examples"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
         (copy / mutant.file).write_text(source.replace(mutant.old, mutant.new))

@@ -2,24 +2,24 @@
 
 from tests.mutants import Mutant
 
-INIT = "purerl/exercises/__init__.py"
-STUDENT = "purerl/exercises/student.py"
-TEXTS = "purerl/exercises/texts.py"
-CHECKING = "purerl/exercises/checking.py"
+INIT = "purerl_school/exercises/__init__.py"
+STUDENT = "purerl_school/exercises/student.py"
+TEXTS = "purerl_school/exercises/texts.py"
+CHECKING = "purerl_school/exercises/checking.py"
 COMMAND = "purerl/cli/commands/exercise.py"
-LOG_PROB = "purerl/exercises/first/gaussian_log_prob/check.py"
-POLICY = "purerl/exercises/first/gaussian_policy/check.py"
-TD3 = "purerl/exercises/first/td3_losses/check.py"
-VALUES = "purerl/exercises/studies/value_function/check.py"
-BUG = "purerl/exercises/studies/silent_bug/check.py"
-T = "tests/exercises/test_"
+LOG_PROB = "purerl_school/exercises/first/gaussian_log_prob/check.py"
+POLICY = "purerl_school/exercises/first/gaussian_policy/check.py"
+TD3 = "purerl_school/exercises/first/td3_losses/check.py"
+VALUES = "purerl_school/exercises/studies/value_function/check.py"
+BUG = "purerl_school/exercises/studies/silent_bug/check.py"
+T = "tests/school/exercises/test_"
 T_ALL, T_STUDENT, T_CHECKING = f"{T}exercises.py", f"{T}student.py", f"{T}checking.py"
 T_COMMAND = "tests/cli/commands/test_exercise.py"
-T_LOG_PROB = "tests/exercises/first/test_gaussian_log_prob.py"
-T_POLICY = "tests/exercises/first/test_gaussian_policy.py"
-T_TD3 = "tests/exercises/first/test_td3_losses.py"
-T_VALUES = "tests/exercises/studies/test_value_function.py"
-T_BUG = "tests/exercises/studies/test_silent_bug.py"
+T_LOG_PROB = "tests/school/exercises/first/test_gaussian_log_prob.py"
+T_POLICY = "tests/school/exercises/first/test_gaussian_policy.py"
+T_TD3 = "tests/school/exercises/first/test_td3_losses.py"
+T_VALUES = "tests/school/exercises/studies/test_value_function.py"
+T_BUG = "tests/school/exercises/studies/test_silent_bug.py"
 
 MUTANTS = [
     Mutant(INIT, "            return False\n", "", T_ALL),
@@ -103,10 +103,10 @@ CASES = {  # exercise of algorithms -> checks that each find a mistake that no o
 }
 MUTANTS += [
     Mutant(
-        f"purerl/exercises/algorithms/{name}/check.py",
+        f"purerl_school/exercises/algorithms/{name}/check.py",
         f"def check_{case}(",
         f"def skip_{case}(",
-        f"tests/exercises/algorithms/test_{name}.py",
+        f"tests/school/exercises/algorithms/test_{name}.py",
     )
     for name, cases in CASES.items()
     for case in cases.split()

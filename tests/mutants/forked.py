@@ -31,7 +31,7 @@ def run_pytest(words: list[str], folder: str, cache: str) -> NoReturn:
     sys.orig_argv = [sys.executable, "-m", "pytest", *words]
     multiprocessing.set_start_method(None, force=True)  # the default, not that of the server
     for name in [*sys.modules]:  # the copy has its own
-        if name.partition(".")[0] in ("purerl", "tests"):
+        if name.partition(".")[0] in ("purerl", "purerl_school", "tests"):
             del sys.modules[name]
     import pytest
 

@@ -1,0 +1,1 @@
+"""The commands `purerl exercise` and `purerl lab`."""
