@@ -33,21 +33,21 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) 
     """
     if not (_is_number(value) and low <= value <= high):
         limits = "" if (low, high) == (-math.inf, math.inf) else f" in [{low}, {high}]"
-        raise ValueError(f"{name} must be a number{limits}, got {_shorten(value)}.")
+        raise ValueError(f"{name} must be a number{limits}, got {shorten(value)}.")
     if abs(value) > LARGEST:
         raise ValueError(
-            f"{name} must be at most {LARGEST} in absolute value, got {_shorten(value)}."
+            f"{name} must be at most {LARGEST} in absolute value, got {shorten(value)}."
         )
 
 
 def positive(name: str, value: Any) -> None:
     """Refuse anything but a Python number above zero that float32 can hold."""
     if not (_is_number(value) and value > 0):
-        raise ValueError(f"{name} must be a number above 0, got {_shorten(value)}.")
+        raise ValueError(f"{name} must be a number above 0, got {shorten(value)}.")
     if not SMALLEST <= value <= LARGEST:
         raise ValueError(
             f"{name} must be between {SMALLEST} and {LARGEST}, the limits of float32, got "
-            f"{_shorten(value)}."
+            f"{shorten(value)}."
         )
 
 
@@ -59,16 +59,16 @@ def _is_number(value: Any) -> bool:
 def integer(name: str, value: Any, low: int, high: int = INTEGER) -> None:
     """Refuse anything but a Python integer in low .. high."""
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {_shorten(value)}.")
+        raise ValueError(f"{name} must be an integer of at least {low}, got {shorten(value)}.")
     if value > high:
-        raise ValueError(f"{name} must be an integer of at most {high}, got {_shorten(value)}.")
+        raise ValueError(f"{name} must be an integer of at most {high}, got {shorten(value)}.")
 
 
 def integers(name: str, value: Any, low: int) -> None:
     """Refuse anything but a tuple of Python integers of at least `low`."""
     if not isinstance(value, tuple):
         raise ValueError(
-            f"{name} must be a tuple of integers such as (256, 256), got {_shorten(value)}."
+            f"{name} must be a tuple of integers such as (256, 256), got {shorten(value)}."
         )
     for i, item in enumerate(value):
         integer(f"{name}[{i}]", item, low)
@@ -78,7 +78,7 @@ def member(name: str, value: Any, choices: Iterable[str]) -> None:
     """Refuse anything but one of `choices`."""
     choices = sorted(choices)
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {_shorten(value)}.")
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shorten(value)}.")
 
 
 def each(
@@ -113,7 +113,8 @@ def target_clipping(settings: Any) -> None:
         )
 
 
-def _shorten(value: Any) -> str:
+def shorten(value: Any) -> str:
+    """Return the `repr` of a value for an error message, shortened if it is long."""
     if isinstance(value, int) and value.bit_length() > 200:  # Python prints at most 4,300 digits
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
@@ -123,7 +124,7 @@ def _shorten(value: Any) -> str:
 def seed(value: Any) -> None:
     """Refuse seeds outside 0 .. 2**32 - 1, because JAX silently maps them to other seeds."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
-        raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {_shorten(value)}.")
+        raise ValueError(f"seed must be an integer in 0 .. 2**32 - 1, got {shorten(value)}.")
 
 
 def key(name: str, value: Any) -> None:
@@ -155,7 +156,7 @@ def state(value: Any) -> None:
 def _describe(value: Any) -> str:
     """Describe a dataclass by its module and class, and anything else by a short `repr`."""
     cls = type(value)
-    return f"a {_class_name(cls)}" if dataclasses.is_dataclass(cls) else _shorten(value)
+    return f"a {_class_name(cls)}" if dataclasses.is_dataclass(cls) else shorten(value)
 
 
 def _class_name(cls: type[Any]) -> str:
@@ -187,4 +188,4 @@ def shape(name: str, array: Any, expected: tuple[int, ...]) -> None:
 def boolean(name: str, value: Any) -> None:
     """Refuse anything but True and False."""
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {_shorten(value)}.")
+        raise ValueError(f"{name} must be True or False, got {shorten(value)}.")

@@ -73,7 +73,7 @@ def _check_module(name: str, module: Any, env: EnvSpec, torso: str | None) -> No
     if module is not None and (isinstance(module, type) or not all(map(callable, functions))):
         raise ValueError(
             f"{name} must be None, an instance of a flax.linen module, or another object with "
-            f"init(key, *inputs) and apply(params, *inputs), got {module!r}."
+            f"init(key, *inputs) and apply(params, *inputs), got {checks.shorten(module)}."
         )
 
 
