@@ -6,6 +6,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from flax import linen as nn
 
@@ -106,7 +107,7 @@ def test_custom_networks_must_be_hashable_modules(case):
     for name in case.networks:
         with pytest.raises(ValueError, match=f"^{name} must be hashable.*use tuples"):
             case.spec(**{name: nn.Sequential([nn.Dense(2), nn.tanh])})
-        for wrong in (lambda obs: obs, Plain, nn.Dense):
+        for wrong in (lambda obs: obs, Plain, nn.Dense, optax.sgd(0.1)):
             with pytest.raises(ValueError, match=f"^{name} must be None, an instance of a flax.li"):
                 case.spec(**{name: wrong})
 

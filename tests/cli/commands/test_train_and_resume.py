@@ -242,7 +242,7 @@ def test_help_fits_on_a_page_and_help_all_has_every_setting(algo, capsys, monkey
     for text in (short, full):
         assert [line for line in text.splitlines() if line in TITLES] == TITLES
     assert "--steps INT " in short
-    assert "--steps INT, --total-timesteps INT" in full
+    assert re.search("--steps( INT)?, --total-timesteps INT", full)  # before and after Python 3.13
     for name, setting in aliases.list_settings(algo).items():
         if setting.part != "run":
             assert f"  --{name.replace('_', '-')}" in full

@@ -330,7 +330,7 @@ def test_a_run_whose_folder_is_deleted_or_moved_ends_and_makes_none(
         quietly(config, tmp_path)
     assert errors.exit_code_of(caught.value) == 5
     assert caught.value.__notes__ == ["no checkpoint is left at this path."]
-    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob(f"{config.name}/*/**"))
+    left = [str(path.relative_to(tmp_path)) for path in tmp_path.glob(f"{config.name}/*")]
     name = f"{config.name}/{config.name}_s5"
     assert left == ([name] if what == "replace" else [])
     if what == "replace":  # nothing was written to the other run
