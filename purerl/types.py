@@ -48,13 +48,17 @@ class Batch(NamedTuple):
 
     The losses take standard normal numbers from `noise` `[B, K, A]` if it is set. Otherwise they
     sample the same shape with `key`.
+
+    With n-step returns, `rew` is the discounted sum of up to n rewards, and `terminated` is a
+    number between 0 and 1. It includes the discount of these steps, so that the target
+    `rew + gamma * (1 - terminated) * value` needs no change (`purerl.buffers.return_replay`).
     """
 
     obs: Any
     act: Any  # in the environment's units
     rew: Any
     next_obs: Any
-    terminated: Any
+    terminated: Any  # a flag; a number with n-step returns
     truncated: Any
     key: Any = None
     noise: Any = None
