@@ -20,7 +20,7 @@ run: $(VENV)/.installed  ## install and run the main example; ARGS="--steps 5000
 	$(BIN)/python examples/run_sac.py $(ARGS)
 
 # Lint and tests run together, because each of them leaves a core idle at times.
-test:  ## install, lint, type check, test suite (6 minutes on 2 cores)
+test:  ## install, lint, type check, test suite (10 minutes on 2 cores)
 	$(MAKE) --no-print-directory --jobs=2 lint unit
 
 # An empty XLA_FLAGS selects the compiler's default settings instead of those of tests/conftest.py.
