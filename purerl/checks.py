@@ -170,6 +170,12 @@ def hashable(spec: Any) -> None:
         try:
             hash(value)
         except TypeError:
+            if dataclasses.is_dataclass(value) and type(value).__hash__ is None:
+                raise ValueError(
+                    f"{field.name} must be hashable, but its class {type(value).__name__} defines "
+                    f"__eq__ without __hash__. Make it a frozen dataclass: "
+                    f"@dataclasses.dataclass(frozen=True)."
+                ) from None
             raise ValueError(
                 f"{field.name} must be hashable, but its {type(value).__name__} contains an "
                 f"unhashable value, such as a list. Settings are compared by value, so use tuples: "

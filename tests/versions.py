@@ -44,7 +44,8 @@ def find_python(version: tuple[int, int]) -> str | None:
 
 def install_oldest(python: str) -> None:
     """Make an environment with the oldest versions of all direct dependencies."""
-    if (OLDEST / ".installed-dev").exists():
+    done, project = OLDEST / ".installed-dev", ROOT / "pyproject.toml"
+    if done.exists() and done.stat().st_mtime >= project.stat().st_mtime:
         return
     own = str(OLDEST / "bin" / "python")
     quiet = ["--quiet", "--disable-pip-version-check"]
@@ -52,7 +53,7 @@ def install_oldest(python: str) -> None:
     run([own, "-m", "pip", "install", *quiet, "uv"])
     lowest = ["--quiet", "--python", own, "--resolution", "lowest-direct"]
     run([own, "-m", "uv", "pip", "install", *lowest, "--editable", ".[dev]"])
-    (OLDEST / ".installed-dev").touch()
+    done.touch()
 
 
 def run(command: list[str]) -> None:

@@ -87,6 +87,13 @@ class Plain:
         return self.module.apply({"params": tree}, *inputs)
 
 
+@dataclasses.dataclass
+class Mutable:
+    """A network that is compared by value, and therefore has no hash."""
+
+    init = apply = Plain.apply
+
+
 def test_an_object_with_init_and_apply_is_a_network(case):
     if getattr(case.spec(), "dropout", 0):
         pytest.skip("only default critics drop units")
@@ -103,10 +110,12 @@ def test_an_object_with_init_and_apply_is_a_network(case):
     equal(*results)
 
 
-def test_custom_networks_must_be_hashable_modules(case):
+def test_custom_networks_must_be_hashable_and_have_init_and_apply(case):
     for name in case.networks:
         with pytest.raises(ValueError, match=f"^{name} must be hashable.*use tuples"):
             case.spec(**{name: nn.Sequential([nn.Dense(2), nn.tanh])})
+        with pytest.raises(ValueError, match=f"^{name} must be hashable, .*Mutable .*frozen"):
+            case.spec(**{name: Mutable()})
         for wrong in (lambda obs: obs, Plain, nn.Dense, optax.sgd(0.1)):
             with pytest.raises(ValueError, match=f"^{name} must be None, an instance of a flax.li"):
                 case.spec(**{name: wrong})

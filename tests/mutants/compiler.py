@@ -11,4 +11,10 @@ MUTANTS = [
     Mutant(FILE, "itertools.compress(flags, pool.map(_can_start, flags))", "()", TEST),
     Mutant(FILE, "select_options(QUICK)", "select_options(FAST)", TEST),
     Mutant(FILE, "select_options(FAST)", "select_options(QUICK)", TEST),
+    Mutant(
+        FILE,
+        "        @functools.wraps(function)\n",
+        "        compile_once()\n\n        @functools.wraps(function)\n",
+        TEST,
+    ),
 ]

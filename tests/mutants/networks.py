@@ -37,4 +37,10 @@ MUTANTS = [
         TEST,
     ),
     Mutant(FILE, "return params | statistics if statistics else params", "return params", TEST),
+    Mutant(
+        "purerl/checks.py",
+        "if dataclasses.is_dataclass(value) and type(value).__hash__ is None:",
+        "if False:",
+        T_CONTRACT,
+    ),
 ]
